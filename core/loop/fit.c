@@ -129,12 +129,12 @@ static copse_status step(struct fit *f, const struct copse_host_batch *batch, ui
 /* The oldest fed batch. */
 static copse_status step_fed(struct fit *f)
 {
-    return step(f, NULL, f->t->feed.slots[f->t->feed.first].batch.count);
+    return step(f, NULL, copse__batch_slot(&f->t->feed.slots, 0)->batch.count);
 }
 
 static copse_status feed_ahead(struct fit *f, const struct copse_host_batch *batch)
 {
-    if (copse_trainer_fed(f->t) == f->t->feed.depth)
+    if (copse_trainer_fed(f->t) == f->t->feed.slots.depth)
         COPSE_TRY(step_fed(f));
     return copse_trainer_feed(f->t, batch);
 }
@@ -143,7 +143,7 @@ static copse_status take_batch(struct fit *f, const struct copse_host_batch *bat
 {
     if (f->in_run > 0)
         return feed_run(f, batch);
-    return f->t->feed.depth > 0 ? feed_ahead(f, batch) : step(f, batch, batch->count);
+    return f->t->feed.slots.depth > 0 ? feed_ahead(f, batch) : step(f, batch, batch->count);
 }
 
 /* The batches that are fed, and the micro-batches that have no update. */

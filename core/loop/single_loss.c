@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The standard single-loss step: iterations of a trainer over a dataset, and the outputs of the
    last. */
-#include "copse/distribute/accelerator.h"
 #include "copse/loop/feed.h"
 #include "core/loop/outputs.h"
 #include "core/loop/step.h"
@@ -35,12 +34,12 @@ static bool has_runs(const struct single_loss *u)
 
 static copse_status read_output(copse_trainer *t, size_t i, copse_outputs *to)
 {
-    const struct copse_loss_output *o = &t->outputs.at[i];
+    const struct copse_loss_output *o = &t->recordings.outputs.at[i];
     /* Means are weighted already. */
     const copse_output_reduction how =
         o->reduction == COPSE_OUTPUT_NONE ? COPSE_OUTPUT_NONE : COPSE_OUTPUT_SUM;
     copse_value *own = NULL, *all;
-    copse_status s = copse__loss_output_read(t, i, &own);
+    copse_status s = copse__loss_output_read(&t->recordings, i, &own);
     s = copse__output_combine(t->strategy, own, how, s, &all);
     copse_value_release(&own);
     COPSE_TRY(copse_note(s, "while reading output '%s'", o->name));
@@ -51,9 +50,10 @@ static copse_status read_output(copse_trainer *t, size_t i, copse_outputs *to)
 
 static copse_status read_loss_outputs(copse_trainer *t, copse_outputs *to)
 {
-    for (size_t i = 0; i < t->outputs.count; i++)
-        COPSE_TRY(t->outputs.is_newest ? read_output(t, i, to)
-                                       : copse__outputs_keep(to, t->outputs.at[i].name, NULL));
+    for (size_t i = 0; i < t->recordings.outputs.count; i++)
+        COPSE_TRY(t->recordings.outputs.is_newest
+                      ? read_output(t, i, to)
+                      : copse__outputs_keep(to, t->recordings.outputs.at[i].name, NULL));
     return COPSE_OK;
 }
 
@@ -68,7 +68,7 @@ static copse_status set_initial(struct single_loss *u)
         COPSE_TRY(copse__outputs_put(u->step->outputs, w->name, values,
                                      w->reduction != COPSE_OUTPUT_NONE));
     }
-    u->trainer->outputs.is_newest = false; /* those of the loss function are not set */
+    u->trainer->recordings.outputs.is_newest = false; /* those of the loss function are not set */
     return read_loss_outputs(u->trainer, u->step->outputs);
 }
 
@@ -95,13 +95,15 @@ static copse_status set_output(struct single_loss *u, const struct copse_output_
     double values[COPSE_MAX_REPLICAS], sum = 0;
     uint32_t index;
     COPSE_TRY(index_of(u, w->name, &index));
-    if (w->reduction == COPSE_OUTPUT_MEAN && !copse__value_is_sum(u->trainer, index))
+    if (w->reduction == COPSE_OUTPUT_MEAN &&
+        !copse__report_is_sum(&u->trainer->recordings.reports, index))
         return copse__outputs_put(u->step->outputs, w->name,
                                   index == 0 ? &u->newest.loss : &u->newest.reports[index - 1],
                                   true);
     for (uint32_t r = 0; r < ranks; r++) {
         struct copse_replica_result result;
-        COPSE_TRY(copse__rank_result(u->trainer, r, &result));
+        COPSE_TRY(
+            copse__rank_result(&u->trainer->ring, &u->trainer->recordings.reports, r, &result));
         values[r] = index == 0 ? result.loss : result.reports[index - 1];
         sum += values[r];
     }
@@ -233,7 +235,7 @@ static copse_status run_loop(struct single_loss *u, uint32_t most, uint32_t *don
 
 static copse_status run_loops(struct single_loss *u, uint32_t batches)
 {
-    const uint32_t most = copse_accelerator_steps_per_run(u->trainer->strategy);
+    const uint32_t most = COPSE_MAX(u->trainer->strategy->accelerator.steps_per_run, 1);
     for (uint32_t done; batches > 0; batches -= done) {
         const copse_status s = run_loop(u, COPSE_MIN(batches, most), &done);
         if (s != COPSE_OK)
@@ -295,7 +297,7 @@ static copse_status make(struct single_loss *u)
     if (st->group.cluster && !u->cluster)
         u->cluster = copse_cluster_retain(st->group.cluster);
     if (u->is_default)
-        u->iterations = copse_accelerator_steps_per_run(st);
+        u->iterations = COPSE_MAX(st->accelerator.steps_per_run, 1);
     return set_initial(u);
 }
 

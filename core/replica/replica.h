@@ -22,6 +22,9 @@ void copse__replicas_close(copse_strategy *st);
 /* Make the replica's transfer queue, if it has none. */
 copse_status copse__replica_transfer(struct copse_replica *r);
 
+/* A buffer of the replica, filled with zeros. */
+copse_status copse__replica_buffer(const struct copse_replica *r, size_t bytes, copse_buffer **out);
+
 /* The smallest range that all replicas of this worker can bind, bytes. */
 uint64_t copse__replicas_binding_bytes(const copse_strategy *st);
 

@@ -82,6 +82,9 @@ static inline uint32_t copse__strategy_copies(const copse_strategy *st)
     return st->table->has_one_copy ? 1 : st->replica_count;
 }
 
+/* Whether all replicas have the same queue. */
+bool copse__strategy_has_one_queue(const copse_strategy *st);
+
 /* The strategy's reducer of values, made by the first call. */
 copse_status copse__strategy_reducer(copse_strategy *st, struct copse_value_reducer **out);
 

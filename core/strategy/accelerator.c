@@ -91,8 +91,5 @@ uint32_t copse_accelerator_core(const copse_strategy *st, uint32_t replica)
 
 bool copse_accelerator_is_resident(const copse_strategy *st)
 {
-    bool is_one = st && st->table == &table;
-    for (uint32_t r = 1; is_one && r < st->replica_count; r++)
-        is_one &= st->replicas[r].queue == st->replicas[0].queue;
-    return is_one;
+    return st && st->table == &table && copse__strategy_has_one_queue(st);
 }

@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Making and releasing strategies: what all of them have in common. */
-#include "copse/distribute/accelerator.h"
-#include "copse/distribute/collective.h"
-
+#include "core/strategy/create.h"
 #include "core/reduce/value/value_reduce.h"
 #include "core/replica/replica_threads.h"
-#include "core/strategy/create.h"
 #include "core/variable/storage.h"
 
 void copse__strategy_dispose(copse_strategy *st)
@@ -87,57 +84,4 @@ copse_status copse__strategy_create(copse_context *ctx, const struct copse_strat
     copse__group_alone(&st->group, st->replica_count);
     *out = st;
     return COPSE_OK;
-}
-
-/* ---- what it is ---- */
-
-COPSE_PROPERTY(copse_strategy_kind, copse_strategy_kind_of, copse_strategy, x->table->kind,
-               COPSE_STRATEGY_DEFAULT)
-COPSE_PROPERTY(const char *, copse_strategy_name, copse_strategy, x->table->name, "")
-
-copse_status copse_strategy_update_config(const copse_strategy *st,
-                                          const struct copse_context_params *config,
-                                          struct copse_context_params *out)
-{
-    COPSE_TRY(copse_need("strategy", st, config, out));
-    COPSE_TRY(copse_no_reserved(copse_context_params, config));
-    COPSE_TRY(copse_no_reserved(copse_cache_params, &config->cache));
-    *out = *config;
-    return COPSE_OK;
-}
-
-uint64_t copse_strategy_submissions(const copse_strategy *st)
-{
-    uint64_t sum = 0;
-    for (uint32_t r = 0; st && r < st->replica_count; r++) {
-        bool is_first = true;
-        for (uint32_t i = 0; i < r; i++)
-            is_first &= st->replicas[i].queue != st->replicas[r].queue;
-        sum += is_first ? copse_queue_submissions(st->replicas[r].queue) : 0;
-    }
-    return sum;
-}
-
-const char *copse_strategy_transfer(const copse_strategy *st)
-{
-    if (!st)
-        return "";
-    if (st->replica_count == 1)
-        return "one replica, nothing to exchange";
-    if (!st->store || !st->store->exchange)
-        return "chosen when training starts";
-    if (copse__exchange_is_one_queue(st->store->exchange))
-        return copse__exchange_is_shared(st->store->exchange) ? "memory of the device, in place"
-                                                              : "copies on the device";
-    return copse__exchange_is_shared(st->store->exchange)
-               ? "shared host memory, no copies between replicas"
-               : "staged through host memory";
-}
-
-void copse_strategy_variables(copse_strategy *st, copse_variable *const **list, size_t *count)
-{
-    if (list)
-        *list = st ? st->variables.at : NULL;
-    if (count)
-        *count = st ? st->variables.count : 0;
 }

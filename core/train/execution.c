@@ -7,13 +7,13 @@
 
 struct copse_execution copse__execution_begin(copse_trainer *t, const struct copse_shards *s)
 {
-    struct copse_step_slot *slot = copse__slot_of(t, t->step);
+    struct copse_step_slot *slot = copse__slot_of(&t->ring, t->step);
     const uint32_t part = t->accumulation.parts;
     slot->step = t->step + 1;
     if (s)
-        copse__slot_note(t, slot, part, s);
+        copse__slot_note(&t->ring, slot, part, s->of_all);
     return (struct copse_execution){ .t = t,
-                                     .layout = &t->layouts[1],
+                                     .layout = &t->recordings.layouts[1],
                                      .shards = s,
                                      .slot = slot,
                                      .part = part,
@@ -35,10 +35,10 @@ static copse_status read_reports(const struct copse_execution *e, uint32_t r)
     const size_t row = (size_t)e->part * t->strategy->replica_count + r;
     if (e->keeps_reports)
         return copse_queue_copy(
-            t->strategy->replicas[r].queue, t->reports.buffers[r], 0, t->ring.outfeed[r],
+            t->strategy->replicas[r].queue, t->recordings.reports.buffers[r], 0, t->ring.outfeed[r],
             (size_t)(copse__slot_row(e->slot, e->part * e->slot->replicas) - t->ring.landing),
-            (1 + t->reports.count) * COPSE_REPORT_STRIDE);
-    return copse_queue_read(t->strategy->replicas[r].queue, t->reports.buffers[r], 0,
+            (1 + t->recordings.reports.count) * COPSE_REPORT_STRIDE);
+    return copse_queue_read(t->strategy->replicas[r].queue, t->recordings.reports.buffers[r], 0,
                             copse__slot_row(e->slot, row), COPSE_REPORT_BYTES);
 }
 
@@ -85,12 +85,12 @@ static copse_status queue_segment(struct copse_execution *e)
             COPSE_TRY(copse__rows_give(rec, e->ended));
         if (i == e->report && rec->base.program)
             COPSE_TRY(read_reports(e, r));
-        COPSE_TRY(copse__verify_segment(&t->watches.verifier, &e->verified, r, i));
+        COPSE_TRY(copse__verify_segment(&t->verifier, &e->verified, r, i));
         if (is_last && e->is_training && copse__trainer_watches(t))
-            COPSE_TRY(copse__watches_read(t, e->shards, r));
+            COPSE_TRY(copse__watches_read(&t->recordings.watches, r, e->shards->at[r].count > 0));
         if (!e->is_resident)
-            COPSE_TRY(
-                copse_queue_submit(t->strategy->replicas[r].queue, &copse__ready_of(t, i)[r]));
+            COPSE_TRY(copse_queue_submit(t->strategy->replicas[r].queue,
+                                         &copse__ready_of(&t->recordings, i)[r]));
     }
     e->queued++;
     e->ended += is_bucket;
@@ -120,7 +120,8 @@ static copse_status run_all_reduce(struct copse_execution *e, uint32_t i, uint32
     if (e->is_resident)
         return copse__exchange_queue(x, bucket);
     copse__exchange_stop_by(x, stop_of(e, e->bucket == 0));
-    const copse_status s = copse__exchange_run(x, bucket, copse__ready_of(e->t, i), keep_busy, e);
+    const copse_status s =
+        copse__exchange_run(x, bucket, copse__ready_of(&e->t->recordings, i), keep_busy, e);
     copse__exchange_stop_by(x, NULL);
     return copse__note_cancelled(e->t, s);
 }
@@ -132,14 +133,28 @@ static copse_status check_loss(struct copse_execution *e)
         if (e->shards->at[r].count == 0)
             continue;
         COPSE_TRY(keep_busy(e));
-        COPSE_TRY(copse_note(copse__trainer_wait(t, r, copse__ready_of(t, e->report)[r]),
-                             "while waiting for the loss of replica %u", r));
+        COPSE_TRY(
+            copse_note(copse__trainer_wait(t, r, copse__ready_of(&t->recordings, e->report)[r]),
+                       "while waiting for the loss of replica %u", r));
         const size_t row = (size_t)e->part * t->strategy->replica_count + r;
         const float loss = copse__slot_value(e->slot, row, 0);
         if (!isfinite(loss))
             return copse_fail(COPSE_ERR_NONFINITE,
                               "the loss of replica %u is %s; nothing was changed", r,
                               isnan(loss) ? "NaN" : "infinite");
+    }
+    return COPSE_OK;
+}
+
+/* Wait for all replicas' watches, and fail where an element of a gradient is not finite. */
+static copse_status check_gradients(copse_trainer *t)
+{
+    const uint32_t last = (uint32_t)t->recordings.layouts[1].events.count - 1;
+    for (uint32_t r = 0; r < t->strategy->replica_count; r++) {
+        COPSE_TRY(copse_note(copse__trainer_wait(t, r, copse__ready_of(&t->recordings, last)[r]),
+                             "while waiting for the gradients of replica %u", r));
+        if (t->params.check_gradients)
+            COPSE_TRY(copse__watches_check(&t->recordings.watches, r));
     }
     return COPSE_OK;
 }
@@ -151,7 +166,7 @@ static copse_status may_update(struct copse_execution *e)
     if (t->params.check_numerics)
         COPSE_TRY(check_loss(e));
     if (copse__trainer_watches(t) && e->queued == e->layout->events.count)
-        COPSE_TRY(copse__watches_check(t));
+        COPSE_TRY(check_gradients(t));
     return copse__is_cancelled(t) ? copse_fail(COPSE_ERR_CANCELLED, "trainer: cancelled")
                                   : COPSE_OK;
 }
@@ -161,7 +176,7 @@ static copse_status begin_update(struct copse_execution *e)
     copse_trainer *t = e->t;
     const copse_status can = may_update(e);
     if (can != COPSE_OK)
-        return copse__workers_refuse(t, can);
+        return copse__workers_refuse(&t->workers, can);
     t->is_failed = e->is_updating; /* until the whole update is queued */
     return COPSE_OK;
 }
@@ -172,7 +187,7 @@ static copse_status update_bucket(struct copse_execution *e, uint32_t i)
     copse_trainer *t = e->t;
     struct copse_optimizer *o = t->optimizer;
     const uint32_t b = e->bucket++;
-    const struct copse_optimizer_ready ready = { copse__ready_of(t, i), keep_busy, e,
+    const struct copse_optimizer_ready ready = { copse__ready_of(&t->recordings, i), keep_busy, e,
                                                  stop_of(e, b == 0) };
     const copse_status s = e->is_resident ? o->table->queue(o, b)
                                           : copse__note_cancelled(t, o->table->apply(o, b, &ready));
@@ -206,9 +221,9 @@ static copse_status commit(const struct copse_execution *e)
 {
     copse_trainer *t = e->t;
     const struct copse_optimizer_commit c = {
-        .words = t->words,
+        .words = t->words.newest,
         .progress = { .steps = t->step + 1, .batch = t->next.batch, .epoch = t->next.epoch },
-        .is_unchecked = t->watches.verifier.audit.params.is_cross_check_off,
+        .is_unchecked = t->verifier.audit.params.is_cross_check_off,
     };
     e->slot->loss_scale = t->optimizer->scaling.scale;
     COPSE_TRY(t->optimizer->table->commit(t->optimizer, &c));
@@ -232,13 +247,13 @@ copse_status copse__execute_update(copse_trainer *t)
    that all-reduces, which takes part in exchanges. */
 static copse_status verify(struct copse_execution *e)
 {
-    struct copse_verifier *v = &e->t->watches.verifier;
+    struct copse_verifier *v = &e->t->verifier;
     struct copse_verified *m = &e->verified;
     *m = (struct copse_verified){ .step = e->slot->step,
                                   .seed = e->t->params.seed,
                                   .segments = (uint32_t)e->layout->events.count,
-                                  .report_names = e->t->reports.names,
-                                  .report_count = e->t->reports.count };
+                                  .report_names = e->t->recordings.reports.names,
+                                  .report_count = e->t->recordings.reports.count };
     for (uint32_t r = 0; r < e->t->strategy->replica_count; r++) {
         struct copse_step_recording *rec = e->shards->recordings[r];
         m->programs[r] = rec->base.program;
@@ -257,7 +272,7 @@ copse_status copse__execute(struct copse_execution *e)
     const uint32_t count = (uint32_t)l->events.count, last = count - 1;
     const bool waits = is_gated(e);
     if (e->is_training)
-        e->t->outputs.is_newest = false; /* it overwrites those of the step before */
+        e->t->recordings.outputs.is_newest = false; /* it overwrites those of the step before */
     e->report = last;
     for (uint32_t i = 0; e->is_training && e->t->params.check_numerics && i < count; i++)
         /* the loss is complete when the first bucket is */
@@ -288,14 +303,15 @@ copse_status copse__execute(struct copse_execution *e)
     if (e->is_updating)
         COPSE_TRY(commit(e));
     if (e->is_training && l->updates.count > 0 && !(e->is_updating && e->slot->is_skipped))
-        COPSE_TRY(copse_note(copse__updates_commit(e->t, e->shards),
-                             "while assigning to updated variables"));
+        COPSE_TRY(copse_note(
+            copse__updates_commit(&e->t->recordings.layouts[1], e->t->strategy, e->shards->at),
+            "while assigning to updated variables"));
     if (e->is_updating)
         e->t->is_failed = false;
     if (e->is_training)
-        copse__loss_outputs_end(e->t, e->shards);
+        copse__loss_outputs_end(&e->t->recordings, e->shards->recordings);
     if (!e->is_resident)
-        memcpy(e->slot->tickets, copse__ready_of(e->t, last),
+        memcpy(e->slot->tickets, copse__ready_of(&e->t->recordings, last),
                e->t->strategy->replica_count * sizeof *e->slot->tickets);
     return COPSE_OK;
 }

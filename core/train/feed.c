@@ -19,22 +19,17 @@ copse_status copse__feed_init(copse_trainer *t)
                           "trainer: prefetch is %u, and an accelerator takes whole runs of "
                           "batches ahead: leave it 0",
                           prefetch);
-    f->depth = COPSE_MAX(steps_per_run, prefetch);
-    f->slots = copse__alloc(&t->strategy->ctx->base.mem, f->depth, sizeof *f->slots);
-    if (!f->slots)
-        return copse_fail(COPSE_ERR_NO_MEMORY, "trainer: no memory to take %u batches ahead",
-                          f->depth);
+    f->slots.setting = f->table->setting;
+    f->slots.has_transfers = f->table->has_transfers;
+    COPSE_TRY(copse__batch_slots_init(&f->slots, t->strategy, COPSE_MAX(steps_per_run, prefetch)));
     return f->table->init ? f->table->init(t) : COPSE_OK;
 }
 
 void copse__feed_fini(copse_trainer *t)
 {
-    for (uint32_t i = 0; t->feed.slots && i < t->feed.depth; i++)
-        for (uint32_t r = 0; r < t->strategy->replica_count; r++)
-            copse_buffer_release(&t->feed.slots[i].at[r].buffer);
-    if (t->feed.slots && t->feed.table->fini)
+    if (t->feed.slots.at && t->feed.table->fini)
         t->feed.table->fini(t);
-    copse__free(&t->strategy->ctx->base.mem, t->feed.slots);
+    copse__batch_slots_fini(&t->feed.slots);
 }
 
 static copse_status check_is_fed(const copse_trainer *t)
@@ -57,20 +52,21 @@ copse_status copse_trainer_feed(copse_trainer *t, const struct copse_host_batch 
     COPSE_TRY(check_is_fed(t));
     struct copse_feed *f = &t->feed;
     struct copse_shards s;
-    if (f->count == f->depth)
+    if (f->slots.count == f->slots.depth)
         return copse_fail(COPSE_ERR_ARGUMENT,
                           "trainer: %u batches are fed, there is no room for one more: %s is %u",
-                          f->count, f->table->depth, f->depth);
+                          f->slots.count, f->table->setting, f->slots.depth);
     COPSE_TRY(f->table->plan(t, batch, &s));
-    COPSE_TRY(copse__feed_upload(t, batch, &s, copse__feed_slot(t, f->count)));
-    f->count++;
+    COPSE_TRY(copse__batch_slot_upload(&f->slots, batch, &s,
+                                       copse__batch_slot(&f->slots, f->slots.count)));
+    f->slots.count++;
     return COPSE_OK;
 }
 
 void copse_trainer_unfeed(copse_trainer *t)
 {
     if (t && copse__callback_allows(&t->strategy->ctx->base.log, "copse_trainer_unfeed", t))
-        t->feed.count = 0;
+        t->feed.slots.count = 0;
 }
 
 copse_status copse__trainer_run(copse_trainer *t, uint32_t *done)

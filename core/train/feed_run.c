@@ -5,7 +5,6 @@
    submission. */
 #include <stdio.h>
 
-#include "copse/distribute/accelerator.h"
 #include "core/train/execution.h"
 
 #define WORD_BYTES ((size_t)4 * COPSE_STEP_WORDS)
@@ -15,14 +14,16 @@
 static copse_status init(copse_trainer *t)
 {
     const copse_strategy *st = t->strategy;
-    t->feed.words =
-        copse__alloc(&st->ctx->base.mem, (size_t)t->feed.depth * st->replica_count, WORD_BYTES);
+    t->feed.words = copse__alloc(&st->ctx->base.mem,
+                                 (size_t)t->feed.slots.depth * st->replica_count, WORD_BYTES);
     if (!t->feed.words)
         return copse_fail(COPSE_ERR_NO_MEMORY, "trainer: no memory for runs of %u steps",
-                          t->feed.depth);
+                          t->feed.slots.depth);
     for (uint32_t r = 0; r < st->replica_count; r++) {
-        COPSE_TRY(copse__trainer_buffer(t, r, t->feed.depth * WORD_BYTES, &t->feed.step_words[r]));
-        COPSE_TRY(copse_note(copse__trainer_buffer(t, r, t->ring.at->stride, &t->ring.outfeed[r]),
+        const struct copse_replica *rep = &st->replicas[r];
+        COPSE_TRY(
+            copse__replica_buffer(rep, t->feed.slots.depth * WORD_BYTES, &t->feed.step_words[r]));
+        COPSE_TRY(copse_note(copse__replica_buffer(rep, t->ring.at->stride, &t->ring.outfeed[r]),
                              "while making memory for the results of runs"));
     }
     return COPSE_OK;
@@ -40,10 +41,10 @@ static void fini(copse_trainer *t)
 /* ---- feeding ---- */
 
 /* All batches of a run have the shards and the columns of the first. */
-static copse_status check_batch(const copse_trainer *t, const struct copse_host_batch *batch)
+static copse_status check_batch(const struct copse_batch_slots *f,
+                                const struct copse_host_batch *batch)
 {
-    const struct copse_feed *f = &t->feed;
-    const struct copse_batch_slot *first = &f->slots[0];
+    const struct copse_batch_slot *first = &f->at[0];
     COPSE_TRY(copse__batch_check(batch));
     if (f->count > 0 && batch->count != first->batch.count)
         return copse_fail(COPSE_ERR_ARGUMENT,
@@ -63,13 +64,14 @@ static copse_status check_batch(const copse_trainer *t, const struct copse_host_
 static copse_status plan(copse_trainer *t, const struct copse_host_batch *batch,
                          struct copse_shards *s)
 {
-    const enum copse_pass pass = copse__feed_pass(t, t->feed.count);
-    COPSE_TRY(check_batch(t, batch));
-    if (t->feed.count == 0)
-        return copse__shards_prepare(t, batch, pass, true, s);
-    copse__shards_copy(&t->feed.slots[0].shards, s);
-    COPSE_TRY(copse__shards_record(t, batch, pass, s));
-    return copse__feed_check(t, s, batch);
+    const struct copse_batch_slots *f = &t->feed.slots;
+    const enum copse_pass pass = copse__accumulation_pass(&t->accumulation, f->count);
+    COPSE_TRY(check_batch(f, batch));
+    if (f->count == 0)
+        return copse__trainer_prepare(t, batch, pass, true, s);
+    copse__shards_copy(&f->at[0].shards, s);
+    COPSE_TRY(copse__shards_record(&t->recordings, batch, pass, s));
+    return copse__shards_check(s, t->strategy->replica_count, batch);
 }
 
 /* ---- the run ---- */
@@ -84,9 +86,9 @@ struct run {
     uint32_t done;       /* batches */
 };
 
-static uint32_t *words_of(const copse_trainer *t, uint32_t r, uint32_t i)
+static uint32_t *words_of(const struct copse_feed *f, uint32_t r, uint32_t i)
 {
-    return t->feed.words + ((size_t)r * t->feed.depth + i) * COPSE_STEP_WORDS;
+    return f->words + ((size_t)r * f->slots.depth + i) * COPSE_STEP_WORDS;
 }
 
 /* Step words of `count` batches from number `first` on, the next to be trained, as single steps
@@ -98,14 +100,15 @@ static copse_status write_words(copse_trainer *t, uint32_t first, uint32_t count
     struct copse_accumulation a = t->accumulation;
     uint64_t step = t->step + 1;
     uint32_t words[COPSE_STEP_WORDS];
-    memcpy(words, t->words, sizeof words);
+    memcpy(words, t->words.newest, sizeof words);
     for (uint32_t i = first; i < first + count; i++) {
-        const struct copse_batch_slot *slot = copse__feed_slot(t, i);
+        const struct copse_batch_slot *slot = copse__batch_slot(&f->slots, i);
         copse__accumulation_add(&a, slot->batch.count);
-        COPSE_TRY(copse__words_begin(t, true, step, &a, slot->batch.epoch, words));
+        COPSE_TRY(copse__words_begin(&t->words, true, step, &a, slot->batch.epoch, words));
         for (uint32_t r = 0; r < replicas; r++) {
-            copse__words_shard(t, &slot->batch, &slot->shards.at[r], a.first_examples, words);
-            memcpy(words_of(t, r, i), words, sizeof words);
+            copse__words_shard(&t->words, &slot->batch, &slot->shards.at[r], a.first_examples,
+                               words);
+            memcpy(words_of(f, r, i), words, sizeof words);
         }
         if (++a.parts == t->params.accumulate) {
             a.parts = 0;
@@ -114,18 +117,20 @@ static copse_status write_words(copse_trainer *t, uint32_t first, uint32_t count
     }
     for (uint32_t r = 0; r < replicas; r++)
         COPSE_TRY(copse_queue_write(t->strategy->replicas[r].queue, f->step_words[r],
-                                    first * WORD_BYTES, words_of(t, r, first), count * WORD_BYTES));
+                                    first * WORD_BYTES, words_of(f, r, first), count * WORD_BYTES));
     return COPSE_OK;
 }
 
 /* Batch `i` and its words go where the recordings read them. */
-static copse_status copy_in(const copse_trainer *t, const struct copse_shards *s, uint32_t i)
+static copse_status copy_in(const struct copse_feed *f, const struct copse_shards *s, uint32_t i)
 {
-    for (uint32_t r = 0; r < t->strategy->replica_count; r++) {
-        const struct copse_replica *rep = &t->strategy->replicas[r];
-        COPSE_TRY(copse_queue_copy(rep->queue, t->feed.step_words[r], i * WORD_BYTES, rep->step, 0,
+    const copse_strategy *st = f->slots.strategy;
+    const struct copse_batch_slot *slot = copse__batch_slot(&f->slots, i);
+    for (uint32_t r = 0; r < st->replica_count; r++) {
+        const struct copse_replica *rep = &st->replicas[r];
+        COPSE_TRY(copse_queue_copy(rep->queue, f->step_words[r], i * WORD_BYTES, rep->step, 0,
                                    WORD_BYTES));
-        COPSE_TRY(copse__feed_copy(rep->queue, s->recordings[r], &copse__feed_slot(t, i)->at[r]));
+        COPSE_TRY(copse__batch_slot_copy(rep->queue, s->recordings[r], &slot->at[r]));
     }
     return COPSE_OK;
 }
@@ -140,11 +145,11 @@ static copse_status run_batch(struct run *run)
     e.keeps_reports = run->keeps_reports;
     if (t->optimizer->scaling.scale > 0.0f) /* the scale depends on the steps before */
         COPSE_TRY(write_words(t, run->done, 1));
-    copse__accumulation_add(&t->accumulation, t->feed.slots[0].batch.count);
-    memcpy(t->words, words_of(t, last, run->done), sizeof t->words);
-    COPSE_TRY(copy_in(t, s, run->done));
+    copse__accumulation_add(&t->accumulation, t->feed.slots.at[0].batch.count);
+    memcpy(t->words.newest, words_of(&t->feed, last, run->done), sizeof t->words.newest);
+    COPSE_TRY(copy_in(&t->feed, s, run->done));
     COPSE_TRY(copse__execute(&e));
-    copse__accumulation_next(t);
+    t->step += copse__accumulation_next(&t->accumulation);
     run->done++;
     return COPSE_OK;
 }
@@ -182,7 +187,7 @@ static copse_status start(const struct run *run)
     }
     const uint64_t end = t->step + (t->accumulation.parts > 0);
     for (uint64_t step = run->first_step; run->keeps_reports && step < end; step++)
-        memcpy(copse__slot_of(t, step)->tickets, tickets, replicas * sizeof *tickets);
+        memcpy(copse__slot_of(&t->ring, step)->tickets, tickets, replicas * sizeof *tickets);
     return COPSE_OK;
 }
 
@@ -190,24 +195,24 @@ static copse_status begin_run(struct run *run)
 {
     copse_trainer *t = run->t;
     const uint64_t last =
-        t->step + (t->accumulation.parts + t->feed.count - 1) / t->params.accumulate;
-    COPSE_TRY(copse__accumulation_check(t));
+        t->step + (t->accumulation.parts + t->feed.slots.count - 1) / t->params.accumulate;
+    COPSE_TRY(copse__accumulation_check(&t->accumulation));
     copse__recordings_begin(t);
     COPSE_TRY(copse__trainer_make_room(t, last + 1));
     for (int i = 0; i < 2; i++) {
-        copse__shards_copy(&t->feed.slots[0].shards, &run->shards[i]);
+        copse__shards_copy(&t->feed.slots.at[0].shards, &run->shards[i]);
         if (i == 0 || t->params.accumulate > 1)
-            COPSE_TRY(copse__shards_record(t, &t->feed.slots[0].batch,
+            COPSE_TRY(copse__shards_record(&t->recordings, &t->feed.slots.at[0].batch,
                                            i == 0 ? COPSE_PASS_TRAIN : COPSE_PASS_ADD,
                                            &run->shards[i]));
     }
     run->keeps_reports = !t->params.check_numerics;
-    run->is_resident = copse_accelerator_is_resident(t->strategy) && run->keeps_reports &&
+    run->is_resident = copse__strategy_has_one_queue(t->strategy) && run->keeps_reports &&
                        !copse__trainer_watches(t) && !t->optimizer->rule.measures;
     run->first_step = t->step;
     run->first_row =
         (size_t)(t->step % t->ring.count) * t->params.accumulate + t->accumulation.parts;
-    return t->optimizer->scaling.scale > 0.0f ? COPSE_OK : write_words(t, 0, t->feed.count);
+    return t->optimizer->scaling.scale > 0.0f ? COPSE_OK : write_words(t, 0, t->feed.slots.count);
 }
 
 /* An update that is queued counts as cut short until it is started, too. */
@@ -218,24 +223,24 @@ static copse_status end_run(struct run *run, copse_status status)
     char text[COPSE_ERROR_BYTES];
     if (status != COPSE_OK) {
         snprintf(text, sizeof text, "%s", copse_last_error());
-        copse__accumulation_drop(t); /* the gradients are mixed with what failed */
+        copse__accumulation_drop(&t->accumulation); /* the gradients are mixed with what failed */
     }
     t->is_failed = true;
     const copse_status started = start(run);
     t->is_failed = is_torn || started != COPSE_OK;
     if (status == COPSE_OK || run->done > 0)
-        t->feed.count = 0;
+        t->feed.slots.count = 0;
     return status != COPSE_OK ? copse_fail(status, "%s", text) : started;
 }
 
 static copse_status run_all(copse_trainer *t, uint32_t *done)
 {
     struct run run = { .t = t };
-    if (t->feed.count == 0)
+    if (t->feed.slots.count == 0)
         return COPSE_OK;
     COPSE_TRY(begin_run(&run));
     copse_status s = COPSE_OK;
-    while (s == COPSE_OK && run.done < t->feed.count)
+    while (s == COPSE_OK && run.done < t->feed.slots.count)
         s = copse_note(run_batch(&run), "in step %llu, number %u of a run",
                        (unsigned long long)t->step + 1, run.done);
     s = end_run(&run, s);
@@ -244,7 +249,7 @@ static copse_status run_all(copse_trainer *t, uint32_t *done)
 }
 
 const struct copse_feed_table copse__feed_run = {
-    .depth = "steps_per_run",
+    .setting = "steps_per_run",
     .init = init,
     .fini = fini,
     .plan = plan,

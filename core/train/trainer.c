@@ -3,7 +3,6 @@
 #include "core/train/trainer.h"
 #include "copse/loop/feed.h"
 #include "core/graph/type.h"
-#include "core/train/recording/loss_recording.h"
 #include "core/value/cross_device.h"
 
 /* ---- trained variables ---- */
@@ -59,7 +58,7 @@ static copse_status make_optimizer(copse_trainer *t, const struct copse_trainer_
     if (s == COPSE_OK && t->trained.count == 0)
         s = copse_fail(COPSE_ERR_ARGUMENT, "trainer: the strategy has no variables to train");
     if (s == COPSE_OK)
-        s = copse__rows_check(t);
+        s = copse__rows_check(&t->trained, &t->params);
     if (s == COPSE_OK)
         s = copse__slots_check(t->optimizer, t->trained.at, t->trained.count);
     if (s == COPSE_OK)
@@ -70,22 +69,45 @@ static copse_status make_optimizer(copse_trainer *t, const struct copse_trainer_
 
 /* ---- life ---- */
 
+/* Objects that need the optimizer, which knows the params now. */
+static void bind_optimizer(copse_trainer *t)
+{
+    t->recordings.optimizer = t->optimizer;
+    t->words = (struct copse_step_words){ t->optimizer, &t->params, t, { 0 } };
+}
+
+static copse_status open_verifier(copse_trainer *t)
+{
+    const struct copse_check_owner owner = {
+        .name = "trainer",
+        .turn_off = "--no-cross-check, copse_trainer_audit",
+        .strategy = t->strategy,
+        .optimizer = t->optimizer,
+        .reports = t->recordings.reports.buffers,
+    };
+    return copse__verifier_open(&t->verifier, &owner, t->trained.at, t->trained.count);
+}
+
 static copse_status init(copse_trainer *t, const struct copse_trainer_params *p)
 {
     copse_strategy *st = t->strategy;
+    const uint32_t steps = COPSE_MAX(2 * st->accelerator.steps_per_run, COPSE_STEPS_UNDER_WAY);
     COPSE_TRY(copse__optimizer_create(st, NULL, &t->optimizer));
+    bind_optimizer(t);
     COPSE_TRY(copse__optimizer_rule(t->optimizer, &t->params.optimizer));
-    COPSE_TRY(copse__split_init(t, p));
-    COPSE_TRY(copse__workers_agree(t));
+    COPSE_TRY(copse__split_init(&t->split, st, p));
+    COPSE_TRY(copse__workers_agree(&t->workers, &t->params));
     t->params.optimizer.groups = NULL; /* the caller's */
-    COPSE_TRY(copse__slots_make(t));
+    COPSE_TRY(copse__step_slots_make(&t->ring, st, &t->verifier, steps, t->params.accumulate));
     for (uint32_t r = 0; r < st->replica_count; r++)
-        COPSE_TRY(copse__trainer_buffer(t, r, COPSE_REPORT_BYTES, &t->reports.buffers[r]));
+        COPSE_TRY(copse__replica_buffer(&st->replicas[r], COPSE_REPORT_BYTES,
+                                        &t->recordings.reports.buffers[r]));
     COPSE_TRY(copse__store_build(st));
     COPSE_TRY(make_optimizer(t, p));
     COPSE_TRY(copse__feed_init(t));
-    COPSE_TRY(copse__trainer_verify(t));
-    return copse__trainer_watches(t) ? copse__watches_make(t) : COPSE_OK;
+    COPSE_TRY(open_verifier(t));
+    return copse__trainer_watches(t) ? copse__watches_make(&t->recordings.watches, st, &t->trained)
+                                     : COPSE_OK;
 }
 
 static copse_status check(const struct copse_trainer_params *p)
@@ -124,6 +146,19 @@ static void scale_f16(struct copse_optimizer_params *p)
         p->loss_scale_interval = 2000;
 }
 
+/* The objects of a trainer learn what they have of it. */
+static void bind_objects(copse_trainer *t)
+{
+    t->recordings.strategy = t->strategy;
+    t->recordings.params = &t->params;
+    t->recordings.trained = &t->trained;
+    copse__step_recordings_init(&t->recordings, t);
+    t->accumulation = (struct copse_accumulation){
+        .strategy = t->strategy, .trained = &t->trained, .owner = t, .every = t->params.accumulate
+    };
+    t->workers = (struct copse_train_workers){ &t->strategy->group, &t->is_failed };
+}
+
 copse_status copse_trainer_create(copse_strategy *st, const struct copse_trainer_params *params,
                                   copse_trainer **out)
 {
@@ -138,14 +173,14 @@ copse_status copse_trainer_create(copse_strategy *st, const struct copse_trainer
     copse_trainer *t = copse__alloc(&st->ctx->base.mem, 1, sizeof *t);
     COPSE_TRY(copse_need_memory(t, "trainer"));
     t->strategy = copse_strategy_retain(st);
-    t->arena.mem = &st->ctx->base.mem;
     t->params = *params;
     t->params.variables = NULL; /* the caller's */
+    t->params.shares = NULL;
     t->trained.is_listed = params->variables != NULL;
     t->params.accumulate = COPSE_MAX(params->accumulate, 1);
     if (params->precision == COPSE_F16)
         scale_f16(&t->params.optimizer);
-    copse__recordings_init(t);
+    bind_objects(t);
     const copse_status s = init(t, params);
     if (s != COPSE_OK)
         copse_trainer_release(&t);
@@ -171,26 +206,19 @@ void copse_trainer_release(copse_trainer **trainer)
             copse__log(&st->ctx->base.log, COPSE_LOG_WARN, "trainer: %s did not finish: %s",
                        st->replicas[r].dev->info.id, copse_last_error());
     }
-    copse__accumulation_drop(t);
+    copse__accumulation_drop(&t->accumulation);
     copse__average_free(&t->uses.average, mem);
-    copse__loss_recordings_fini(t->recordings.of);
+    copse__step_recordings_fini(&t->recordings);
     copse__predictor_fini(&t->uses.predictor);
     copse__weights_end(&t->uses.weights);
-    for (size_t i = 0; i < COPSE_COUNT(t->layouts); i++)
-        copse__layout_fini(t, &t->layouts[i]);
     copse__optimizer_release(&t->optimizer);
     copse__feed_fini(t);
-    copse__slots_free(t, is_idle);
-    copse__verifier_free(&t->watches.verifier, is_idle);
-    if (is_idle)
-        copse__free(mem, t->watches.values);
-    for (uint32_t r = 0; r < st->replica_count; r++) {
-        copse_buffer_release(&t->reports.buffers[r]);
-        copse_buffer_release(&t->watches.buffers[r]);
-    }
+    copse__step_slots_free(&t->ring, is_idle);
+    copse__verifier_free(&t->verifier, is_idle);
+    copse__watches_free(&t->recordings.watches, is_idle);
+    for (uint32_t r = 0; r < st->replica_count; r++)
+        copse_buffer_release(&t->recordings.reports.buffers[r]);
     copse__free(mem, t->trained.at);
-    copse__free(mem, t->ring.ready.at);
-    copse__arena_fini(&t->arena);
     copse_context *ctx = copse_context_retain(st->ctx); /* mem lives in it */
     copse__free(mem, t);
     copse_strategy_release(&st);
@@ -201,4 +229,4 @@ void copse_trainer_release(copse_trainer **trainer)
 COPSE_PROPERTY(copse_strategy *, copse_trainer_strategy, copse_trainer, x->strategy, NULL)
 COPSE_PROPERTY(uint64_t, copse_trainer_steps, copse_trainer, x->step, 0)
 COPSE_PROPERTY(uint32_t, copse_trainer_gathered, copse_trainer, x->accumulation.parts, 0)
-COPSE_PROPERTY(uint32_t, copse_trainer_fed, copse_trainer, x->feed.count, 0)
+COPSE_PROPERTY(uint32_t, copse_trainer_fed, copse_trainer, x->feed.slots.count, 0)

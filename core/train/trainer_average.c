@@ -26,7 +26,7 @@ copse_status copse_trainer_average_begin(copse_trainer *t)
     COPSE_TRY(copse__require_no_replica("copse_trainer_average_begin", t));
     COPSE_TRY(copse__trainer_check(t));
     COPSE_TRY(copse__audit_settle(t));
-    return copse__workers_report(t, begin(t));
+    return copse__workers_report(&t->workers, begin(t));
 }
 
 copse_status copse_trainer_average_end(copse_trainer *t)
@@ -37,7 +37,7 @@ copse_status copse_trainer_average_end(copse_trainer *t)
         return copse_fail(COPSE_ERR_ARGUMENT, "trainer: its variables have their own values: call "
                                               "copse_trainer_average_begin before");
     COPSE_TRY(copse__trainer_check(t));
-    return copse__workers_report(t,
+    return copse__workers_report(&t->workers,
                                  copse__average_end(&t->uses.average, t->optimizer, t->trained.at,
                                                     t->trained.count, &t->is_failed));
 }

@@ -5,7 +5,7 @@
 copse_status copse__trainer_check(copse_trainer *t)
 {
     COPSE_TRY(copse_need("trainer", t));
-    if (t->watches.verifier.audit.has_failed)
+    if (t->verifier.audit.has_failed)
         return copse_fail(COPSE_ERR_UNRELIABLE,
                           "trainer: an audit found wrong results; make a new trainer, on "
                           "other devices, and load the last checkpoint");

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The memory of a training step: what is allocated, and the plan of its values. */
 #include "core/train/memory/step_memory.h"
+#include "core/train/trainer.h"
 
 static void find_variables(const copse_trainer *t, uint32_t r, struct copse_step_memory *out)
 {
@@ -24,22 +25,22 @@ static void find_variables(const copse_trainer *t, uint32_t r, struct copse_step
 
 static void find_others(const copse_trainer *t, uint32_t r, struct copse_step_memory *out)
 {
-    const struct copse_memory_use use = copse__memory_use(t, r);
+    const struct copse_memory_use use = copse__memory_use(&t->recordings, r);
     const uint64_t known = out->variables + out->gradients + out->slots;
     const uint64_t left = copse__memory_free(t->strategy->replicas[r].dev, &use);
     out->others = use.others > known ? use.others - known : 0;
     out->available = left > 0 ? left + use.recordings : 0;
 }
 
-static copse_status plan(copse_trainer *t, const struct copse_memory_shard *shard, uint64_t budget,
-                         struct copse_step_memory *out)
+static copse_status plan(struct copse_step_recordings *all, const struct copse_memory_shard *shard,
+                         uint64_t budget, struct copse_step_memory *out)
 {
-    const size_t left = copse__memory_left(t, shard->replica, budget);
-    COPSE_TRY(copse__memory_plan_plain(t, shard, &out->plain));
-    const copse_status s = copse__memory_plan_recomputed(t, shard, left, &out->recomputed);
+    const size_t left = copse__memory_left(all, shard->replica, budget);
+    COPSE_TRY(copse__memory_plan_plain(all, shard, &out->plain));
+    const copse_status s = copse__memory_plan_recomputed(all, shard, left, &out->recomputed);
     out->fits = s == COPSE_OK;
     return s == COPSE_ERR_NO_DEVICE_MEMORY && left > 0
-               ? copse__memory_plan_recomputed(t, shard, 0, &out->recomputed)
+               ? copse__memory_plan_recomputed(all, shard, 0, &out->recomputed)
                : s;
 }
 
@@ -54,13 +55,13 @@ copse_status copse_trainer_memory(copse_trainer *t, uint32_t replica,
     COPSE_TRY(copse_no_reserved(copse_host_batch, batch));
     COPSE_TRY(copse__trainer_check(t));
     COPSE_TRY(copse__batch_check(batch));
-    COPSE_TRY(copse__shards_split(t, batch, false, &shards));
+    COPSE_TRY(copse__shards_split(&t->split, NULL, batch, &shards));
     if (replica >= t->strategy->replica_count || shards.at[replica].count == 0)
         return copse_fail(COPSE_ERR_ARGUMENT, "trainer: replica %u has no share of a batch of %zu",
                           replica, batch->count);
     const struct copse_memory_shard shard = { replica, batch, shards.at[replica].count };
     find_variables(t, replica, out);
     find_others(t, replica, out);
-    return copse_note(plan(t, &shard, budget, out), "while planning %zu examples for replica %u",
-                      shard.examples, replica);
+    return copse_note(plan(&t->recordings, &shard, budget, out),
+                      "while planning %zu examples for replica %u", shard.examples, replica);
 }

@@ -8,7 +8,7 @@ static copse_status predict(copse_trainer *t, const struct copse_host_batch *bat
 {
     struct copse_shard shards[COPSE_MAX_REPLICAS];
     const bool is_here = t->strategy->group.workers == 1 && t->params.sharing != COPSE_SHARD_FIXED;
-    COPSE_TRY(is_here ? copse__split(t, batch, false, shards)
+    COPSE_TRY(is_here ? copse__split(&t->split, NULL, batch, shards)
                       : copse__shard(COPSE_SHARD_BALANCED, batch->count, batch->count,
                                      t->strategy->replica_count, shards));
     /* else an update accumulates, and keeps the values that it began with */

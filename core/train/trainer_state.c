@@ -78,7 +78,8 @@ static copse_status match_weights(void *user, const struct copse_state *s)
                               "checkpoint: %s: \"" SHARES_KEY "\" is no list of weights", s->path);
     }
     job->has_weights = count == job->t->strategy->group.ranks;
-    const copse_status can = job->has_weights ? copse__split_check(job->t, job->weights) : COPSE_OK;
+    const copse_status can =
+        job->has_weights ? copse__split_check(&job->t->split, job->weights) : COPSE_OK;
     return copse_note(can, "while restoring %s", s->path);
 }
 
@@ -105,16 +106,16 @@ static void restored(void *user, const struct copse_state_counters *c)
 {
     const struct trainer_job *job = user;
     copse_trainer *t = job->t;
-    t->feed.count = 0;
-    t->watches.verifier.audit.step = 0;
-    copse__accumulation_drop(t);
+    t->feed.slots.count = 0;
+    t->verifier.audit.step = 0;
+    copse__accumulation_drop(&t->accumulation);
     copse__average_free(&t->uses.average, &t->strategy->ctx->base.mem);
     for (size_t i = 0; i < t->ring.count; i++)
         t->ring.at[i].step = 0;
     t->step = t->ring.taken = c->step;
     t->params.seed = c->seed;
     if (job->has_weights)
-        copse__split_set(t, job->weights);
+        copse__split_set(&t->split, job->weights);
 }
 
 static struct copse_state_job *init(struct trainer_job *job, copse_trainer *t)
@@ -127,7 +128,7 @@ static struct copse_state_job *init(struct trainer_job *job, copse_trainer *t)
                   .seed = t->params.seed,
                   .reduction = t->params.reduction == COPSE_LOSS_SUM ? "sum" : "mean",
                   .sharing = copse_shard_rule_name(t->params.sharing),
-                  .is_torn = t->is_failed || t->watches.verifier.audit.has_failed,
+                  .is_torn = t->is_failed || t->verifier.audit.has_failed,
                   .consequence = "; the trainer is not usable any more",
                   .user = job,
                   .check = check_gathered,

@@ -10,14 +10,15 @@ static copse_status queue_inputs(copse_trainer *t, bool is_training,
                                  struct copse_batch_slot *slot, const struct copse_shards *s,
                                  const struct copse_accumulation *a)
 {
-    COPSE_TRY(copse__words_begin(t, is_training, t->step + 1, a, batch->epoch, t->words));
+    uint32_t *words = t->words.newest;
+    COPSE_TRY(copse__words_begin(&t->words, is_training, t->step + 1, a, batch->epoch, words));
     for (uint32_t r = 0; r < t->strategy->replica_count; r++) {
         const struct copse_replica *rep = &t->strategy->replicas[r];
-        copse__words_shard(t, batch, &s->at[r], a->first_examples, t->words);
+        copse__words_shard(&t->words, batch, &s->at[r], a->first_examples, words);
         COPSE_TRY(
-            slot ? t->feed.table->take(t, slot, s->recordings[r])
+            slot ? t->feed.table->take(rep, slot, s->recordings[r])
                  : copse__shard_write(rep->queue, &s->recordings[r]->base, batch, &s->at[r], NULL));
-        COPSE_TRY(copse_queue_write(rep->queue, rep->step, 0, t->words, 4 * COPSE_STEP_WORDS));
+        COPSE_TRY(copse_queue_write(rep->queue, rep->step, 0, words, 4 * COPSE_STEP_WORDS));
     }
     return COPSE_OK;
 }
@@ -39,8 +40,8 @@ static copse_status run_micro_batch(copse_trainer *t, const struct copse_host_ba
 /* Before anything is queued. The accumulated gradients are dropped, as on the other workers. */
 static copse_status refuse(copse_trainer *t, copse_status why)
 {
-    why = copse__workers_refuse(t, why);
-    copse__accumulation_drop(t);
+    why = copse__workers_refuse(&t->workers, why);
+    copse__accumulation_drop(&t->accumulation);
     return why;
 }
 
@@ -59,50 +60,57 @@ static copse_status step(copse_trainer *t, const struct copse_host_batch *batch)
     struct copse_shards s;
     struct copse_batch_slot *from = NULL;
     const bool is_last = t->accumulation.parts + 1 == t->params.accumulate;
-    struct copse_step_slot *slot = copse__slot_of(t, t->step);
-    const enum copse_pass pass = copse__feed_pass(t, 0);
+    struct copse_step_slot *slot = copse__slot_of(&t->ring, t->step);
+    const enum copse_pass pass = copse__accumulation_pass(&t->accumulation, 0);
     const copse_status can = t->feed.table->prepare
                                  ? t->feed.table->prepare(t, batch, pass, &s, &from)
-                                 : copse__shards_prepare(t, batch, pass, true, &s);
+                                 : copse__trainer_prepare(t, batch, pass, true, &s);
     if (can != COPSE_OK)
         return refuse(t, can);
     const uint64_t since = copse__group_sequence(&t->strategy->group);
     copse_status status = run_micro_batch(t, from ? &from->batch : batch, from, &s);
     if (status != COPSE_OK) {
-        status = copse__workers_notify(t, since, status);
-        copse__accumulation_drop(t); /* the gradients are mixed with what failed */
+        status = copse__workers_notify(&t->workers, since, status);
+        copse__accumulation_drop(&t->accumulation); /* the gradients are mixed with what failed */
         return copse_note(status, "in step %llu", (unsigned long long)t->step + 1);
     }
-    copse__accumulation_next(t);
-    return is_last ? copse__workers_notify(t, since, copse__worker_results_send(t, slot))
+    t->step += copse__accumulation_next(&t->accumulation);
+    return is_last ? copse__workers_notify(&t->workers, since, copse__workers_send(&t->ring, slot))
                    : COPSE_OK;
+}
+
+/* Returns `why`. If the trainer cannot go on, tells the other workers. */
+static copse_status report_step(const copse_trainer *t, copse_status why)
+{
+    return t ? copse__workers_report(&t->workers, why) : why;
 }
 
 copse_status copse_trainer_step(copse_trainer *t, const struct copse_host_batch *batch)
 {
     COPSE_TRY(copse_no_reserved(copse_host_batch, batch));
     COPSE_TRY(copse__require_no_replica("copse_trainer_step", t));
-    return copse__workers_report(t, step(t, batch));
+    return report_step(t, step(t, batch));
 }
 
 static copse_status flush(copse_trainer *t)
 {
-    const struct copse_layout *l = &t->layouts[1];
+    const struct copse_layout *l = &t->recordings.layouts[1];
     const uint32_t replicas = t->strategy->replica_count, last = (uint32_t)l->events.count - 1;
-    struct copse_step_slot *slot = copse__slot_of(t, t->step);
-    copse__words_scale(t, t->words);
+    struct copse_step_slot *slot = copse__slot_of(&t->ring, t->step);
+    copse__words_scale(&t->words, &t->accumulation, t->words.newest);
     for (uint32_t r = 0; r < replicas; r++) {
         const struct copse_replica *rep = &t->strategy->replicas[r];
-        COPSE_TRY(copse_queue_write(rep->queue, rep->step, 0, t->words, 4 * COPSE_STEP_WORDS));
-        COPSE_TRY(copse_queue_submit(rep->queue, &copse__ready_of(t, last)[r]));
+        COPSE_TRY(
+            copse_queue_write(rep->queue, rep->step, 0, t->words.newest, 4 * COPSE_STEP_WORDS));
+        COPSE_TRY(copse_queue_submit(rep->queue, &copse__ready_of(&t->recordings, last)[r]));
         for (uint32_t i = 0; i < last; i++)
-            copse__ready_of(t, i)[r] = copse__ready_of(t, last)[r];
+            copse__ready_of(&t->recordings, i)[r] = copse__ready_of(&t->recordings, last)[r];
     }
     COPSE_TRY(
         copse_note(copse__execute_update(t), "in step %llu", (unsigned long long)t->step + 1));
-    copse__accumulation_drop(t);
+    copse__accumulation_drop(&t->accumulation);
     t->step++;
-    return copse__worker_results_send(t, slot);
+    return copse__workers_send(&t->ring, slot);
 }
 
 copse_status copse_trainer_flush(copse_trainer *t)
@@ -112,7 +120,7 @@ copse_status copse_trainer_flush(copse_trainer *t)
     COPSE_TRY(copse__average_refuse(t));
     const uint64_t since = copse__group_sequence(&t->strategy->group);
     return t->accumulation.parts > 0
-               ? copse__workers_report(t, copse__workers_notify(t, since, flush(t)))
+               ? report_step(t, copse__workers_notify(&t->workers, since, flush(t)))
                : COPSE_OK;
 }
 
@@ -125,42 +133,42 @@ static copse_status evaluate(copse_trainer *t, const struct copse_host_batch *ba
     struct copse_shards s;
     uint32_t words[COPSE_STEP_WORDS]; /* of the update that accumulates */
     copse__recordings_begin(t);
-    COPSE_TRY(copse__shards_split(t, batch, false, &s));
+    COPSE_TRY(copse__shards_split(&t->split, NULL, batch, &s));
     /* else an update accumulates, and keeps the values that it began with */
     if (t->strategy->store->accumulators == 0)
         COPSE_TRY(copse__trainer_pull(t, COPSE_PULL_EVALUATE));
     const uint64_t since = copse__group_sequence(&t->strategy->group);
-    copse_status status = copse__shards_record(t, batch, COPSE_PASS_EVALUATE, &s);
+    copse_status status = copse__shards_record(&t->recordings, batch, COPSE_PASS_EVALUATE, &s);
     if (status == COPSE_OK)
-        status = copse__feed_check(t, &s, batch);
+        status = copse__shards_check(&s, t->strategy->replica_count, batch);
     /* this worker's alone, and the others wait */
     if (status == COPSE_ERR_NO_MEMORY || status == COPSE_ERR_TIMEOUT)
-        return copse__workers_abort(t, since, status);
+        return copse__workers_abort(&t->workers, since, status);
     COPSE_TRY(status);
     struct copse_execution e = {
-        .t = t, .layout = &t->layouts[0], .shards = &s, .slot = &t->ring.evaluation
+        .t = t, .layout = &t->recordings.layouts[0], .shards = &s, .slot = &t->ring.evaluation
     };
     t->ring.evaluation.step = t->step;
-    copse__slot_note(t, &t->ring.evaluation, 0, &s);
-    memcpy(words, t->words, sizeof words);
+    copse__slot_note(&t->ring, &t->ring.evaluation, 0, s.of_all);
+    memcpy(words, t->words.newest, sizeof words);
     const struct copse_accumulation alone = { .examples = batch->count,
                                               .first_examples = batch->count };
     status = queue_inputs(t, false, batch, NULL, &s, &alone);
-    memcpy(t->words, words, sizeof words);
+    memcpy(t->words.newest, words, sizeof words);
     /* the same on all workers; else they wait for this one's results */
     if (status == COPSE_ERR_ARGUMENT)
         return status;
     if (!status)
         status = copse__execute(&e);
     if (!status)
-        status = copse__slot_wait(t, &t->ring.evaluation, true);
+        status = copse__slot_wait(&t->ring, &t->ring.evaluation, true);
     if (!status)
-        status = copse__worker_results_send(t, &t->ring.evaluation);
+        status = copse__workers_send(&t->ring, &t->ring.evaluation);
     if (!status)
-        status = copse__worker_results_receive(t, &t->ring.evaluation, true);
+        status = copse__workers_receive(&t->ring, &t->ring.evaluation, true);
     if (!status)
-        copse__slot_result(t, &t->ring.evaluation, out);
-    return copse__workers_abort(t, since, status);
+        copse__slot_result(&t->ring, &t->recordings.reports, &t->ring.evaluation, out);
+    return copse__workers_abort(&t->workers, since, status);
 }
 
 copse_status copse_trainer_evaluate(copse_trainer *t, const struct copse_host_batch *batch,
@@ -168,5 +176,5 @@ copse_status copse_trainer_evaluate(copse_trainer *t, const struct copse_host_ba
 {
     COPSE_TRY(copse_no_reserved(copse_host_batch, batch));
     COPSE_TRY(copse__require_no_replica("copse_trainer_evaluate", t));
-    return copse__workers_report(t, evaluate(t, batch, out));
+    return report_step(t, evaluate(t, batch, out));
 }

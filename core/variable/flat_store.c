@@ -150,3 +150,19 @@ struct copse_binding copse__variable_gradient(const copse_variable *v, uint32_t 
         return (struct copse_binding){ .buffer = NULL };
     return range(copse__exchange_gradients(v->strategy->store->exchange, v->piece, replica), v);
 }
+
+const char *copse_strategy_transfer(const copse_strategy *st)
+{
+    if (!st)
+        return "";
+    if (st->replica_count == 1)
+        return "one replica, nothing to exchange";
+    if (!st->store || !st->store->exchange)
+        return "chosen when training starts";
+    if (copse__exchange_is_one_queue(st->store->exchange))
+        return copse__exchange_is_shared(st->store->exchange) ? "memory of the device, in place"
+                                                              : "copies on the device";
+    return copse__exchange_is_shared(st->store->exchange)
+               ? "shared host memory, no copies between replicas"
+               : "staged through host memory";
+}

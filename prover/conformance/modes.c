@@ -1,7 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* The modes in the order in which they run: small ones, whose failures explain others, come
    first. */
-#include "prover/conformance/verdict/conformance.h"
+#include "prover/conformance/modes/modes.h"
+#include "prover/conformance/api/api.h"
+#include "prover/conformance/args/args.h"
+#include "prover/conformance/launch/launch.h"
+#include "prover/conformance/runner.h"
+#include "prover/conformance/stress/stress.h"
 
 const struct copse_conform_mode copse_conform_modes[] = {
     { "run", COPSE_CONFORM_RUN, copse__conform_forward },

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* A run over all modes. */
+#include "prover/conformance/runner.h"
 #include "core/ops/user/user_op.h"
 #include "prover/cases/tables.h"
-#include "prover/conformance/verdict/conformance.h"
 #include "prover/conformance/verdict/library.h"
 #include "prover/conformance/verdict/own_launch.h"
 

@@ -354,8 +354,10 @@ static void files(struct probe *p)
     copse_schema *parsed;
     const char *name;
     double mean;
+    const struct copse_array_view view = { .data = numbers };
     ROW(copse_read_idx, NEED(ctx), NEED("none"), NULL, NEED(&array));
     ROW(copse_read_npy, NEED(ctx), NEED("none"), NULL, NEED(&array));
+    ROW(copse_write_npy, NEED(ctx), NEED("none"), NEED(&view));
     ROW(copse_read_text, NEED(ctx), NEED("none"), NULL, NEED(&array));
     ROW(copse_read_csv, NEED(ctx), NEED("none"), NULL, NEED(&array), NULL);
     ROW(copse_read_csv, NEED(ctx), NEED("none"), NULL, NEED(&array), &labels);

@@ -10,7 +10,7 @@
 #include "core/comm/local.h"
 #include "core/rule/rule.h"
 #include "core/train/trainer.h"
-#include "prover/conformance/verdict/mode.h"
+#include "prover/conformance/modes/modes.h"
 #include "tests/rig/data/temp_files.h"
 #include "tests/rig/rig.h"
 #include "tests/rig/workers/worker_rig.h"

@@ -7,7 +7,7 @@
 #include "copse/distribute/sync.h"
 #include "copse/train/slots.h"
 #include "core/rule/rule.h"
-#include "prover/conformance/verdict/mode.h"
+#include "prover/conformance/modes/modes.h"
 #include "tests/rig/data/temp_files.h"
 #include "tests/rig/rig.h"
 

@@ -14,7 +14,7 @@
 
 #include "copse/train/slots.h"
 #include "core/rule/rule.h"
-#include "prover/conformance/verdict/mode.h"
+#include "prover/conformance/modes/modes.h"
 #include "tests/rig/train/gradient_rig.h"
 
 #define LARS                                                                              \

@@ -78,7 +78,7 @@ static uint64_t train(size_t replicas, const struct copse_audit_params *audit, f
     for (uint64_t i = 0; i < STEPS; i++)
         OK(step(&j, i));
     read_values(&j, values);
-    const uint64_t compared = j.t->watches.verifier.spot.compared;
+    const uint64_t compared = j.t->verifier.spot.compared;
     close_job(&j);
     return compared;
 }

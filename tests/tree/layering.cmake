@@ -40,8 +40,9 @@ set(may_prover/isolation prover/report prover/conformance check data graph devic
 set(order_core/data . reader text schema table picture dataset input)
 set(order_core/device kernel .)
 set(order_core/reduce . exchange value row)
+set(order_core/train verify recording memory batch result .)
 set(order_prover/conformance verdict rig launch every modes stress api args .)
-set(unordered core/ops prover/cases core/train)
+set(unordered core/ops prover/cases)
 
 set(faults "")
 

@@ -4,12 +4,12 @@
 # say. `open` names the folders that still have a circle; a folder without one must leave the list. The subfolders of a room
 # are judged as its files are, but those of `families`, whose ops call each other. Also fails when a function that a header of
 # a folder declares is defined in another one: such a call goes upwards unseen. Also fails when core or a backend uses a
-# symbol of the prover.
+# symbol of the prover, or another room one of core/strategy.
 set -u
 build=$1
 top=$(cd "$(dirname "$0")/../.." && pwd) || exit 1
 open=''
-families='core/ops prover/cases core/train'
+families='core/ops prover/cases'
 for tool in nm tsort; do
     command -v $tool >/dev/null || { echo "skipped: no $tool"; exit 77; }
 done
@@ -23,6 +23,12 @@ object_of() {
     *) echo "$build/CMakeFiles/copse_objects.dir/$1.o" ;;
     esac
 }
+# folder_of FIELD: lines whose field is a folder; of a room in `families`, the room
+folder_of() {
+    awk -v field="$1" -v families=" $families " '{ split($field, part, "/"); room = part[1] "/" part[2]
+        if (index(families, " " room " ")) $field = room
+        print }'
+}
 : >"$work/defined"
 for room in "$top"/core/*/ "$top"/prover/*/; do
     name=$(basename "$(dirname "$room")")/$(basename "$room")
@@ -33,7 +39,8 @@ for room in "$top"/core/*/ "$top"/prover/*/; do
     done
     [ -n "$objects" ] || continue
     # shellcheck disable=SC2086
-    nm --defined-only $objects | awk -v room="$name" '$2 ~ /^[TDBRVW]$/ { print $3, room }' >>"$work/defined"
+    nm -A --defined-only $objects | sed 's|^.*\.dir/\([^:]*\)/[^/:]*:|\1 |' | awk '$3 ~ /^[TDBRVW]$/ { print $4, $1 }' |
+        folder_of 2 >>"$work/defined"
     # "user provider" for every pair of files where one uses a symbol that the other defines
     # shellcheck disable=SC2086
     nm -A $objects | awk '
@@ -92,15 +99,17 @@ done >"$work/used_by_core"
 awk 'NR == FNR { if ($2 ~ /^prover\//) room[$1] = $2; next }
      $1 in room { print $2 ": uses " $1 ", which is defined in " room[$1] ": core must not need the prover"; bad = 1 }
      END { exit bad }' "$work/defined" "$work/used_by_core" || failed=1
+# core/strategy makes strategies for applications; the rooms below them know a strategy by core/replica alone.
+awk 'NR == FNR { if ($2 == "core/strategy") made[$1] = 1; next }
+     $1 in made && $2 !~ /^core\/strategy\// { print $2 ": uses " $1 " of core/strategy"; bad = 1 }
+     END { exit bad }' "$work/defined" "$work/used_by_core" || failed=1
 for list in defined used_by_core; do
     grep -q . "$work/$list" || { echo "no symbols in the list $list"; failed=1; }
 done
 grep -q ' prover/' "$work/defined" || { echo "no objects of the prover in $build"; failed=1; }
 (cd "$top" && find core prover -name '*.h') | while read -r header; do
-    room=$(echo "$header" | cut -d/ -f1,2)
-    header=$top/$header
-    sed -n 's/^[A-Za-z][A-Za-z_0-9 ]*[ *]\(copse__[a-z_0-9]*\)(.*/\1/p' "$header" | sed "s|\$| $room|"
-done | sort -u >"$work/declared"
+    sed -n 's/^[A-Za-z][A-Za-z_0-9 ]*[ *]\(copse__[a-z_0-9]*\)(.*/\1/p' "$top/$header" | sed "s|\$| ${header%/*}|"
+done | folder_of 2 | sort -u >"$work/declared"
 awk 'NR == FNR { in_room[$1] = in_room[$1] " " $2 " "; next }
      $1 in in_room && !index(in_room[$1], " " $2 " ") { print $2 ": declares " $1 ", which is defined in" in_room[$1]; bad = 1 }
      END { exit bad }' "$work/defined" "$work/declared" || failed=1

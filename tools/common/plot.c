@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* Loss and accuracy of a run as one SVG file without scripts or embedded fonts. */
+/* Loss and accuracy of a run as an SVG file. */
 #include <math.h>
 #include <stdio.h>
 
+#include "tools/common/svg.h"
 #include "tools/train/train.h"
 
 enum { WIDTH = 760, HEIGHT = 420, LEFT = 64, RIGHT = 64, TOP = 48, BOTTOM = 48 };
@@ -32,42 +33,37 @@ static double top_loss(const struct history *h)
 
 static void axes(FILE *f, const struct history *h, double top)
 {
-    fprintf(f, "<g stroke='#ccc' font-size='12' font-family='sans-serif'>\n");
+    char text[40];
     for (int i = 0; i <= 4; i++) {
         const double y = y_of(i, 4);
-        fprintf(f, "<path d='M%d %.1fH%d'/>", LEFT, y, WIDTH - RIGHT);
-        fprintf(f,
-                "<text x='%d' y='%.1f' stroke='none' fill='#b04000' text-anchor='end'>%.3g</text>",
-                LEFT - 8, y + 4, top * i / 4);
-        fprintf(f, "<text x='%d' y='%.1f' stroke='none' fill='#0060a0'>%.*f%s</text>\n",
-                WIDTH - RIGHT + 8, y + 4, h->is_regression ? 2 : 0,
-                h->is_regression ? 0.25 * i : 25.0 * i, h->is_regression ? "" : " %");
+        svg_rule(f, LEFT, y, WIDTH - RIGHT - LEFT, "stroke='#ccc'");
+        snprintf(text, sizeof text, "%.3g", top * i / 4);
+        svg_text(f, LEFT - 8, y + 4, "text-anchor='end' fill='#b04000'", text);
+        if (h->is_regression)
+            snprintf(text, sizeof text, "%.2f", 0.25 * i);
+        else
+            snprintf(text, sizeof text, "%.0f %%", 25.0 * i);
+        svg_text(f, WIDTH - RIGHT + 8, y + 4, "fill='#0060a0'", text);
     }
-    fprintf(f, "<text x='%d' y='%d' stroke='none' fill='#444'>1</text>", LEFT,
-            HEIGHT - BOTTOM + 20);
-    fprintf(f,
-            "<text x='%d' y='%d' stroke='none' fill='#444' text-anchor='end'>step %zu</text></g>\n",
-            WIDTH - RIGHT, HEIGHT - BOTTOM + 20, h->step_count);
+    snprintf(text, sizeof text, "step %zu", h->step_count);
+    svg_text(f, LEFT, HEIGHT - BOTTOM + 20, "fill='#444'", "1");
+    svg_text(f, WIDTH - RIGHT, HEIGHT - BOTTOM + 20, "text-anchor='end' fill='#444'", text);
 }
 
 static void legend(FILE *f, const struct history *h)
 {
     const struct {
-        const char *text, *color, *dash;
+        const char *text, *style;
     } rows[] = {
-        { "training loss", "#e8a070", "" },
-        { "held-out loss", "#b04000", "" },
-        { h->is_regression ? "held-out R2" : "held-out accuracy", "#0060a0",
-          " stroke-dasharray='6 3'" },
+        { "training loss", "stroke='#e8a070' stroke-width='2'" },
+        { "held-out loss", "stroke='#b04000' stroke-width='2'" },
+        { h->is_regression ? "held-out R2" : "held-out accuracy",
+          "stroke='#0060a0' stroke-width='2' stroke-dasharray='6 3'" },
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        const int x = LEFT + 8 + 190 * (int)i;
-        fprintf(f, "<path d='M%d %dh24' stroke='%s' stroke-width='2'%s/>", x, HEIGHT - 12,
-                rows[i].color, rows[i].dash);
-        fprintf(
-            f,
-            "<text x='%d' y='%d' font-size='12' font-family='sans-serif' fill='#444'>%s</text>\n",
-            x + 30, HEIGHT - 8, rows[i].text);
+        const double x = LEFT + 8 + 190 * (double)i;
+        svg_rule(f, x, HEIGHT - 12, 24, rows[i].style);
+        svg_text(f, x + 30, HEIGHT - 8, "fill='#444'", rows[i].text);
     }
 }
 
@@ -96,18 +92,12 @@ static void lines(FILE *f, const struct history *h, double top)
 static void draw(FILE *f, const struct history *h, const char *title)
 {
     const double top = top_loss(h);
-    fprintf(f,
-            "<svg xmlns='http://www.w3.org/2000/svg' width='%d' height='%d' viewBox='0 0 %d %d'>\n",
-            WIDTH, HEIGHT, WIDTH, HEIGHT);
-    fprintf(f, "<rect width='100%%' height='100%%' fill='white'/>\n<title>");
-    output_escape(f, title);
-    fprintf(f, "</title>\n<text x='%d' y='28' font-size='15' font-family='sans-serif'>", LEFT);
-    output_escape(f, title);
-    fprintf(f, "</text>\n");
+    svg_begin(f, WIDTH, HEIGHT, 12, title);
+    svg_text(f, LEFT, 28, "font-size='15'", title);
     axes(f, h, top);
     lines(f, h, top);
     legend(f, h);
-    fprintf(f, "</svg>\n");
+    svg_end(f);
 }
 
 copse_status plot_write(const char *path, const struct history *h, const char *title)

@@ -9,12 +9,13 @@
 #include <unistd.h>
 
 #include "copse/data/checkpoint.h"
+#include "copse/data/readers.h"
 
-#include "tools/export/npy_write.h"
 #include "tools/tool.h"
 
 struct export
 {
+    copse_context *ctx;
     const char *file, *folder;
     bool is_forced;
     const struct copse_named_array *arrays;
@@ -102,7 +103,7 @@ static copse_status write_all(struct export *e)
     e->has_staging = true;
     for (size_t i = 0; i < e->count; i++) {
         COPSE_TRY(path_of(e, e->staging, i, path));
-        COPSE_TRY(npy_write(path, &e->arrays[i].array));
+        COPSE_TRY(copse_write_npy(e->ctx, path, &e->arrays[i].array));
     }
     if (!e->has_folder) {
         if (rename(e->staging, e->folder) != 0)
@@ -171,6 +172,7 @@ int cmd_export(int argc, char **argv)
         s = copse_checkpoint_read(ctx, e.file, &file);
     if (s == COPSE_OK) {
         e.arrays = copse_checkpoint_arrays(file, &e.count);
+        e.ctx = ctx;
         s = export(&e);
     }
     if (s == COPSE_OK)

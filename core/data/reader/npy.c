@@ -1,12 +1,29 @@
 /* SPDX-License-Identifier: MIT */
-/* .npy files. The header is a Python literal; only the three keys written by NumPy are accepted,
-   and nothing is evaluated. */
+/* .npy files, read and written:
+   https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html. The header is a Python
+   literal; only the three keys written by NumPy are accepted, and nothing is evaluated. */
+#include <stdio.h>
+
 #include "copse/data.h"
 #include "copse/data/readers.h"
+#include "core/base/platform.h"
 #include "core/data/array.h"
 #include "core/data/reader/byte_stream.h"
 
 #define HEADER_MAX 10000 /* NumPy's limit */
+
+/* After the character of the byte order. */
+static const struct {
+    char code[3];
+    copse_element type;
+} types[] = {
+    { "b1", COPSE_ELEMENT_BOOL }, { "i1", COPSE_ELEMENT_I8 },  { "i2", COPSE_ELEMENT_I16 },
+    { "i4", COPSE_ELEMENT_I32 },  { "i8", COPSE_ELEMENT_I64 }, { "u1", COPSE_ELEMENT_U8 },
+    { "u2", COPSE_ELEMENT_U16 },  { "u4", COPSE_ELEMENT_U32 }, { "u8", COPSE_ELEMENT_U64 },
+    { "f2", COPSE_ELEMENT_F16 },  { "f4", COPSE_ELEMENT_F32 }, { "f8", COPSE_ELEMENT_F64 },
+};
+
+/* ---- reading ---- */
 
 struct npy_header {
     char descr[8];
@@ -129,16 +146,6 @@ static bool parse_header(struct cursor c, struct npy_header *h)
 
 static bool type_of_descr(const char *descr, copse_element *out, bool *is_big)
 {
-    static const struct {
-        char code[3];
-        copse_element type;
-    } types[] = {
-        { "b1", COPSE_ELEMENT_BOOL }, { "i1", COPSE_ELEMENT_I8 },  { "i2", COPSE_ELEMENT_I16 },
-        { "i4", COPSE_ELEMENT_I32 },  { "i8", COPSE_ELEMENT_I64 }, { "u1", COPSE_ELEMENT_U8 },
-        { "u2", COPSE_ELEMENT_U16 },  { "u4", COPSE_ELEMENT_U32 }, { "u8", COPSE_ELEMENT_U64 },
-        { "f2", COPSE_ELEMENT_F16 },  { "f4", COPSE_ELEMENT_F32 }, { "f8", COPSE_ELEMENT_F64 },
-    };
-
     for (size_t i = 0; i < COPSE_COUNT(types); i++) {
         if (descr[0] == 0 || strcmp(descr + 1, types[i].code) != 0)
             continue;
@@ -257,4 +264,61 @@ copse_status copse_read_npy(copse_context *ctx, const char *path,
     if (s != COPSE_OK)
         copse_array_release(out);
     return s;
+}
+
+/* ---- writing ---- */
+
+/* The header is padded with blanks, so that the elements begin at a multiple of 64. */
+static void write_header(FILE *to, const struct copse_array_view *a, copse_element type)
+{
+    char text[320];
+    size_t i = 0;
+    while (types[i].type != type)
+        i++;
+    int n = snprintf(text, sizeof text, "{'descr': '%c%s', 'fortran_order': False, 'shape': (",
+                     copse_element_size(type) == 1 ? '|' : '<', types[i].code);
+    for (uint32_t axis = 0; axis < a->rank; axis++)
+        n += snprintf(text + n, sizeof text - (size_t)n, axis ? " %zu," : "%zu,", a->shape[axis]);
+    n += snprintf(text + n, sizeof text - (size_t)n, "), }");
+    const int size = (10 + n + 1 + 63) / 64 * 64 - 10;
+    fwrite("\x93NUMPY\x01\x00", 1, 8, to);
+    fputc(size & 255, to);
+    fputc(size >> 8, to);
+    fprintf(to, "%s%*s\n", text, size - n - 1, "");
+}
+
+static void write_elements(FILE *to, const struct copse_array_view *a, copse_element type,
+                           size_t count)
+{
+    enum { ELEMENTS = 1024 };
+    const size_t size = copse_element_size(type);
+    uint64_t chunk[ELEMENTS];
+    for (size_t at = 0, n; at < count; at += n) {
+        n = COPSE_MIN(count - at, ELEMENTS);
+        if (type == a->type)
+            memcpy(chunk, (const char *)a->data + at * size, n * size);
+        for (size_t i = 0; type != a->type && i < n; i++)
+            ((float *)chunk)[i] = (float)copse__element_load(a->type, a->data, at + i);
+        copse__swap_from_little(chunk, n, size);
+        fwrite(chunk, size, n, to);
+    }
+}
+
+copse_status copse_write_npy(copse_context *ctx, const char *path,
+                             const struct copse_array_view *array)
+{
+    COPSE_TRY(copse_need("npy", ctx, path, array));
+    struct copse_atomic_file f;
+    size_t count, bytes;
+    const size_t element = copse_element_size(array->type);
+    const copse_element type = array->type == COPSE_ELEMENT_BF16 ? COPSE_ELEMENT_F32 : array->type;
+    if (element == 0 || array->rank > COPSE_ARRAY_MAX_RANK ||
+        !copse__shape_size(array->rank, array->shape, element, &count, &bytes) ||
+        (count > 0 && !array->data))
+        return copse_fail(COPSE_ERR_ARGUMENT,
+                          "npy: no array for %s: its type, rank, shape or elements", path);
+    COPSE_TRY(copse__atomic_open(&f, &copse__base(ctx)->mem, path));
+    write_header(f.stream, array, type);
+    write_elements(f.stream, array, type, count);
+    return copse__atomic_commit(&f);
 }

@@ -2,36 +2,49 @@
 /* Batch slots, and how the inputs of a batch reach the devices: from host memory to where a
    recording reads them, or to a slot, and from there. In a slot the inputs that the recording uses
    follow each other, each at a multiple of COPSE_ALIGNMENT. */
+#include "core/train/batch/batch_slots.h"
+
 #include "core/graph/type.h"
-#include "core/train/trainer.h"
 
 /* ---- the ring ---- */
 
-struct copse_batch_slot *copse__feed_slot(const copse_trainer *t, uint32_t i)
+copse_status copse__batch_slots_init(struct copse_batch_slots *s, copse_strategy *st,
+                                     uint32_t depth)
 {
-    return &t->feed.slots[(t->feed.first + i) % t->feed.depth];
+    s->strategy = st;
+    s->depth = depth;
+    s->at = copse__alloc(&st->ctx->base.mem, depth, sizeof *s->at);
+    return s->at ? COPSE_OK
+                 : copse_fail(COPSE_ERR_NO_MEMORY, "trainer: no memory to take %u batches ahead",
+                              depth);
 }
 
-enum copse_pass copse__feed_pass(const copse_trainer *t, uint32_t i)
+void copse__batch_slots_fini(struct copse_batch_slots *s)
 {
-    return (t->accumulation.parts + i) % t->params.accumulate == 0 ? COPSE_PASS_TRAIN
-                                                                   : COPSE_PASS_ADD;
+    for (uint32_t i = 0; s->at && i < s->depth; i++)
+        for (uint32_t r = 0; r < s->strategy->replica_count; r++)
+            copse_buffer_release(&s->at[i].at[r].buffer);
+    if (s->at)
+        copse__free(&s->strategy->ctx->base.mem, s->at);
 }
 
-bool copse__feed_needs(const copse_trainer *t, const struct copse_step_recording *rec)
+struct copse_batch_slot *copse__batch_slot(const struct copse_batch_slots *s, uint32_t i)
 {
-    for (uint32_t i = 0; i < t->feed.count; i++)
-        if (copse__feed_slot(t, i)->shards.recordings[rec->replica] == rec)
-            return true;
-    return false;
+    return &s->at[(s->first + i) % s->depth];
+}
+
+void copse__batch_slots_keep(const struct copse_batch_slots *s, uint64_t use)
+{
+    for (uint32_t i = 0; i < s->count; i++)
+        for (uint32_t r = 0; r < s->strategy->replica_count; r++)
+            copse__batch_slot(s, i)->shards.recordings[r]->used = use;
 }
 
 /* The names of the columns are those of a recording, which is kept while the batch is fed. Without
    examples on this worker the batch has no columns, and needs none. */
-static void fill(const copse_trainer *t, struct copse_batch_slot *slot,
-                 const struct copse_host_batch *batch, const struct copse_shards *s)
+static void fill(struct copse_batch_slot *slot, const struct copse_host_batch *batch,
+                 const struct copse_shards *s, uint32_t replicas)
 {
-    const uint32_t replicas = t->strategy->replica_count;
     uint32_t r = 0;
     while (r < replicas && s->at[r].count == 0)
         r++;
@@ -71,16 +84,8 @@ static size_t slot_bytes(const struct copse_step_recording *rec)
     return bytes;
 }
 
-copse_status copse__feed_check(const copse_trainer *t, const struct copse_shards *s,
-                               const struct copse_host_batch *batch)
-{
-    for (uint32_t r = 0; r < t->strategy->replica_count; r++)
-        COPSE_TRY(copse__shard_check(&s->recordings[r]->base, batch, &s->at[r]));
-    return COPSE_OK;
-}
-
-copse_status copse__feed_copy(copse_queue *q, const struct copse_step_recording *rec,
-                              const struct copse_binding *slot)
+copse_status copse__batch_slot_copy(copse_queue *q, const struct copse_step_recording *rec,
+                                    const struct copse_binding *slot)
 {
     size_t at = slot->offset;
     for (uint32_t i = 0; i < rec->base.input_count; i++) {
@@ -96,15 +101,16 @@ copse_status copse__feed_copy(copse_queue *q, const struct copse_step_recording 
 
 /* ---- upload ---- */
 
-static copse_status make_room(copse_trainer *t, uint32_t r, size_t bytes, struct copse_binding *at)
+static copse_status make_room(const struct copse_batch_slots *s, uint32_t r, size_t bytes,
+                              struct copse_binding *at)
 {
     if (copse_buffer_size(at->buffer) >= bytes)
         return COPSE_OK;
     copse_buffer_release(&at->buffer);
-    return copse_note(
-        copse_buffer_create(t->strategy->replicas[r].dev,
-                            &(struct copse_buffer_params){ .size = bytes }, &at->buffer),
-        "while making memory for a batch ahead; a smaller %s needs less", t->feed.table->depth);
+    return copse_note(copse_buffer_create(s->strategy->replicas[r].dev,
+                                          &(struct copse_buffer_params){ .size = bytes },
+                                          &at->buffer),
+                      "while making memory for a batch ahead; a smaller %s needs less", s->setting);
 }
 
 /* The step that read the slot last may still be under way. */
@@ -115,27 +121,29 @@ static copse_status wait_for_reader(const struct copse_replica *rep, uint64_t ti
     return copse__queue_wait_for(rep->transfer, rep->queue, ticket);
 }
 
-static copse_status upload(copse_trainer *t, const struct copse_host_batch *batch,
-                           const struct copse_shards *s, uint32_t r, struct copse_batch_slot *slot)
+static copse_status upload(const struct copse_batch_slots *s, const struct copse_host_batch *batch,
+                           const struct copse_shards *shards, uint32_t r,
+                           struct copse_batch_slot *slot)
 {
-    const struct copse_replica *rep = &t->strategy->replicas[r];
-    COPSE_TRY(make_room(t, r, slot_bytes(s->recordings[r]), &slot->at[r]));
-    if (!t->feed.table->has_transfers)
-        return copse__shard_write(rep->queue, &s->recordings[r]->base, batch, &s->at[r],
-                                  &slot->at[r]);
+    const struct copse_replica *rep = &s->strategy->replicas[r];
+    const struct copse_step_recording *rec = shards->recordings[r];
+    COPSE_TRY(make_room(s, r, slot_bytes(rec), &slot->at[r]));
+    if (!s->has_transfers)
+        return copse__shard_write(rep->queue, &rec->base, batch, &shards->at[r], &slot->at[r]);
     COPSE_TRY(wait_for_reader(rep, slot->read[r]));
-    COPSE_TRY(
-        copse__shard_write(rep->transfer, &s->recordings[r]->base, batch, &s->at[r], &slot->at[r]));
+    COPSE_TRY(copse__shard_write(rep->transfer, &rec->base, batch, &shards->at[r], &slot->at[r]));
     return copse_queue_submit(rep->transfer, &slot->written[r]);
 }
 
-copse_status copse__feed_upload(copse_trainer *t, const struct copse_host_batch *batch,
-                                const struct copse_shards *s, struct copse_batch_slot *slot)
+copse_status copse__batch_slot_upload(const struct copse_batch_slots *s,
+                                      const struct copse_host_batch *batch,
+                                      const struct copse_shards *shards,
+                                      struct copse_batch_slot *slot)
 {
-    for (uint32_t r = 0; r < t->strategy->replica_count; r++)
-        if (s->at[r].count > 0)
-            COPSE_TRY(copse_note(upload(t, batch, s, r, slot),
+    for (uint32_t r = 0; r < s->strategy->replica_count; r++)
+        if (shards->at[r].count > 0)
+            COPSE_TRY(copse_note(upload(s, batch, shards, r, slot),
                                  "while uploading replica %u's part of a batch ahead", r));
-    fill(t, slot, batch, s);
+    fill(slot, batch, shards, s->strategy->replica_count);
     return COPSE_OK;
 }

@@ -4,19 +4,23 @@
 #include <math.h>
 
 #include "core/base/platform.h"
-#include "core/train/trainer.h"
+#include "core/train/batch/shards.h"
+#include "core/train/recording/shard_inputs.h"
 
 #define RUNS 3 /* timed runs of each replica, after one that is not timed */
 
-static bool is_weighted(const copse_trainer *t)
+bool copse__split_is_weighted(const struct copse_split *split)
 {
-    return t->params.sharing == COPSE_SHARD_WEIGHTED || t->params.sharing == COPSE_SHARD_MEASURED;
+    return split->rule == COPSE_SHARD_WEIGHTED || split->rule == COPSE_SHARD_MEASURED;
 }
 
-copse_status copse__split_init(copse_trainer *t, const struct copse_trainer_params *p)
+copse_status copse__split_init(struct copse_split *split, copse_strategy *st,
+                               const struct copse_trainer_params *p)
 {
-    const uint32_t replicas = t->strategy->group.ranks;
-    if (p->sharing == COPSE_SHARD_MEASURED && t->strategy->group.workers > 1)
+    const uint32_t replicas = st->group.ranks;
+    *split =
+        (struct copse_split){ .strategy = st, .rule = p->sharing, .batch_size = p->batch_size };
+    if (p->sharing == COPSE_SHARD_MEASURED && st->group.workers > 1)
         return copse_fail(COPSE_ERR_UNSUPPORTED,
                           "trainer: shares are measured within one process; give "
                           "those of all workers' replicas instead");
@@ -30,20 +34,18 @@ copse_status copse__split_init(copse_trainer *t, const struct copse_trainer_para
     if ((p->sharing == COPSE_SHARD_WEIGHTED) != (p->shares != NULL))
         return copse_fail(COPSE_ERR_ARGUMENT, "trainer: shares belong to a weighted split, and a "
                                               "weighted split needs them");
-    t->params.shares = NULL;
     if (p->sharing != COPSE_SHARD_WEIGHTED)
         return COPSE_OK;
-    COPSE_TRY(copse__split_check(t, p->shares));
-    copse__split_set(t, p->shares);
+    COPSE_TRY(copse__split_check(split, p->shares));
+    copse__split_set(split, p->shares);
     return COPSE_OK;
 }
 
 /* Forward and backward of one replica alone. Nothing is exchanged or updated: only gradients
    are written, and no step has read any yet. */
-static copse_status run_alone(copse_trainer *t, const struct copse_step_recording *rec,
+static copse_status run_alone(copse_queue *q, const struct copse_step_recording *rec,
                               const struct copse_host_batch *batch, uint64_t *ns)
 {
-    copse_queue *q = t->strategy->replicas[rec->replica].queue;
     const uint64_t begin = copse__now_ns();
     COPSE_TRY(
         copse__shard_write(q, &rec->base, batch, &(struct copse_shard){ 0, rec->examples }, NULL));
@@ -54,90 +56,74 @@ static copse_status run_alone(copse_trainer *t, const struct copse_step_recordin
     return COPSE_OK;
 }
 
-static copse_status measure_replica(copse_trainer *t, uint32_t r, size_t examples,
+static copse_status measure_replica(struct copse_split *split, struct copse_step_recordings *all,
+                                    uint32_t r, size_t examples,
                                     const struct copse_host_batch *batch)
 {
+    const struct copse_replica *rep = &split->strategy->replicas[r];
     struct copse_step_recording *rec;
     uint64_t best = UINT64_MAX;
-    COPSE_TRY(copse__recording_get(t, r, batch, examples, COPSE_PASS_TRAIN, &rec));
+    COPSE_TRY(copse__recording_get(all, r, batch, examples, COPSE_PASS_TRAIN, &rec));
     for (int i = 0; i < 1 + RUNS; i++) {
         uint64_t ns;
-        COPSE_TRY(run_alone(t, rec, batch, &ns));
+        COPSE_TRY(run_alone(rep->queue, rec, batch, &ns));
         if (i > 0)
             best = COPSE_MIN(best, ns);
     }
-    t->split.weights[r] = 1.0 / (double)best;
-    copse__log(&t->strategy->ctx->base.log, COPSE_LOG_INFO,
+    split->weights[r] = 1.0 / (double)best;
+    copse__log(&split->strategy->ctx->base.log, COPSE_LOG_INFO,
                "trainer: replica %u (%s) takes %.3f ms "
                "for %zu examples",
-               r, t->strategy->replicas[r].dev->info.id, (double)best * 1e-6, examples);
+               r, rep->dev->info.id, (double)best * 1e-6, examples);
     return COPSE_OK;
 }
 
 /* Time every replica alone with an even shard. Weights are rounded to f32, the type in which they
    are reported. */
-static copse_status measure(copse_trainer *t, const struct copse_host_batch *batch)
+static copse_status measure(struct copse_split *split, struct copse_step_recordings *all,
+                            const struct copse_host_batch *batch)
 {
-    const uint32_t replicas = t->strategy->replica_count;
+    const uint32_t replicas = split->strategy->replica_count;
     const size_t examples = COPSE_MAX(batch->count / replicas, 1);
     double largest = 0.0;
     for (uint32_t r = 0; r < replicas; r++)
-        COPSE_TRY(
-            copse_note(measure_replica(t, r, examples, batch), "while measuring replica %u", r));
+        COPSE_TRY(copse_note(measure_replica(split, all, r, examples, batch),
+                             "while measuring replica %u", r));
     for (uint32_t r = 0; r < replicas; r++)
-        largest = COPSE_MAX(largest, t->split.weights[r]);
+        largest = COPSE_MAX(largest, split->weights[r]);
     for (uint32_t r = 0; r < replicas; r++)
-        t->split.weights[r] = (double)(float)(t->split.weights[r] / largest);
-    t->split.is_known = true;
+        split->weights[r] = (double)(float)(split->weights[r] / largest);
+    split->is_known = true;
     return COPSE_OK;
 }
 
-copse_status copse__split(copse_trainer *t, const struct copse_host_batch *batch, bool may_measure,
-                          struct copse_shard *out)
+copse_status copse__split(struct copse_split *split, struct copse_step_recordings *all,
+                          const struct copse_host_batch *batch, struct copse_shard *out)
 {
-    const uint32_t replicas = t->strategy->group.ranks;
-    if (is_weighted(t) && !t->split.is_known && may_measure)
-        COPSE_TRY(measure(t, batch));
-    if (is_weighted(t) && t->split.is_known)
-        return copse__shard_weighted(batch->count, t->split.weights, replicas, out);
-    const copse_shard_rule rule = is_weighted(t) ? COPSE_SHARD_BALANCED : t->params.sharing;
+    const uint32_t replicas = split->strategy->group.ranks;
+    const bool is_weighted = copse__split_is_weighted(split);
+    if (is_weighted && !split->is_known && all)
+        COPSE_TRY(measure(split, all, batch));
+    if (is_weighted && split->is_known)
+        return copse__shard_weighted(batch->count, split->weights, replicas, out);
+    const copse_shard_rule rule = is_weighted ? COPSE_SHARD_BALANCED : split->rule;
     return copse__shard(rule, batch->count,
-                        rule == COPSE_SHARD_FIXED ? t->params.batch_size : batch->count, replicas,
+                        rule == COPSE_SHARD_FIXED ? split->batch_size : batch->count, replicas,
                         out);
 }
 
-copse_status copse_trainer_shares(const copse_trainer *t, float *shares, bool *is_known)
-{
-    COPSE_TRY(copse_need("trainer", t, shares, is_known));
-    *is_known = !is_weighted(t) || t->split.is_known;
-    for (uint32_t r = 0; r < t->strategy->group.ranks; r++)
-        shares[r] = t->split.is_known ? (float)t->split.weights[r] : 1.0f;
-    return COPSE_OK;
-}
-
-copse_status copse__split_check(const copse_trainer *t, const float *list)
+copse_status copse__split_check(const struct copse_split *split, const float *list)
 {
     double weights[COPSE_MAX_REPLICAS] = { 0 };
     struct copse_shard unused[COPSE_MAX_REPLICAS];
-    for (uint32_t r = 0; r < t->strategy->group.ranks; r++)
+    for (uint32_t r = 0; r < split->strategy->group.ranks; r++)
         weights[r] = list[r];
-    return copse__shard_weighted(1, weights, t->strategy->group.ranks, unused);
+    return copse__shard_weighted(1, weights, split->strategy->group.ranks, unused);
 }
 
-void copse__split_set(copse_trainer *t, const float *weights)
+void copse__split_set(struct copse_split *split, const float *weights)
 {
-    for (uint32_t r = 0; r < t->strategy->group.ranks; r++)
-        t->split.weights[r] = weights[r];
-    t->split.is_known = true;
-}
-
-copse_status copse_trainer_set_shares(copse_trainer *t, const float *shares)
-{
-    COPSE_TRY(copse__require_no_replica("copse_trainer_set_shares", t));
-    COPSE_TRY(copse_need("trainer", t, shares));
-    if (!is_weighted(t))
-        return copse_fail(COPSE_ERR_ARGUMENT, "trainer: its split is not weighted");
-    COPSE_TRY(copse__split_check(t, shares));
-    copse__split_set(t, shares);
-    return COPSE_OK;
+    for (uint32_t r = 0; r < split->strategy->group.ranks; r++)
+        split->weights[r] = weights[r];
+    split->is_known = true;
 }

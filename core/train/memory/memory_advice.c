@@ -45,15 +45,15 @@ static const char *option(uint64_t bytes, char text[NUMBER])
 }
 
 /* The largest of a half, a quarter, ... of the batch that fits. */
-static void add_batch(struct advice *a, copse_trainer *t, const struct copse_memory_shard *whole,
-                      uint64_t most)
+static void add_batch(struct advice *a, struct copse_step_recordings *all,
+                      const struct copse_memory_shard *whole, uint64_t most)
 {
     struct copse_value_memory m;
     char needs[NUMBER];
     for (size_t part = 2; part <= whole->examples; part *= 2) {
         struct copse_memory_shard s = *whole;
         s.examples = (whole->examples + part - 1) / part;
-        if (copse__memory_plan_plain(t, &s, &m) != COPSE_OK)
+        if (copse__memory_plan_plain(all, &s, &m) != COPSE_OK)
             return;
         if (m.bytes > most)
             continue;
@@ -64,13 +64,13 @@ static void add_batch(struct advice *a, copse_trainer *t, const struct copse_mem
     add(a, "; no smaller batch fits");
 }
 
-static void add_recomputation(struct advice *a, copse_trainer *t,
+static void add_recomputation(struct advice *a, struct copse_step_recordings *all,
                               const struct copse_memory_shard *s, uint64_t most)
 {
-    const struct copse_memory_use use = copse__memory_use(t, s->replica);
+    const struct copse_memory_use use = copse__memory_use(all, s->replica);
     struct copse_value_memory m;
     char needs[NUMBER], budget[NUMBER];
-    if (copse__memory_plan_recomputed(t, s, 0, &m) != COPSE_OK)
+    if (copse__memory_plan_recomputed(all, s, 0, &m) != COPSE_OK)
         return;
     if (most == UINT64_MAX || m.bytes > most)
         add(a, "; with recomputation (memory_budget, --memory) it needs %s",
@@ -81,47 +81,47 @@ static void add_recomputation(struct advice *a, copse_trainer *t,
 }
 
 /* Products of bf16 need no scaling of the loss. */
-static void add_precision(struct advice *a, copse_trainer *t, const struct copse_memory_shard *s,
-                          uint64_t most)
+static void add_precision(struct advice *a, struct copse_step_recordings *all,
+                          const struct copse_memory_shard *s, uint64_t most)
 {
     struct copse_value_memory m;
     char needs[NUMBER];
-    if (t->params.precision != COPSE_F32)
+    if (all->params->precision != COPSE_F32)
         return;
-    t->params.precision = COPSE_BF16;
-    const copse_status planned = copse__memory_plan_plain(t, s, &m);
-    t->params.precision = COPSE_F32;
+    all->params->precision = COPSE_BF16;
+    const copse_status planned = copse__memory_plan_plain(all, s, &m);
+    all->params->precision = COPSE_F32;
     if (planned == COPSE_OK && m.bytes <= most)
         add(a, "; precision bf16 (--precision) needs %s", number(m.bytes, needs));
 }
 
-static copse_status advise(copse_trainer *t, const struct copse_memory_shard *s)
+static copse_status advise(struct copse_step_recordings *all, const struct copse_memory_shard *s)
 {
-    copse_device *dev = t->strategy->replicas[s->replica].dev;
-    const struct copse_memory_use use = copse__memory_use(t, s->replica);
+    copse_device *dev = all->strategy->replicas[s->replica].dev;
+    const struct copse_memory_use use = copse__memory_use(all, s->replica);
     const uint64_t left = copse__memory_free(dev, &use);
     struct copse_value_memory m;
     struct advice a = { .length = 0 };
     char needs[NUMBER], has[NUMBER], before[1024];
     snprintf(before, sizeof before, "%s", copse_last_error());
-    if (copse__memory_plan_plain(t, s, &m) != COPSE_OK)
+    if (copse__memory_plan_plain(all, s, &m) != COPSE_OK)
         return copse_fail(COPSE_ERR_NO_DEVICE_MEMORY, "%s", before);
-    copse__log(&t->strategy->ctx->base.log, COPSE_LOG_DEBUG, "trainer: %s", before);
+    copse__log(&all->strategy->ctx->base.log, COPSE_LOG_DEBUG, "trainer: %s", before);
     const bool is_known = left > 0 && left < m.bytes;
     const uint64_t most = is_known ? left : m.bytes - 1;
     add(&a, "%s: the values of a step with a batch of %zu need %s, ", dev->info.id, s->batch->count,
         number(m.bytes, needs));
     add(&a, is_known ? "%s are free" : "more than the device has free", number(left, has));
-    add_batch(&a, t, s, most);
-    add_recomputation(&a, t, s, is_known ? most : UINT64_MAX);
-    add_precision(&a, t, s, most);
+    add_batch(&a, all, s, most);
+    add_recomputation(&a, all, s, is_known ? most : UINT64_MAX);
+    add_precision(&a, all, s, most);
     return copse_fail(COPSE_ERR_NO_DEVICE_MEMORY, "%s", a.text);
 }
 
-copse_status copse__memory_advise(copse_trainer *t, const struct copse_memory_shard *s,
-                                  copse_status why)
+copse_status copse__memory_advise(struct copse_step_recordings *all,
+                                  const struct copse_memory_shard *s, copse_status why)
 {
-    return why == COPSE_ERR_NO_DEVICE_MEMORY && t->params.memory_budget == 0 && s->examples > 0
-               ? advise(t, s)
+    return why == COPSE_ERR_NO_DEVICE_MEMORY && all->params->memory_budget == 0 && s->examples > 0
+               ? advise(all, s)
                : why;
 }

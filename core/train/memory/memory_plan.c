@@ -55,18 +55,20 @@ static copse_status plan_recomputed(void *user, struct copse_program_params *par
     return COPSE_OK;
 }
 
-copse_status copse__memory_plan_plain(copse_trainer *t, const struct copse_memory_shard *s,
+copse_status copse__memory_plan_plain(struct copse_step_recordings *all,
+                                      const struct copse_memory_shard *s,
                                       struct copse_value_memory *out)
 {
-    return copse__recording_plan(t, s->replica, s->batch, s->examples, COPSE_PASS_TRAIN, plan_plain,
-                                 out);
+    return copse__recording_plan(all, s->replica, s->batch, s->examples, COPSE_PASS_TRAIN,
+                                 plan_plain, out);
 }
 
-copse_status copse__memory_plan_recomputed(copse_trainer *t, const struct copse_memory_shard *s,
-                                           size_t budget, struct copse_value_memory *out)
+copse_status copse__memory_plan_recomputed(struct copse_step_recordings *all,
+                                           const struct copse_memory_shard *s, size_t budget,
+                                           struct copse_value_memory *out)
 {
     struct recomputed r = { out, budget };
-    return copse__recording_plan(t, s->replica, s->batch, s->examples, COPSE_PASS_TRAIN,
+    return copse__recording_plan(all, s->replica, s->batch, s->examples, COPSE_PASS_TRAIN,
                                  plan_recomputed, &r);
 }
 

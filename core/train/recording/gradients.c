@@ -6,54 +6,54 @@
 #include "core/graph/type.h"
 #include "core/ops/ops.h"
 #include "core/train/recording/loss_recording.h"
-#include "core/train/trainer.h"
+#include "core/train/recording/step_recording.h"
 
 struct builder {
     struct copse_step_recording *r;
-    copse_trainer *t;
+    const struct copse_trained *trained;
     copse_graph *g;
     struct copse_gradient *pairs; /* of the trained variables */
 };
 
 static copse_status differentiate(struct builder *b)
 {
-    copse_trainer *t = b->t;
-    const size_t count = t->trained.count;
+    const struct copse_trained *trained = b->trained;
+    const size_t count = trained->count;
     bool is_any = false;
     copse_tensor **x = copse__arena_alloc(&b->g->arena, count, 2 * sizeof *x);
     b->pairs = copse__arena_alloc(&b->g->arena, count, sizeof *b->pairs);
     COPSE_TRY(copse_need_memory(x && b->pairs, "trainer"));
     for (size_t i = 0; i < count; i++)
-        x[i] = &t->trained.at[i]->tensor;
+        x[i] = &trained->at[i]->tensor;
     copse_tensor **dx = x + count;
     b->g->keeps_rows = true;
     const copse_status s = copse__loss_differentiate(&b->r->base, x, count, dx);
     b->g->keeps_rows = false;
     COPSE_TRY(s);
     for (size_t i = 0; i < count; i++) {
-        b->pairs[i] = (struct copse_gradient){ dx[i], t->trained.at[i] };
+        b->pairs[i] = (struct copse_gradient){ dx[i], trained->at[i] };
         is_any |= dx[i] != NULL;
     }
-    return is_any || !t->trained.is_listed
+    return is_any || !trained->is_listed
                ? COPSE_OK
                : copse_fail(COPSE_ERR_ARGUMENT,
                             "trainer: the loss depends on none of the %zu variables to train "
                             "('%s'%s)",
-                            count, t->trained.at[0]->name, count > 1 ? ", ..." : "");
+                            count, trained->at[0]->name, count > 1 ? ", ..." : "");
 }
 
 static copse_status transform(struct builder *b)
 {
-    const struct copse_trainer_params *p = &b->t->params;
+    const struct copse_trainer_params *p = b->r->all->params;
     if (!p->transform)
         return COPSE_OK;
     struct copse_graph_call c;
     copse__graph_call_enter(&c, &b->r->base, "the gradient transform of a trainer");
-    p->transform(b->g, b->pairs, b->t->trained.count, p->transform_user);
+    p->transform(b->g, b->pairs, b->trained->count, p->transform_user);
     COPSE_TRY(copse_note(copse__graph_call_leave(&c, copse_graph_status(b->g)),
                          "while transforming gradients"));
-    for (size_t i = 0; i < b->t->trained.count; i++) {
-        const copse_variable *v = b->t->trained.at[i];
+    for (size_t i = 0; i < b->trained->count; i++) {
+        const copse_variable *v = b->trained->at[i];
         copse_tensor **dx = &b->pairs[i].gradient;
         if (b->pairs[i].variable != v)
             return copse_fail(COPSE_ERR_ARGUMENT,
@@ -79,7 +79,7 @@ static copse_status transform(struct builder *b)
 static copse_status watch(struct builder *b, size_t i, uint32_t which, copse_tensor *scalar)
 {
     const size_t at = (i * COPSE_WATCHES + which) * COPSE_REPORT_STRIDE;
-    const struct copse_binding to = { b->t->watches.buffers[b->r->replica], at,
+    const struct copse_binding to = { b->r->all->watches.buffers[b->r->replica], at,
                                       copse__type_bytes(COPSE_F32) };
     return copse__recording_place(&b->r->base, scalar, to, 0);
 }
@@ -111,12 +111,12 @@ static copse_status watch_size(struct builder *b, size_t i)
 
 static copse_status watch_all(struct builder *b)
 {
-    for (size_t i = 0; i < b->t->trained.count; i++) {
+    for (size_t i = 0; i < b->trained->count; i++) {
         if (!b->pairs[i].gradient)
             continue;
-        if (b->t->params.check_gradients)
+        if (b->r->all->params->check_gradients)
             COPSE_TRY(watch_finite(b, i));
-        if (b->t->params.summarize_gradients)
+        if (b->r->all->params->summarize_gradients)
             COPSE_TRY(watch_size(b, i));
     }
     return COPSE_OK;
@@ -126,8 +126,8 @@ static copse_status watch_all(struct builder *b)
 
 static copse_status place_all(struct builder *b)
 {
-    for (size_t i = 0; i < b->t->trained.count; i++) {
-        const copse_variable *v = b->t->trained.at[i];
+    for (size_t i = 0; i < b->trained->count; i++) {
+        const copse_variable *v = b->trained->at[i];
         copse_tensor *dx = b->pairs[i].gradient;
         if (v->is_sparse) {
             COPSE_TRY(copse__rows_place(b->r, v, dx));
@@ -142,14 +142,14 @@ static copse_status place_all(struct builder *b)
         }
         COPSE_TRY(copse__recording_place(&b->r->base, dx,
                                          copse__variable_gradient(v, b->r->replica),
-                                         copse__optimizer_bucket(b->t->optimizer, v)));
+                                         copse__optimizer_bucket(b->r->all->optimizer, v)));
     }
     return COPSE_OK;
 }
 
 copse_status copse__gradients_build(struct copse_step_recording *r)
 {
-    struct builder b = { .r = r, .t = r->trainer, .g = r->base.graph };
+    struct builder b = { .r = r, .trained = r->all->trained, .g = r->base.graph };
     COPSE_TRY(differentiate(&b));
     const size_t first = b.g->nodes.count;
     COPSE_TRY(transform(&b));

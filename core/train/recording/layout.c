@@ -3,7 +3,7 @@
    recordings have the same ones. An all-reduce is a bucket of the exchange, in a piece of its own;
    its update is an assignment. */
 #include "core/graph/type.h"
-#include "core/train/trainer.h"
+#include "core/train/recording/step_recording.h"
 
 static copse_status assign(void *user, copse_device *dev, const struct copse_update *u,
                            struct copse_command *out)
@@ -16,9 +16,9 @@ static copse_status assign(void *user, copse_device *dev, const struct copse_upd
     return COPSE_OK;
 }
 
-static copse_status add_all_reduce(copse_trainer *t, struct copse_layout *l, copse_shape shape)
+static copse_status add_all_reduce(struct copse_layout *l, copse_strategy *st, copse_shape shape)
 {
-    copse_exchange *x = t->strategy->store->exchange;
+    copse_exchange *x = st->store->exchange;
     const struct copse_exchange_rule rule = { .update = assign };
     const uint64_t count = copse__elements(shape);
     struct copse_graph_all_reduce c = { .shape = shape };
@@ -28,7 +28,7 @@ static copse_status add_all_reduce(copse_trainer *t, struct copse_layout *l, cop
         copse__exchange_piece_drop(x, c.piece);
         return s;
     }
-    if (COPSE_PUSH(&t->strategy->ctx->base.mem, &l->all_reduces, c))
+    if (COPSE_PUSH(&st->ctx->base.mem, &l->all_reduces, c))
         return COPSE_OK;
     copse__exchange_drop(x, c.bucket);
     copse__exchange_piece_drop(x, c.piece);
@@ -39,15 +39,15 @@ copse_status copse__layout_all_reduce(void *recording, const copse_tensor *y, ui
                                       struct copse_binding *operand, struct copse_binding *result)
 {
     const struct copse_step_recording *r = recording;
-    copse_trainer *t = r->trainer;
-    struct copse_layout *l = copse__layout_of(t, r->pass);
+    copse_strategy *st = r->all->strategy;
+    struct copse_layout *l = copse__layout_of(r->all, r->pass);
     if (l->is_known && index >= l->all_reduces.count)
         return copse_fail(COPSE_ERR_ARGUMENT,
                           "trainer: replica %u's loss on %zu examples has more sums over replicas "
                           "(all_reduce) than the %zu of the first one; all must have the same",
                           r->replica, r->examples, l->all_reduces.count);
     if (index >= l->all_reduces.count)
-        COPSE_TRY(copse_note(add_all_reduce(t, l, y->shape), "while making all_reduce %u", index));
+        COPSE_TRY(copse_note(add_all_reduce(l, st, y->shape), "while making all_reduce %u", index));
     const struct copse_graph_all_reduce *c = &l->all_reduces.at[index];
     if (!copse__shape_equal(c->shape, y->shape)) {
         return copse_fail(
@@ -58,20 +58,21 @@ copse_status copse__layout_all_reduce(void *recording, const copse_tensor *y, ui
     }
     const size_t bytes = (size_t)copse__elements(c->shape) * copse__type_bytes(COPSE_F32);
     copse__updates_all_reduce((struct copse_step_recording *)recording, y, index);
-    *operand = copse__exchange_gradients(t->strategy->store->exchange, c->piece, r->replica);
-    *result = copse__exchange_values(t->strategy->store->exchange, c->piece, r->replica);
+    *operand = copse__exchange_gradients(st->store->exchange, c->piece, r->replica);
+    *result = copse__exchange_values(st->store->exchange, c->piece, r->replica);
     operand->size = result->size = bytes;
     return COPSE_OK;
 }
 
-static copse_status take_layout(copse_trainer *t, struct copse_layout *l, const copse_program *p)
+static copse_status take_layout(struct copse_step_recordings *all, struct copse_layout *l,
+                                const copse_program *p)
 {
-    struct copse_mem *mem = &t->strategy->ctx->base.mem;
+    struct copse_mem *mem = &all->strategy->ctx->base.mem;
     const uint32_t segments = copse__program_segments(p);
     for (uint32_t i = 0; i < segments; i++)
         COPSE_TRY(copse_need_memory(COPSE_PUSH(mem, &l->events, copse__program_all_reduce(p, i)),
                                     "trainer"));
-    if (!COPSE_RESERVE(mem, &t->ring.ready, (size_t)segments * t->strategy->replica_count))
+    if (!COPSE_RESERVE(mem, &all->ready, (size_t)segments * all->strategy->replica_count))
         return copse_no_memory("trainer");
     l->is_known = true;
     return COPSE_OK;
@@ -80,9 +81,9 @@ static copse_status take_layout(copse_trainer *t, struct copse_layout *l, const 
 copse_status copse__layout_settle(struct copse_recording *recording)
 {
     const struct copse_step_recording *r = (const struct copse_step_recording *)recording;
-    struct copse_layout *l = copse__layout_of(r->trainer, r->pass);
+    struct copse_layout *l = copse__layout_of(r->all, r->pass);
     if (!l->is_known)
-        return take_layout(r->trainer, l, r->base.program);
+        return take_layout(r->all, l, r->base.program);
     bool is_same = copse__program_segments(r->base.program) == l->events.count;
     for (uint32_t i = 0; is_same && i < l->events.count; i++)
         is_same = copse__program_all_reduce(r->base.program, i) == l->events.at[i];
@@ -94,14 +95,14 @@ copse_status copse__layout_settle(struct copse_recording *recording)
                                 r->replica, r->examples);
 }
 
-void copse__layout_fini(copse_trainer *t, struct copse_layout *l)
+void copse__layout_fini(struct copse_layout *l, copse_strategy *st)
 {
-    struct copse_mem *mem = &t->strategy->ctx->base.mem;
+    struct copse_mem *mem = &st->ctx->base.mem;
     for (size_t i = 0; i < l->all_reduces.count; i++) {
-        copse__exchange_drop(t->strategy->store->exchange, l->all_reduces.at[i].bucket);
-        copse__exchange_piece_drop(t->strategy->store->exchange, l->all_reduces.at[i].piece);
+        copse__exchange_drop(st->store->exchange, l->all_reduces.at[i].bucket);
+        copse__exchange_piece_drop(st->store->exchange, l->all_reduces.at[i].piece);
     }
-    copse__updates_fini(t, l);
+    copse__updates_fini(l, st);
     copse__free(mem, l->all_reduces.at);
     copse__free(mem, l->events.at);
     *l = (struct copse_layout){ .is_known = false };

@@ -4,22 +4,21 @@
    longest one of all recordings. */
 #include "core/ops/sort/row_gradient.h"
 #include "core/train/recording/loss_recording.h"
-#include "core/train/trainer.h"
+#include "core/train/recording/step_recording.h"
 
-static const copse_variable *first_sparse(const copse_trainer *t)
+static const copse_variable *first_sparse(const struct copse_trained *trained)
 {
-    for (size_t i = 0; i < t->trained.count; i++)
-        if (t->trained.at[i]->is_sparse)
-            return t->trained.at[i];
+    for (size_t i = 0; i < trained->count; i++)
+        if (trained->at[i]->is_sparse)
+            return trained->at[i];
     return NULL;
 }
 
-copse_status copse__rows_check(const copse_trainer *t)
+copse_status copse__rows_check(const struct copse_trained *trained,
+                               const struct copse_trainer_params *p)
 {
-    const copse_variable *v = first_sparse(t);
-    const char *what = t->params.accumulate > 1 ? "accumulate"
-                       : t->params.transform    ? "transform"
-                                                : NULL;
+    const copse_variable *v = first_sparse(trained);
+    const char *what = p->accumulate > 1 ? "accumulate" : p->transform ? "transform" : NULL;
     return v && what
                ? copse_fail(
                      COPSE_ERR_UNSUPPORTED,
@@ -35,7 +34,7 @@ static copse_status make_list(struct copse_step_recording *r)
     if (r->rows.at)
         return COPSE_OK;
     r->rows.at =
-        copse__arena_alloc(&r->base.graph->arena, r->trainer->trained.count, sizeof *r->rows.at);
+        copse__arena_alloc(&r->base.graph->arena, r->all->trained->count, sizeof *r->rows.at);
     return copse_need_memory(r->rows.at, "trainer");
 }
 
@@ -44,7 +43,7 @@ copse_status copse__rows_place(struct copse_step_recording *r, const copse_varia
 {
     if (!gradient)
         return COPSE_OK;
-    const struct copse_optimizer *o = r->trainer->optimizer;
+    const struct copse_optimizer *o = r->all->optimizer;
     COPSE_TRY(make_list(r));
     struct copse_row_place *p = &r->rows.at[r->rows.count++];
     *p = (struct copse_row_place){ .bucket = copse__optimizer_bucket(o, v),
@@ -64,7 +63,7 @@ void copse__rows_free(struct copse_step_recording *r)
 
 copse_status copse__rows_give(const struct copse_step_recording *r, uint32_t bucket)
 {
-    copse_row_exchange *x = r->trainer->optimizer->buckets.at[bucket].rows;
+    copse_row_exchange *x = r->all->optimizer->buckets.at[bucket].rows;
     const struct copse_row_place *p = r->rows.at, *end = r->rows.at + r->rows.count;
     while (p < end && p->bucket != bucket)
         p++;

@@ -6,7 +6,7 @@
 #include "copse/train/update.h"
 #include "core/graph/type.h"
 #include "core/ops/ops.h"
-#include "core/train/trainer.h"
+#include "core/train/recording/step_recording.h"
 #include "core/variable/storage.h"
 
 /* ---- the node ---- */
@@ -74,12 +74,12 @@ void copse_update(copse_graph *g, copse_variable *v, copse_tensor *value)
 
 /* ---- the layout's list ---- */
 
-static copse_status append(copse_trainer *t, struct copse_layout *l,
+static copse_status append(struct copse_layout *l, copse_strategy *st,
                            const struct copse_graph_update *u)
 {
-    struct copse_mem *mem = &t->strategy->ctx->base.mem;
+    struct copse_mem *mem = &st->ctx->base.mem;
     struct copse_layout_update new = { .variable = u->variable, .is_shared = u->is_shared };
-    if (u->variable->strategy != t->strategy)
+    if (u->variable->strategy != st)
         return copse_fail(COPSE_ERR_ARGUMENT, "update: variable '%s' belongs to another strategy",
                           u->variable->name);
     if (!copse__storage(u->variable)->target(u->variable, 0).buffer) {
@@ -109,8 +109,7 @@ static copse_status check_same(const struct copse_step_recording *r, const struc
 static copse_status place(struct copse_step_recording *r, struct copse_layout_update *u,
                           copse_tensor *value)
 {
-    copse_trainer *t = r->trainer;
-    const uint32_t buckets = (uint32_t)t->optimizer->buckets.count,
+    const uint32_t buckets = (uint32_t)r->all->optimizer->buckets.count,
                    last = buckets > 0 ? buckets - 1 : 0;
     copse_buffer **to = &u->values[r->replica];
     const size_t bytes = copse__round_up(copse__variable_bytes(u->variable), 16);
@@ -118,17 +117,16 @@ static copse_status place(struct copse_step_recording *r, struct copse_layout_up
         return copse__recording_place(&r->base, value, (struct copse_binding){ .buffer = NULL },
                                       last);
     if (!*to)
-        COPSE_TRY(copse__buffer_acquire(t->strategy->replicas[r->replica].dev, bytes, to));
+        COPSE_TRY(copse__buffer_acquire(r->all->strategy->replicas[r->replica].dev, bytes, to));
     return copse__recording_place(&r->base, value, (struct copse_binding){ *to, 0, bytes }, last);
 }
 
 copse_status copse__updates_place(struct copse_step_recording *r)
 {
-    copse_trainer *t = r->trainer;
     copse_graph *g = r->base.graph;
-    struct copse_layout *l = copse__layout_of(t, r->pass);
+    struct copse_layout *l = copse__layout_of(r->all, r->pass);
     for (size_t i = 0; !l->is_known && i < g->updates.count; i++)
-        COPSE_TRY(append(t, l, &g->updates.at[i]));
+        COPSE_TRY(append(l, r->all->strategy, &g->updates.at[i]));
     COPSE_TRY(check_same(r, l));
     for (size_t i = 0; i < g->updates.count; i++)
         COPSE_TRY(place(r, &l->updates.at[i], g->updates.at[i].value));
@@ -138,18 +136,18 @@ copse_status copse__updates_place(struct copse_step_recording *r)
 void copse__updates_all_reduce(struct copse_step_recording *r, const copse_tensor *y,
                                uint32_t all_reduce)
 {
-    struct copse_layout *l = copse__layout_of(r->trainer, r->pass);
+    struct copse_layout *l = copse__layout_of(r->all, r->pass);
     const copse_graph *g = r->base.graph;
     for (size_t i = 0; r->pass != COPSE_PASS_EVALUATE && i < g->updates.count; i++)
         if (g->updates.at[i].is_shared && g->updates.at[i].value == y)
             l->updates.at[i].all_reduce = all_reduce;
 }
 
-void copse__updates_fini(copse_trainer *t, struct copse_layout *l)
+void copse__updates_fini(struct copse_layout *l, copse_strategy *st)
 {
-    struct copse_mem *mem = &t->strategy->ctx->base.mem;
+    struct copse_mem *mem = &st->ctx->base.mem;
     for (size_t i = 0; i < l->updates.count; i++) {
-        for (uint32_t r = 0; r < t->strategy->replica_count; r++)
+        for (uint32_t r = 0; r < st->replica_count; r++)
             copse_buffer_release(&l->updates.at[i].values[r]);
         if (!l->updates.at[i].is_stuck)
             copse__free(mem, l->updates.at[i].host);
@@ -159,14 +157,12 @@ void copse__updates_fini(copse_trainer *t, struct copse_layout *l)
 
 /* ---- the step ---- */
 
-static struct copse_binding computed(const copse_trainer *t, const struct copse_layout_update *u,
-                                     uint32_t r)
+static struct copse_binding computed(const struct copse_layout *l, copse_strategy *st,
+                                     const struct copse_layout_update *u, uint32_t r)
 {
-    const struct copse_layout *l = &t->layouts[1];
     if (!u->is_shared)
         return (struct copse_binding){ u->values[r], 0, copse__variable_bytes(u->variable) };
-    return copse__exchange_values(t->strategy->store->exchange,
-                                  l->all_reduces.at[u->all_reduce].piece, r);
+    return copse__exchange_values(st->store->exchange, l->all_reduces.at[u->all_reduce].piece, r);
 }
 
 /* A server has the only copy: the value of one replica is sent. */
@@ -181,11 +177,12 @@ static copse_status read_value(copse_queue *q, struct copse_binding from,
     return s;
 }
 
-static copse_status assign_value(copse_trainer *t, struct copse_layout_update *u, uint32_t r)
+static copse_status assign_value(const struct copse_layout *l, copse_strategy *st,
+                                 struct copse_layout_update *u, uint32_t r)
 {
-    copse_queue *q = t->strategy->replicas[r].queue;
+    copse_queue *q = st->replicas[r].queue;
     const size_t bytes = copse__variable_bytes(u->variable);
-    const struct copse_binding from = computed(t, u, r),
+    const struct copse_binding from = computed(l, st, u, r),
                                to = copse__storage(u->variable)->target(u->variable, r);
     if (!u->host)
         return copse_queue_copy(q, from.buffer, from.offset, to.buffer, to.offset, bytes);
@@ -193,15 +190,15 @@ static copse_status assign_value(copse_trainer *t, struct copse_layout_update *u
     return copse__storage(u->variable)->change(u->variable, r, COPSE_CHANGE_SET, u->host);
 }
 
-copse_status copse__updates_commit(copse_trainer *t, const struct copse_shards *s)
+copse_status copse__updates_commit(struct copse_layout *l, copse_strategy *st,
+                                   const struct copse_shard *shards)
 {
-    const struct copse_layout *l = &t->layouts[1];
     for (size_t i = 0; i < l->updates.count; i++) {
         struct copse_layout_update *u = &l->updates.at[i];
-        const uint32_t copies = u->host ? 1 : t->strategy->replica_count;
+        const uint32_t copies = u->host ? 1 : st->replica_count;
         for (uint32_t r = 0; r < copies; r++)
-            if (u->is_shared || s->at[r].count > 0)
-                COPSE_TRY(assign_value(t, u, r));
+            if (u->is_shared || shards[r].count > 0)
+                COPSE_TRY(assign_value(l, st, u, r));
     }
     return COPSE_OK;
 }

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /* The ring of step slots: memory for the reports of each step. */
-#include "core/train/trainer.h"
+#include "core/train/result/step_slots.h"
 
-copse_status copse__slot_wait(copse_trainer *t, const struct copse_step_slot *slot, bool wait)
+copse_status copse__slot_wait(const struct copse_step_ring *ring,
+                              const struct copse_step_slot *slot, bool wait)
 {
-    for (uint32_t r = 0; r < t->strategy->replica_count; r++) {
-        copse_queue *q = t->strategy->replicas[r].queue;
+    for (uint32_t r = 0; r < ring->strategy->replica_count; r++) {
+        copse_queue *q = ring->strategy->replicas[r].queue;
         COPSE_TRY(wait ? copse__queue_await(q, slot->tickets[r])
                        : copse_queue_wait(q, slot->tickets[r], 0));
     }
-    return copse__verify_end(&t->watches.verifier, slot->step, wait);
+    return copse__verify_end(ring->verifier, slot->step, wait);
 }
 
 float copse__slot_value(const struct copse_step_slot *slot, size_t row, uint32_t i)
@@ -19,26 +20,26 @@ float copse__slot_value(const struct copse_step_slot *slot, size_t row, uint32_t
     return value;
 }
 
-size_t copse__slot_message_bytes(const copse_trainer *t, const struct copse_step_slot *slot,
+size_t copse__slot_message_bytes(const struct copse_group *g, const struct copse_step_slot *slot,
                                  uint32_t worker)
 {
-    return COPSE_MESSAGE_HEAD + (size_t)slot->room * t->strategy->group.rank_counts[worker] *
-                                    COPSE_MESSAGE_VALUES * sizeof(float);
+    return COPSE_MESSAGE_HEAD +
+           (size_t)slot->room * g->rank_counts[worker] * COPSE_MESSAGE_VALUES * sizeof(float);
 }
 
-unsigned char *copse__slot_message(const copse_trainer *t, const struct copse_step_slot *slot,
+unsigned char *copse__slot_message(const struct copse_group *g, const struct copse_step_slot *slot,
                                    uint32_t worker)
 {
     unsigned char *at = slot->all;
     for (uint32_t v = 0; v < worker; v++)
-        at += copse__slot_message_bytes(t, slot, v);
+        at += copse__slot_message_bytes(g, slot, v);
     return at;
 }
 
-static void free_slot(copse_trainer *t, struct copse_step_slot *slot)
+static void free_slot(copse_strategy *st, struct copse_step_slot *slot)
 {
-    struct copse_mem *mem = &t->strategy->ctx->base.mem;
-    const struct copse_group *g = &t->strategy->group;
+    struct copse_mem *mem = &st->ctx->base.mem;
+    const struct copse_group *g = &st->group;
     copse__free(mem, slot->examples);
     if (!slot->all)
         return;
@@ -53,78 +54,75 @@ static void free_slot(copse_trainer *t, struct copse_step_slot *slot)
     copse__free(mem, slot->all);
 }
 
-static copse_status make_slot(copse_trainer *t, struct copse_step_slot *slot, uint32_t parts)
+static copse_status make_slot(copse_strategy *st, struct copse_step_slot *slot, uint32_t parts)
 {
-    struct copse_mem *mem = &t->strategy->ctx->base.mem;
-    const struct copse_group *g = &t->strategy->group;
+    struct copse_mem *mem = &st->ctx->base.mem;
+    const struct copse_group *g = &st->group;
     size_t all, bytes = 0;
     COPSE_TRY(copse_need_memory(copse__mul(parts, g->ranks, &all), "trainer"));
     slot->room = parts;
-    slot->replicas = t->strategy->replica_count;
+    slot->replicas = st->replica_count;
     COPSE_TRY(copse_need_memory(slot->examples = copse__alloc(mem, all, sizeof *slot->examples),
                                 "trainer"));
     for (uint32_t v = 0; g->workers > 1 && v < g->workers; v++)
-        bytes += copse__slot_message_bytes(t, slot, v);
+        bytes += copse__slot_message_bytes(g, slot, v);
     return g->workers == 1 ? COPSE_OK
                            : copse_need_memory(slot->all = copse__alloc(mem, bytes, 1), "trainer");
 }
 
 /* The rows of one replica follow each other in all slots, so that one read has the reports of a
    run. */
-copse_status copse__slots_make(copse_trainer *t)
+copse_status copse__step_slots_make(struct copse_step_ring *ring, copse_strategy *st,
+                                    struct copse_verifier *verifier, uint32_t steps, uint32_t parts)
 {
-    struct copse_mem *mem = &t->strategy->ctx->base.mem;
-    const uint32_t parts = t->params.accumulate, replicas = t->strategy->replica_count;
+    struct copse_mem *mem = &st->ctx->base.mem;
+    const uint32_t replicas = st->replica_count;
     size_t each, rows, stride;
-    t->ring.count = COPSE_MAX(2 * t->strategy->accelerator.steps_per_run, COPSE_STEPS_UNDER_WAY);
-    t->ring.at = copse__alloc(mem, t->ring.count, sizeof *t->ring.at);
+    ring->strategy = st;
+    ring->verifier = verifier;
+    ring->count = steps;
+    ring->at = copse__alloc(mem, steps, sizeof *ring->at);
     const bool fits = copse__mul(parts, COPSE_REPORT_BYTES, &each) &&
-                      copse__mul(each, t->ring.count, &stride) &&
-                      copse__mul(t->ring.count, parts, &rows) && copse__mul(rows, replicas, &rows);
-    COPSE_TRY(copse_need_memory(t->ring.at && fits, "trainer"));
-    t->ring.landing = copse__alloc(mem, rows, COPSE_REPORT_BYTES);
-    t->ring.evaluation.bytes = copse__alloc(mem, replicas, COPSE_REPORT_BYTES);
-    t->ring.evaluation.stride = COPSE_REPORT_BYTES;
-    COPSE_TRY(copse_need_memory(t->ring.landing && t->ring.evaluation.bytes, "trainer"));
-    for (uint32_t i = 0; i < t->ring.count; i++) {
-        t->ring.at[i].bytes = t->ring.landing + i * each;
-        t->ring.at[i].stride = stride;
-        COPSE_TRY(make_slot(t, &t->ring.at[i], parts));
+                      copse__mul(each, steps, &stride) && copse__mul(steps, parts, &rows) &&
+                      copse__mul(rows, replicas, &rows);
+    COPSE_TRY(copse_need_memory(ring->at && fits, "trainer"));
+    ring->landing = copse__alloc(mem, rows, COPSE_REPORT_BYTES);
+    ring->evaluation.bytes = copse__alloc(mem, replicas, COPSE_REPORT_BYTES);
+    ring->evaluation.stride = COPSE_REPORT_BYTES;
+    COPSE_TRY(copse_need_memory(ring->landing && ring->evaluation.bytes, "trainer"));
+    for (uint32_t i = 0; i < steps; i++) {
+        ring->at[i].bytes = ring->landing + i * each;
+        ring->at[i].stride = stride;
+        COPSE_TRY(make_slot(st, &ring->at[i], parts));
     }
-    return make_slot(t, &t->ring.evaluation, 1);
+    return make_slot(st, &ring->evaluation, 1);
 }
 
-void copse__slots_free(copse_trainer *t, bool is_idle)
+void copse__step_slots_free(struct copse_step_ring *ring, bool is_idle)
 {
-    struct copse_mem *mem = &t->strategy->ctx->base.mem;
-    for (uint32_t i = 0; t->ring.at && i < t->ring.count; i++)
-        free_slot(t, &t->ring.at[i]);
-    free_slot(t, &t->ring.evaluation);
-    copse__free(mem, t->ring.at);
+    if (!ring->strategy)
+        return;
+    struct copse_mem *mem = &ring->strategy->ctx->base.mem;
+    for (uint32_t i = 0; ring->at && i < ring->count; i++)
+        free_slot(ring->strategy, &ring->at[i]);
+    free_slot(ring->strategy, &ring->evaluation);
+    copse__free(mem, ring->at);
     if (!is_idle) /* a read may still land there */
         return;
-    copse__free(mem, t->ring.landing);
-    copse__free(mem, t->ring.evaluation.bytes);
+    copse__free(mem, ring->landing);
+    copse__free(mem, ring->evaluation.bytes);
 }
 
-copse_status copse__trainer_buffer(copse_trainer *t, uint32_t r, size_t bytes, copse_buffer **out)
+struct copse_step_slot *copse__slot_of(const struct copse_step_ring *ring, uint64_t step)
 {
-    copse_queue *q = t->strategy->replicas[r].queue;
-    COPSE_TRY(copse_buffer_create(t->strategy->replicas[r].dev,
-                                  &(struct copse_buffer_params){ .size = bytes }, out));
-    COPSE_TRY(copse_queue_fill(q, *out, 0, bytes, 0));
-    return copse_queue_finish(q);
+    return &ring->at[step % ring->count];
 }
 
-struct copse_step_slot *copse__slot_of(copse_trainer *t, uint64_t step)
+void copse__slot_note(const struct copse_step_ring *ring, struct copse_step_slot *slot,
+                      uint32_t part, const struct copse_shard *of_all)
 {
-    return &t->ring.at[step % t->ring.count];
-}
-
-void copse__slot_note(const copse_trainer *t, struct copse_step_slot *slot, uint32_t part,
-                      const struct copse_shards *s)
-{
-    for (uint32_t r = 0; r < t->strategy->group.ranks; r++)
-        slot->examples[(size_t)part * t->strategy->group.ranks + r] = s->of_all[r].count;
+    const uint32_t ranks = ring->strategy->group.ranks;
+    for (uint32_t r = 0; r < ranks; r++)
+        slot->examples[(size_t)part * ranks + r] = of_all[r].count;
     slot->parts = part + 1;
 }

@@ -6,9 +6,11 @@
 
 #include "copse/distribute/shares.h"
 #include "copse/trainer.h"
-#include "core/check/audit.h"
 #include "core/comm/group.h"
-#include "core/train/batch/shards.h"
+#include "core/data/input/shard.h"
+#include "core/replica/strategy.h"
+#include "core/train/recording/step_recording.h"
+#include "core/train/verify/verifier.h"
 
 #define COPSE_STEPS_UNDER_WAY 8 /* slots of the ring, at least */
 /* f32, that a worker sends of each replica and micro-batch, */
@@ -36,6 +38,8 @@ struct copse_step_slot {
 };
 
 struct copse_step_ring {
+    copse_strategy *strategy; /* not a reference */
+    struct copse_verifier *verifier;
     struct copse_step_slot *at;
     uint32_t count;
     struct copse_step_slot evaluation; /* of the evaluation at hand; not in the ring */
@@ -43,11 +47,6 @@ struct copse_step_ring {
     /* the rows of a replica on its device, for a run; or NULL */
     copse_buffer *outfeed[COPSE_MAX_REPLICAS];
     uint64_t taken; /* results taken */
-    /* [segments][replicas]: tickets of the newest step */
-    struct {
-        uint64_t *at;
-        size_t count, room;
-    } ready;
 };
 
 /* Address of a row, [part][replica] of this worker: COPSE_REPORT_BYTES. */
@@ -59,44 +58,34 @@ static inline unsigned char *copse__slot_row(const struct copse_step_slot *slot,
 
 /* ---- step_slots.c ---- */
 
-copse_status copse__slots_make(copse_trainer *t);
-/* `is_idle`: no read of a device can still land in them. */
-void copse__slots_free(copse_trainer *t, bool is_idle);
-struct copse_step_slot *copse__slot_of(copse_trainer *t, uint64_t step);
-/* Note whose examples micro-batch `part` of the slot has. */
-void copse__slot_note(const copse_trainer *t, struct copse_step_slot *slot, uint32_t part,
-                      const struct copse_shards *s);
-copse_status copse__slot_wait(copse_trainer *t, const struct copse_step_slot *slot, bool wait);
+/* Slots for `steps` steps under way, of `parts` micro-batches each. The verifier is told when the
+   replicas are done with a step. */
+copse_status copse__step_slots_make(struct copse_step_ring *ring, copse_strategy *st,
+                                    struct copse_verifier *verifier, uint32_t steps,
+                                    uint32_t parts);
+/* Allowed on a zeroed struct. `is_idle`: no read of a device can still land in them. */
+void copse__step_slots_free(struct copse_step_ring *ring, bool is_idle);
+struct copse_step_slot *copse__slot_of(const struct copse_step_ring *ring, uint64_t step);
+/* Note whose examples micro-batch `part` of the slot has: the shards of all workers' replicas. */
+void copse__slot_note(const struct copse_step_ring *ring, struct copse_step_slot *slot,
+                      uint32_t part, const struct copse_shard *of_all);
+copse_status copse__slot_wait(const struct copse_step_ring *ring,
+                              const struct copse_step_slot *slot, bool wait);
 /* Value `i` of a row; 0 is the loss, then the reports. */
 float copse__slot_value(const struct copse_step_slot *slot, size_t row, uint32_t i);
 /* The message with a worker's reports of a step: its size, and its memory in the slot. */
-size_t copse__slot_message_bytes(const copse_trainer *t, const struct copse_step_slot *slot,
+size_t copse__slot_message_bytes(const struct copse_group *g, const struct copse_step_slot *slot,
                                  uint32_t worker);
-unsigned char *copse__slot_message(const copse_trainer *t, const struct copse_step_slot *slot,
+unsigned char *copse__slot_message(const struct copse_group *g, const struct copse_step_slot *slot,
                                    uint32_t worker);
-/* A buffer of a replica, filled with zeros. */
-copse_status copse__trainer_buffer(copse_trainer *t, uint32_t r, size_t bytes, copse_buffer **out);
 
-/* ---- several workers (worker_results.c); nothing to do where there is one ---- */
+/* ---- result.c: the values of a slot combined ---- */
 
-/* Send this worker's reports to the others, when its devices have them. */
-copse_status copse__worker_results_send(copse_trainer *t, struct copse_step_slot *slot);
-/* Receive those of the others. COPSE_ERR_TIMEOUT when some have not come and `wait` is false. */
-copse_status copse__worker_results_receive(copse_trainer *t, struct copse_step_slot *slot,
-                                           bool wait);
-/* Value `i` of a row, [part][replica of any worker]. */
-float copse__rank_value(const copse_trainer *t, const struct copse_step_slot *slot, size_t row,
-                        uint32_t i);
-
-/* ---- combined (result.c) ---- */
-
-void copse__slot_result(const copse_trainer *t, const struct copse_step_slot *slot,
-                        struct copse_step_result *out);
-/* Value `i` of a result is a sum over examples; else it is a mean. */
-bool copse__value_is_sum(const copse_trainer *t, uint32_t i);
-/* copse_trainer_replica_result of a rank of any worker. */
-copse_status copse__rank_result(copse_trainer *t, uint32_t rank, struct copse_replica_result *out);
-/* Take results until there is a slot for step number `step`. */
-copse_status copse__trainer_make_room(copse_trainer *t, uint64_t step);
+void copse__slot_result(const struct copse_step_ring *ring, const struct copse_reports *reports,
+                        const struct copse_step_slot *slot, struct copse_step_result *out);
+/* copse_trainer_replica_result of a rank of any worker, for the result that was taken last. */
+copse_status copse__rank_result(const struct copse_step_ring *ring,
+                                const struct copse_reports *reports, uint32_t rank,
+                                struct copse_replica_result *out);
 
 #endif

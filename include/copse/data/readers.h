@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /** @file
- * Readers of single files: CSV, IDX, .npy and plain text. The rules of data.h hold here too.
+ * Single files: CSV, IDX, .npy and plain text are read, .npy is written. The rules of data.h hold here
+ * too.
  */
 #ifndef COPSE_PUBLIC_DATA_READERS_H
 #define COPSE_PUBLIC_DATA_READERS_H
@@ -33,6 +34,15 @@ COPSE_API COPSE_CHECKED copse_status copse_read_idx(copse_context *ctx, const ch
 COPSE_API COPSE_CHECKED copse_status copse_read_npy(copse_context *ctx, const char *path,
                                                     const struct copse_read_params *params,
                                                     copse_array **out);
+/**
+ * Write an array as a .npy file, version 1.0, in C order and little-endian; complete or not at all.
+ * NumPy has no bf16: it becomes f32, without loss.
+ * @retval COPSE_ERR_ARGUMENT  It is no array: its type, rank or shape.
+ * @retval COPSE_ERR_IO        The file cannot be written.
+ * Any thread. Blocks while the file is written.
+ */
+COPSE_API COPSE_CHECKED copse_status copse_write_npy(copse_context *ctx, const char *path,
+                                                     const struct copse_array_view *array);
 /** Read plain text as U8 [length]. NUL and invalid UTF-8 are COPSE_ERR_FORMAT. Otherwise as
     copse_read_idx. */
 COPSE_API COPSE_CHECKED copse_status copse_read_text(copse_context *ctx, const char *path,

@@ -41,4 +41,7 @@ copse_conform_fn copse__api_chain, copse__api_submissions, copse__api_replays, c
 copse_conform_fn copse__api_ranges, copse__api_large, copse__api_reads;
 copse_conform_fn copse__api_alignment, copse__api_largest, copse__api_memory;
 
+/* The mode. */
+copse_status copse__conform_api(struct copse_conform_run *r);
+
 #endif

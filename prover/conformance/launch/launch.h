@@ -262,4 +262,9 @@ copse_status copse__launch_judge(struct copse_conform_run *r,
                                  const struct copse_launch_image *image, bool keeps_subnormals,
                                  struct copse_conform_outcome *out);
 
+/* The mode. */
+copse_status copse__conform_launch(struct copse_conform_run *r);
+/* The cases of a user's launch: one for each class of values, and repeated ones (own_cases.c). */
+copse_status copse__own_launch_cases(struct copse_conform_run *r);
+
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Mode bitwise: the bits must be the same when a program runs again, when it is created again, and,
    if every element is computed independently, when the batch has only some of the rows. */
-#include "prover/conformance/rig/case_rig.h"
+#include "prover/conformance/modes/modes.h"
 
 static size_t words(const struct copse_rig *rig, size_t i)
 {

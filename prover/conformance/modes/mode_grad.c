@@ -4,7 +4,7 @@
 #include <math.h>
 
 #include "prover/conformance/every/every.h"
-#include "prover/conformance/rig/case_rig.h"
+#include "prover/conformance/modes/modes.h"
 
 #define STEP  1e-5
 #define LIMIT 1e-6

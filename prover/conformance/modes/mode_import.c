@@ -6,7 +6,7 @@
    twice, and released. */
 #include <stdio.h>
 
-#include "prover/conformance/rig/case_rig.h"
+#include "prover/conformance/modes/modes.h"
 
 #define WORDS    1024u
 #define PAUSE_NS 200000u

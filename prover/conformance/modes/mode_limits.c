@@ -3,7 +3,7 @@
    only lowered, so the simulated device is limited by the real one. */
 #include <stdio.h>
 
-#include "prover/conformance/rig/case_rig.h"
+#include "prover/conformance/modes/modes.h"
 
 #define KIB ((uint64_t)1 << 10)
 #define MIB ((uint64_t)1 << 20)

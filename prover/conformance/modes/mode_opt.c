@@ -11,7 +11,7 @@
 #include "core/rule/eight_bit.h"
 #include "core/rule/rule.h"
 #include "core/rule/squares.h"
-#include "prover/conformance/verdict/mode.h"
+#include "prover/conformance/modes/modes.h"
 
 #define MOST   16389u /* elements: 4 groups of 128 invocations and a tail */
 #define SHORT  1237u  /* elements of 1000 steps, a multiple of no power of two */

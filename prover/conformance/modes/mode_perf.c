@@ -8,7 +8,7 @@
 #include "core/graph/type.h"
 #include "core/graph/variant.h"
 #include "core/rule/rule.h"
-#include "prover/conformance/verdict/mode.h"
+#include "prover/conformance/modes/modes.h"
 
 #define SIDE ((uint32_t)2048) /* of the matrix that is copied for comparison: 16 MiB */
 #define ALL  ((size_t)SIDE * SIDE)

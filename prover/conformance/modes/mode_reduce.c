@@ -8,7 +8,7 @@
 #include "core/base/random.h"
 #include "core/reduce/exchange/exchange.h"
 #include "core/rule/rule.h"
-#include "prover/conformance/verdict/mode.h"
+#include "prover/conformance/modes/modes.h"
 
 #define MAX_RANKS 17     /* three blocks of 8, the last one with one rank */
 #define ELEMENTS  10000u /* not a multiple of COPSE_UNIT */

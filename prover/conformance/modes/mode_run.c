@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Mode run: results of every case against the double reference. */
 #include "prover/conformance/every/every.h"
-#include "prover/conformance/rig/case_rig.h"
+#include "prover/conformance/modes/modes.h"
 
 copse_status copse__conform_result(struct copse_conform_run *r, const struct copse_case *c,
                                    const char *variant, struct copse_conform_outcome *out)

@@ -11,7 +11,7 @@
 #include "core/base/random.h"
 #include "core/rule/rule.h"
 #include "core/variable/flat_store.h"
-#include "prover/conformance/verdict/mode.h"
+#include "prover/conformance/modes/modes.h"
 
 enum { IN = 20, CLASSES = 5, LAYERS = 3, VARIABLES = 2 * LAYERS, ROWS = 200, BATCH = 32 };
 #define MAX_REPLICAS 3

@@ -6,7 +6,7 @@
 #include <stdio.h>
 
 #include "core/graph/variant.h"
-#include "prover/conformance/verdict/mode.h"
+#include "prover/conformance/modes/modes.h"
 
 #define ENOUGH 0.012 /* seconds of measuring */
 /* times slower than another variant: if runs are long, a second run suffices */

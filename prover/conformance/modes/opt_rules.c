@@ -4,7 +4,7 @@
 #include <math.h>
 
 #include "core/rule/rule.h"
-#include "prover/conformance/verdict/mode.h"
+#include "prover/conformance/modes/modes.h"
 
 /* A step of an element. */
 struct step {

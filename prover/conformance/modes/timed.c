@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Run times on the host's clock, for modes perf and tune. */
 #include "copse/device/function.h"
-#include "prover/conformance/verdict/mode.h"
+#include "prover/conformance/modes/modes.h"
 
 static copse_status run_batch(const struct copse_timed *t, uint32_t turns, double *seconds)
 {

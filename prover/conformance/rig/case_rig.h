@@ -68,8 +68,4 @@ void copse__conform_walk(struct copse_conform_run *r, const char *mode,
 /* Every row of the tables' long sums, variant after variant. */
 void copse__conform_walk_stress(struct copse_conform_run *r, const char *mode, copse_walk_fn *run);
 
-/* Compare the result of a case with the double reference (mode_run.c). */
-copse_status copse__conform_result(struct copse_conform_run *r, const struct copse_case *c,
-                                   const char *variant, struct copse_conform_outcome *out);
-
 #endif

@@ -7,6 +7,7 @@
 
 #include "core/ops/elementwise/unary.h"
 #include "prover/conformance/rig/case_rig.h"
+#include "prover/conformance/modes/modes.h"
 #include "prover/conformance/stress/stress.h"
 
 /* ---- y = -x ---- */

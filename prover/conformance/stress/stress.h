@@ -15,4 +15,7 @@ copse_status copse__stress_negate(struct copse_conform_run *r, copse_queue *q, c
 /* The cases about memory and queues (stress_memory.c). */
 void copse__stress_memory(struct copse_conform_run *r);
 
+/* The mode. */
+copse_status copse__conform_stress(struct copse_conform_run *r);
+
 #endif

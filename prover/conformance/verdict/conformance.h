@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Internals of the conformance room: fills, comparison, the rig that runs a case, the modes, the
-   runner. */
+/* A run of conformance and the verdict on a case: its values, their comparison, known failures, and
+   the kernels to blame. */
 #ifndef COPSE_CORE_CONFORMANCE_H
 #define COPSE_CORE_CONFORMANCE_H
 
@@ -76,7 +76,7 @@ copse_status copse__known_file_read(struct copse_mem *mem, const char *path,
 /* Allowed on a zeroed struct. */
 void copse__known_file_free(struct copse_mem *mem, struct copse_known_file *f);
 
-/* ---- the runner ---- */
+/* ---- the run ---- */
 
 struct copse_conform_run {
     copse_context *ctx;
@@ -126,16 +126,6 @@ void copse__verdicts_settle(struct copse_conform_run *r, bool has_failed_variant
 /* At the end of a run, when all failed cases are known: record the passes on the device. Frees. */
 void copse__verdicts_finish(struct copse_conform_run *r);
 
-/* copse_conformance_run with other tables and known failures than the library's, for tests. */
-copse_status copse__conformance_run_with(copse_context *ctx,
-                                         const struct copse_conformance_params *params,
-                                         const struct copse_case_table *const *tables,
-                                         const struct copse_known *known,
-                                         struct copse_conformance_summary *out);
-copse_status copse__conformance_list_with(copse_context *ctx,
-                                          const struct copse_conformance_params *params,
-                                          const struct copse_case_table *const *tables);
-
 /* A mode calls begin before each case; begin applies filters, resumption, the time limit and the
    begin callback. false: do not run the case (a SKIP was reported if required). */
 bool copse__conform_begin(struct copse_conform_run *r, const char *mode, const char *op,
@@ -152,34 +142,5 @@ copse_status copse__conform_open(struct copse_conform_run *r);
 void copse__conform_close(struct copse_conform_run *r);
 /* The verdict for a status: OK -> PASS, UNSUPPORTED, NO_MEMORY -> OOM, ... */
 copse_verdict copse__conform_verdict(copse_status s);
-
-/* One function per mode; modes.c lists them in order. Each returns only errors of the harness (no
-   memory on the host): a failed case is a result, not an error. */
-struct copse_conform_mode {
-    const char *name;
-    unsigned bit;
-    copse_status (*run)(struct copse_conform_run *r);
-};
-extern const struct copse_conform_mode copse_conform_modes[]; /* ends with a NULL name */
-
-copse_status copse__conform_forward(struct copse_conform_run *r);
-copse_status copse__conform_grad(struct copse_conform_run *r);
-copse_status copse__conform_launch(struct copse_conform_run *r);
-copse_status copse__conform_opt(struct copse_conform_run *r);
-copse_status copse__conform_reduce(struct copse_conform_run *r);
-copse_status copse__conform_train(struct copse_conform_run *r);
-copse_status copse__conform_bitwise(struct copse_conform_run *r);
-copse_status copse__conform_api(struct copse_conform_run *r);
-copse_status copse__conform_args(struct copse_conform_run *r);
-copse_status copse__conform_perf(struct copse_conform_run *r);
-copse_status copse__conform_stress(struct copse_conform_run *r);
-copse_status copse__conform_limits(struct copse_conform_run *r);
-copse_status copse__conform_import(struct copse_conform_run *r);
-
-/* A short training run of mode train's network (mode_train.c): digest of the losses and all parameters.
-   COPSE_ERR_INTERNAL if the replicas do not hold the same bits. */
-copse_status copse__conform_train_hash(struct copse_conform_run *r, const char *const *ids,
-                                       uint32_t replicas, uint64_t *hash);
-copse_status copse__conform_tune(struct copse_conform_run *r);
 
 #endif

@@ -3,9 +3,6 @@
 #ifndef COPSE_CORE_CONFORMANCE_MODE_H
 #define COPSE_CORE_CONFORMANCE_MODE_H
 
-#include "copse/device/function.h"
-#include "copse/device/queue.h"
-#include "copse/optimizer.h"
 #include "prover/conformance/verdict/conformance.h"
 
 /* The outcome of a case, with space for its texts. Zeroed: PASS without a number. */
@@ -42,39 +39,5 @@ copse_status copse__conform_memory(struct copse_conform_run *r, size_t count, si
 /* Record a difference and keep the largest of the case. False if it exceeds the limit. */
 bool copse__conform_measure(struct copse_conform_outcome *out, double value, uint64_t index,
                             double got, double expected);
-
-/* The timed work: runs of a function, or a command on a queue. */
-struct copse_timed {
-    copse_function *f;
-    copse_queue *q;
-    struct copse_command c;
-};
-/* Seconds of one run: the best of at least three batches, each long enough for the clock, `enough`
-   seconds together (timed.c). */
-copse_status copse__conform_time(const struct copse_timed *t, double enough, double *best);
-
-/* A variable in double precision. size[i] is the newest change of an element with the magnitudes of
-   all terms added; relative to it, errors do not depend on cancellation. Infinite: rounding decides
-   the sign of the change. */
-#define COPSE_RULE_MOMENTS 3 /* slots of a definition */
-struct copse_conform_variable {
-    size_t count;
-    double *value, *slots[COPSE_RULE_MOMENTS], *size;
-};
-
-/* The definition of every update rule (opt_rules.c): step t (from 1) with the gradient g; the
-   settings have their defaults. */
-struct copse_rule;
-void copse__conform_update(const struct copse_rule *rule, double t, const double *g,
-                           const struct copse_conform_variable *v);
-
-/* Settings with which mode opt checks a rule; each rule has one at least. */
-struct copse_conform_rule_setup {
-    const char *name;
-    struct copse_optimizer_params params;
-    copse_conformance_tier tier; /* of its 1000 steps */
-};
-extern const struct copse_conform_rule_setup copse_conform_rule_setups[];
-extern const size_t copse_conform_rule_setup_count;
 
 #endif

@@ -46,7 +46,5 @@ copse_status copse__own_launch_read(struct copse_mem *mem, const struct copse_ow
                                     struct copse_own_launch *out);
 /* The launch of a row that copse__own_kernel_open has made; NULL: it has none. */
 const struct copse_own_launch *copse__own_row_launch(const struct copse_own_row *row, uint32_t *id);
-/* The cases: one launch for each class of values, and repeated launches (own_cases.c). */
-copse_status copse__own_launch_cases(struct copse_conform_run *r);
 
 #endif

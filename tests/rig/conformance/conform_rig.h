@@ -8,7 +8,7 @@
 
 #include "copse/matmul.h"
 #include "copse/ops.h"
-#include "prover/conformance/verdict/conformance.h"
+#include "prover/conformance/runner.h"
 #include "tests/rig/fake/fake_backend.h"
 
 /* ---- cases ---- */

@@ -5,7 +5,7 @@
 
 #include <stdlib.h>
 
-#include "prover/conformance/verdict/conformance.h"
+#include "prover/conformance/runner.h"
 
 #define MAX_DEVICES 8
 
