@@ -50,7 +50,7 @@ static copse_status run(const char *path)
 {
     copse_context *ctx = NULL;
     copse_dataset *all = NULL, *train_part = NULL, *test_part = NULL;
-    copse_batches *batches = NULL, *held_out = NULL;
+    copse_loader *batches = NULL, *held_out = NULL;
     copse_strategy *st = NULL;
     copse_trainer *trainer = NULL;
     copse_status s;
@@ -61,10 +61,10 @@ static copse_status run(const char *path)
     COPSE_TRY_OR(end, s, copse_dataset_split(all, NULL, &train_part, &test_part));
     COPSE_TRY_OR(
         end, s,
-        copse_batches_create(train_part, &(struct copse_batches_params){ .batch = 64 }, &batches));
+        copse_loader_create(train_part, &(struct copse_loader_params){ .batch = 64 }, &batches));
     COPSE_TRY_OR(
         end, s,
-        copse_batches_create(test_part, &(struct copse_batches_params){ .batch = 64 }, &held_out));
+        copse_loader_create(test_part, &(struct copse_loader_params){ .batch = 64 }, &held_out));
     COPSE_TRY_OR(end, s, copse_strategy_open(ctx, "auto", NULL, &st));
     for (uint32_t i = 0; i < copse_strategy_replicas(st); i++)
         printf("replica %u on %s\n", i, copse_strategy_device(st, i)->id);
@@ -83,8 +83,8 @@ static copse_status run(const char *path)
 end:
     copse_trainer_release(&trainer);
     copse_strategy_release(&st);
-    copse_batches_release(&held_out);
-    copse_batches_release(&batches);
+    copse_loader_release(&held_out);
+    copse_loader_release(&batches);
     copse_dataset_release(&test_part);
     copse_dataset_release(&train_part);
     copse_dataset_release(&all);

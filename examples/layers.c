@@ -33,7 +33,7 @@ static copse_status run(const char *path, const char *devices)
 {
     copse_context *ctx = NULL;
     copse_dataset *all = NULL, *train_part = NULL, *test_part = NULL;
-    copse_batches *batches = NULL, *held_out = NULL;
+    copse_loader *batches = NULL, *held_out = NULL;
     copse_strategy *st = NULL;
     copse_layer *net = NULL;
     copse_trainer *t = NULL;
@@ -45,10 +45,10 @@ static copse_status run(const char *path, const char *devices)
     COPSE_TRY_OR(end, s, copse_dataset_split(all, NULL, &train_part, &test_part));
     COPSE_TRY_OR(
         end, s,
-        copse_batches_create(train_part, &(struct copse_batches_params){ .batch = 64 }, &batches));
+        copse_loader_create(train_part, &(struct copse_loader_params){ .batch = 64 }, &batches));
     COPSE_TRY_OR(
         end, s,
-        copse_batches_create(test_part, &(struct copse_batches_params){ .batch = 64 }, &held_out));
+        copse_loader_create(test_part, &(struct copse_loader_params){ .batch = 64 }, &held_out));
     COPSE_TRY_OR(end, s, copse_strategy_open(ctx, devices, NULL, &st));
     COPSE_TRY_OR(end, s, make_model(ctx, st, &net));
     COPSE_TRY_OR(end, s, copse_layer_summary(net, table, sizeof table, &needed));
@@ -65,8 +65,8 @@ end:
     copse_trainer_release(&t);
     copse_layer_release(&net);
     copse_strategy_release(&st);
-    copse_batches_release(&held_out);
-    copse_batches_release(&batches);
+    copse_loader_release(&held_out);
+    copse_loader_release(&batches);
     copse_dataset_release(&test_part);
     copse_dataset_release(&train_part);
     copse_dataset_release(&all);

@@ -101,7 +101,7 @@ static copse_status run(struct program *p, const char *path)
     copse_context *ctx = NULL;
     copse_device *dev = NULL;
     copse_dataset *data = NULL;
-    copse_batches *batches = NULL;
+    copse_loader *batches = NULL;
     copse_strategy *st = NULL;
     copse_trainer *trainer = NULL;
     copse_status s;
@@ -133,9 +133,8 @@ static copse_status run(struct program *p, const char *path)
     copse_device_release(&dev); /* the strategy has opened the id */
 
     COPSE_TRY_OR(end, s, copse_dataset_open(ctx, path, NULL, &data));
-    COPSE_TRY_OR(
-        end, s,
-        copse_batches_create(data, &(struct copse_batches_params){ .batch = 64 }, &batches));
+    COPSE_TRY_OR(end, s,
+                 copse_loader_create(data, &(struct copse_loader_params){ .batch = 64 }, &batches));
     COPSE_TRY_OR(end, s, make_variable(st, "w1", COPSE_SHAPE(64, 128), &m.w1));
     COPSE_TRY_OR(end, s, make_variable(st, "b1", COPSE_SHAPE(128), &m.b1));
     COPSE_TRY_OR(end, s, make_variable(st, "w2", COPSE_SHAPE(128, 10), &m.w2));
@@ -151,7 +150,7 @@ end:
     copse_trainer_release(&trainer);
     copse_device_release(&dev);
     copse_strategy_release(&st);
-    copse_batches_release(&batches);
+    copse_loader_release(&batches);
     copse_dataset_release(&data);
     copse_context_release(&ctx);
     return s;

@@ -73,14 +73,14 @@ static copse_status make_variable(copse_strategy *st, const char *name, copse_sh
 }
 
 /* A loop of its own, for programs that do more in a step; otherwise copse_trainer_fit has it. */
-static copse_status train(copse_trainer *trainer, copse_batches *batches)
+static copse_status train(copse_trainer *trainer, copse_loader *batches)
 {
     for (uint32_t epoch = 0; epoch < 10; epoch++) {
         struct copse_host_batch batch;
         struct copse_step_result result = { 0 };
         copse_status s;
-        COPSE_TRY(copse_batches_start(batches, epoch, 0));
-        while ((s = copse_batches_next(batches, &batch)) == COPSE_OK)
+        COPSE_TRY(copse_loader_start(batches, epoch, 0));
+        while ((s = copse_loader_next(batches, &batch)) == COPSE_OK)
             COPSE_TRY(copse_trainer_step(trainer, &batch));
         if (s != COPSE_ERR_END) /* a batch could not be read */
             return s;
@@ -103,7 +103,7 @@ static copse_status run(void)
     };
     copse_context *ctx = NULL;
     copse_dataset *data = NULL;
-    copse_batches *batches = NULL;
+    copse_loader *batches = NULL;
     copse_strategy *st = NULL;
     copse_trainer *trainer = NULL;
     copse_status s;
@@ -112,10 +112,10 @@ static copse_status run(void)
     make_data();
     COPSE_TRY_OR(end, s, copse_context_create(NULL, &ctx));
     COPSE_TRY_OR(end, s, copse_dataset_columns(ctx, columns, 4, EXAMPLES, &data));
-    COPSE_TRY_OR(
-        end, s,
-        copse_batches_create(data, &(struct copse_batches_params){ .batch = BATCH, .prefetch = 2 },
-                             &batches));
+    COPSE_TRY_OR(end, s,
+                 copse_loader_create(data,
+                                     &(struct copse_loader_params){ .batch = BATCH, .prefetch = 2 },
+                                     &batches));
     COPSE_TRY_OR(end, s, copse_strategy_open(ctx, "auto", NULL, &st));
     COPSE_TRY_OR(end, s,
                  make_variable(st, "image_weights", COPSE_SHAPE(PIXELS, 1), &m.image_weights));
@@ -135,7 +135,7 @@ static copse_status run(void)
 end:
     copse_trainer_release(&trainer);
     copse_strategy_release(&st);
-    copse_batches_release(&batches);
+    copse_loader_release(&batches);
     copse_dataset_release(&data);
     copse_context_release(&ctx);
     return s;

@@ -25,7 +25,7 @@ static copse_status train(copse_strategy *st, copse_dataset *data, const char *p
 {
     copse_model *m = NULL;
     copse_trainer *t = NULL;
-    copse_batches *batches = NULL;
+    copse_loader *batches = NULL;
     copse_status s;
     COPSE_TRY_OR(
         end, s,
@@ -42,12 +42,12 @@ static copse_status train(copse_strategy *st, copse_dataset *data, const char *p
                                  .optimizer = { .kind = COPSE_ADAM, .learning_rate = 0.01f } },
                              &t));
     COPSE_TRY_OR(end, s,
-                 copse_batches_create(
-                     data, &(struct copse_batches_params){ .batch = 50, .seed = 1 }, &batches));
+                 copse_loader_create(data, &(struct copse_loader_params){ .batch = 50, .seed = 1 },
+                                     &batches));
     COPSE_TRY_OR(end, s, copse_trainer_fit(t, batches, &(struct copse_fit_params){ .epochs = 60 }));
     COPSE_TRY_OR(end, s, copse_model_save(m, path, NULL));
 end:
-    copse_batches_release(&batches);
+    copse_loader_release(&batches);
     copse_trainer_release(&t);
     copse_model_release(&m);
     return s;

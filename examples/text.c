@@ -38,7 +38,7 @@ static copse_status print_last(void *user, const struct copse_epoch *e, bool *st
 static copse_status train(copse_model *m, copse_strategy *st, copse_dataset *data)
 {
     copse_trainer *t = NULL;
-    copse_batches *batches = NULL;
+    copse_loader *batches = NULL;
     copse_status s;
     COPSE_TRY_OR(
         end, s,
@@ -49,14 +49,14 @@ static copse_status train(copse_model *m, copse_strategy *st, copse_dataset *dat
                                  .optimizer = { .kind = COPSE_ADAM, .learning_rate = 0.005f } },
                              &t));
     COPSE_TRY_OR(end, s,
-                 copse_batches_create(
-                     data, &(struct copse_batches_params){ .batch = 16, .seed = 1 }, &batches));
+                 copse_loader_create(data, &(struct copse_loader_params){ .batch = 16, .seed = 1 },
+                                     &batches));
     COPSE_TRY_OR(
         end, s,
         copse_trainer_fit(t, batches,
                           &(struct copse_fit_params){ .epochs = 40, .on_epoch = print_last }));
 end:
-    copse_batches_release(&batches);
+    copse_loader_release(&batches);
     copse_trainer_release(&t);
     return s;
 }

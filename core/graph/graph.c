@@ -288,8 +288,9 @@ void copse_report(copse_graph *g, const char *name, copse_tensor *t)
         COPSE_LATCH_VOID(g, copse_fail(COPSE_ERR_SHAPE, "report '%s': must be an f32 scalar", name));
     if (g->report_count == COPSE_MAX_REPORTS)
         COPSE_LATCH_VOID(g, copse_fail(COPSE_ERR_ARGUMENT,
-                                       "report '%s': a graph reports at most %d values", name,
-                                       COPSE_MAX_REPORTS));
+                                       "report '%s': a graph has at most %d reports "
+                                       "(COPSE_MAX_REPORTS); set an array with copse_step_output",
+                                       name, COPSE_MAX_REPORTS));
     char *copy = copse__arena_strdup(&g->arena, name);
     if (!copy)
         COPSE_LATCH_VOID(g, copse_no_memory("report '%s'", name));

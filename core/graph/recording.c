@@ -29,13 +29,25 @@ static void list_inputs(const struct copse_recording *r, char *text, size_t room
     }
 }
 
+/* A batch that a function of the application is called with. */
+struct call {
+    copse_batch batch;
+    struct copse_recording *recording;
+    struct call *outer;
+};
+
+static COPSE_THREAD_LOCAL struct call *innermost; /* of the functions that this thread is in */
+
 copse_tensor *copse_input(const copse_batch *in, const char *name)
 {
     COPSE_LATCH(NULL, copse_need("input", in));
-    if (!in->recording)
+    const struct call *call = innermost;
+    while (call && &call->batch != in)
+        call = call->outer;
+    if (!call)
         return copse__refuse(NULL, COPSE_ERR_ARGUMENT,
-                             "input: the batch is not that of a loss function");
-    struct copse_recording *r = in->recording;
+                             "input: the batch is not that of a loss function in this thread");
+    struct copse_recording *r = call->recording;
     copse_graph *g = r->graph;
     COPSE_LATCH(g, copse_need("input", name));
     struct copse_recorded_input *input = r->inputs, *end = r->inputs + r->input_count;
@@ -178,9 +190,12 @@ copse_status copse__recording_compile(struct copse_recording *r,
 static copse_status build(struct copse_recording *r)
 {
     const struct copse_recording_table *table = r->list->table;
-    copse_batch in = { .recording = r };
+    struct call own = { .recording = r, .outer = innermost };
     COPSE_TRY(copse_graph_create(r->list->ctx, &r->graph));
-    COPSE_TRY(table->call(r, &in));
+    innermost = &own;
+    const copse_status s = table->call(r, &own.batch);
+    innermost = own.outer;
+    COPSE_TRY(s);
     if (!r->result)
         return copse_fail(COPSE_ERR_ARGUMENT, "%s: the function returned no tensor", table->name);
     r->result = copse__own(r->graph, r->result);

@@ -200,5 +200,5 @@ void copse_trainer_release(copse_trainer **trainer)
 
 COPSE_PROPERTY(copse_strategy *, copse_trainer_strategy, copse_trainer, x->strategy, NULL)
 COPSE_PROPERTY(uint64_t, copse_trainer_steps, copse_trainer, x->step, 0)
-COPSE_PROPERTY(uint32_t, copse_trainer_gathered, copse_trainer, x->accumulation.parts, 0)
+COPSE_PROPERTY(uint32_t, copse_trainer_accumulated, copse_trainer, x->accumulation.parts, 0)
 COPSE_PROPERTY(uint32_t, copse_trainer_fed, copse_trainer, x->feed.count, 0)

@@ -76,6 +76,10 @@ COPSE_API copse_tensor *copse_graph_fail(copse_graph *g, copse_status status, co
             return copse_graph_fail((g), try_, copse_last_error()); \
     } while (0)
 
+/** Most reports of a graph, and most arrays that it sets as outputs of a step. */
+#define COPSE_MAX_REPORTS 31
+#define COPSE_MAX_OUTPUTS 16
+
 /** Add a tensor whose values are given at each run. @param name  For messages. */
 COPSE_API COPSE_CHECKED copse_tensor *copse_graph_input(copse_graph *g, const char *name,
                                                         copse_type type, copse_shape shape);
@@ -97,8 +101,8 @@ COPSE_API void copse_gradients(copse_graph *g, copse_tensor *y, copse_tensor *dy
                                copse_tensor *const *x, size_t count, copse_tensor **dx);
 
 /**
- * Report an f32 scalar with every step: its mean over the replicas, weighted by their shares of the
- * global batch. At most 7 per graph.
+ * Report an f32 scalar with every step: its mean over the replicas, weighted by their shards of the
+ * global batch. At most COPSE_MAX_REPORTS per graph. copse_step_report (trainer.h) reads it.
  */
 COPSE_API void copse_report(copse_graph *g, const char *name, copse_tensor *t);
 

@@ -21,7 +21,7 @@
 #include "copse/distribute/input.h"
 #include "copse/distribute/parameter_server.h"
 #include "copse/distribute/partition.h"
-#include "copse/distribute/shares.h"
+#include "copse/distribute/shards.h"
 #include "copse/distribute/sync.h"
 #include "copse/loop/event_file.h"
 #include "copse/loop/feed.h"
@@ -70,7 +70,7 @@ static copse_tower_optimizer *tower;
 static copse_partitioned *parts;
 static copse_train_step *train_step;
 static copse_dataset *data;
-static copse_batches *batches;
+static copse_loader *batches;
 static copse_input_plan *plan;
 static copse_distributed *walk;
 static copse_cluster_spec *spec;
@@ -213,9 +213,9 @@ static void make_training(void)
 
 static void make_input(void)
 {
-    const struct copse_batches_params two = { .batch = 2 };
+    const struct copse_loader_params two = { .batch = 2 };
     OK(copse_dataset_create(ctx, &table, NULL, NULL, &data));
-    OK(copse_batches_create(data, &two, &batches));
+    OK(copse_loader_create(data, &two, &batches));
     OK(copse_input_plan_create(ctx, &(struct copse_input_plan_params){ .batch = 2, .rows = 4 },
                                &plan));
     OK(copse_distributed_create(
@@ -333,11 +333,11 @@ static void files(struct probe *p)
     static const uint32_t rows[] = { 0 };
     struct copse_host_batch batch;
     struct copse_input_reading reading;
-    struct copse_input_share share;
+    struct copse_input_shard shard;
     copse_array *array, *labels;
     copse_checkpoint *file;
     copse_dataset *one, *two;
-    copse_batches *begun;
+    copse_loader *begun;
     copse_distributed *other;
     copse_input_plan *planned;
     copse_shard_rule rule;
@@ -345,7 +345,7 @@ static void files(struct probe *p)
     float numbers[16] = { 0 };
     size_t size;
     struct copse_column column = { .name = "x", .type = COPSE_F32, .data = numbers };
-    const struct copse_batches_params pairs = { .batch = 2 };
+    const struct copse_loader_params pairs = { .batch = 2 };
     const copse_schema *schema = copse_dataset_schema(data);
     struct copse_schema_info about;
     struct copse_text_info text_info;
@@ -371,17 +371,17 @@ static void files(struct probe *p)
     ROW(copse_dataset_columns, NEED(ctx), NEED(&column), 1, 2, NEED(&one));
     ROW(copse_dataset_gather, NEED(data), NEED("x"), rows, 1, NEED(numbers));
     ROW(copse_dataset_split, NEED(data), NULL, NEED(&one), NEED(&two));
-    ROW(copse_batches_create, NEED(data), NEED(&pairs), NEED(&begun));
+    ROW(copse_loader_create, NEED(data), NEED(&pairs), NEED(&begun));
     ROW(copse_augment_check, NEED("flip"));
-    ROW(copse_batches_start, NEED(batches), 0, 0);
-    ROW(copse_batches_next, NEED(batches), NEED(&batch));
+    ROW(copse_loader_start, NEED(batches), 0, 0);
+    ROW(copse_loader_next, NEED(batches), NEED(&batch));
     ROW(copse_input_per_replica_batch, NULL, 4, NEED(&size));
     ROW(copse_shard_rule_parse, NEED("balanced"), NEED(&rule));
     ROW(copse_input_policy_parse, NEED("auto"), NEED(&policy));
     ROW(copse_input_plan_create, NEED(ctx), NEED(&(struct copse_input_plan_params){ .batch = 2 }),
         NEED(&planned));
     ROW(copse_input_plan_describe, NEED(plan), 0, NEED(&reading));
-    ROW(copse_input_plan_share, NEED(plan), 0, 0, 0, NEED(&share));
+    ROW(copse_input_plan_shard, NEED(plan), 0, 0, 0, NEED(&shard));
     ROW(copse_distributed_create, NEED(ctx),
         NEED(&(struct copse_distributed_params){ .data = data, .batches = pairs }), NEED(&other));
     ROW(copse_distributed_next, NEED(walk), NEED(&batch));
@@ -551,7 +551,8 @@ static void strategies(struct probe *p)
 static void training(struct probe *p)
 {
     const float numbers[4] = { 0 };
-    float shares[2], slot[2];
+    float weights[2], slot[2];
+    double report;
     bool is_known;
     const struct copse_host_batch batch = { RIG_X(2, numbers), .count = 1 };
     const struct copse_trainer_params params = { .loss = squares, .user = x };
@@ -568,11 +569,12 @@ static void training(struct probe *p)
     ROW(copse_trainer_feed, NEED(trainer), NEED(&batch));
     ROW(copse_trainer_run, NEED(trainer));
     ROW(copse_trainer_result, NEED(trainer), true, NEED(&done));
+    ROW(copse_step_report, NEED(&done), NEED("a"), NEED(&report));
     ROW(copse_trainer_flush, NEED(trainer));
     ROW(copse_trainer_audit, NEED(trainer), NULL);
     ROW(copse_trainer_memory, NEED(trainer), 0, NEED(&batch), 0, NEED(&memory));
-    ROW(copse_trainer_shares, NEED(trainer), NEED(shares), NEED(&is_known));
-    ROW(copse_trainer_set_shares, NEED(trainer), NEED(shares));
+    ROW(copse_trainer_shard_weights, NEED(trainer), NEED(weights), NEED(&is_known));
+    ROW(copse_trainer_set_shard_weights, NEED(trainer), NEED(weights));
     ROW(copse_trainer_slot, NEED(trainer), NEED(v), NEED("m"), NEED(slot));
     ROW(copse_trainer_gradient, NEED(trainer), NEED(v), 0, NEED(&summary));
     ROW(copse_trainer_replica_result, NEED(trainer), 0, NEED(&of_replica));

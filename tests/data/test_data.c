@@ -424,7 +424,7 @@ static void *hungry(void *user, void *block, size_t size)
 static copse_status everything(copse_context *c, const char *const *paths, size_t count)
 {
     copse_dataset *ds = NULL, *train = NULL, *test = NULL;
-    copse_batches *b = NULL;
+    copse_loader *b = NULL;
     struct copse_host_batch t;
     copse_status s = COPSE_OK;
 
@@ -446,11 +446,11 @@ static copse_status everything(copse_context *c, const char *const *paths, size_
     if (s == COPSE_OK)
         s = copse_dataset_split(ds, NULL, &train, &test);
     if (s == COPSE_OK)
-        s = copse_batches_create(train, &(struct copse_batches_params){ .batch = 2, .prefetch = 2 },
-                                 &b);
+        s = copse_loader_create(train, &(struct copse_loader_params){ .batch = 2, .prefetch = 2 },
+                                &b);
     while (s == COPSE_OK)
-        s = copse_batches_next(b, &t);
-    copse_batches_release(&b);
+        s = copse_loader_next(b, &t);
+    copse_loader_release(&b);
     copse_dataset_release(&train);
     copse_dataset_release(&test);
     copse_dataset_release(&ds);

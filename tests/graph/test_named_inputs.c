@@ -56,19 +56,19 @@ static void train(const struct way *p, enum named_form form, float out[NAMED_WEI
     copse_strategy *st = strategy_of(p);
     copse_trainer *t;
     copse_dataset *ds;
-    copse_batches *batches;
+    copse_loader *batches;
     struct copse_step_result first = { .loss = 0 }, last = { .loss = 0 };
     copse_status s;
     OK(named_create(st, &m, p->prefetch, &t));
     OK(named_dataset(ctx, &data, form, &ds));
-    OK(copse_batches_create(
-        ds, &(struct copse_batches_params){ .batch = NAMED_BATCH, .seed = 1, .prefetch = 2 },
+    OK(copse_loader_create(
+        ds, &(struct copse_loader_params){ .batch = NAMED_BATCH, .seed = 1, .prefetch = 2 },
         &batches));
     for (uint32_t i = 0; i < NAMED_STEPS; i++) {
         struct copse_host_batch b;
         if (i % 4 == 0)
-            OK(copse_batches_start(batches, i / 4, 0));
-        OK(copse_batches_next(batches, &b));
+            OK(copse_loader_start(batches, i / 4, 0));
+        OK(copse_loader_next(batches, &b));
         step(t, p, &b, i);
     }
     OK(copse_trainer_result(t, true, &first));
@@ -77,7 +77,7 @@ static void train(const struct way *p, enum named_form form, float out[NAMED_WEI
     assert_int_equal(s, COPSE_ERR_END);
     assert_true(last.loss < 0.8 * first.loss);
     OK(copse_variable_read(m.w, 0, out));
-    copse_batches_release(&batches);
+    copse_loader_release(&batches);
     copse_dataset_release(&ds);
     copse_trainer_release(&t);
     copse_strategy_release(&st);
@@ -150,14 +150,18 @@ static void dataset_keeps_types_and_rows(void **state)
     FAILS(COPSE_ERR_ARGUMENT, copse_dataset_columns(ctx, twice, 2, 2, &ds), "both named 'a'");
     FAILS(COPSE_ERR_ARGUMENT, copse_dataset_columns(ctx, &blank, 1, 2, &ds), "no name");
     FAILS(COPSE_ERR_ARGUMENT, copse_dataset_columns(ctx, &none, 1, 2, &ds), "no data");
-    FAILS(COPSE_ERR_ARGUMENT, copse_dataset_columns(ctx, twice, 17, 2, &ds), "1 to 16");
+    FAILS(COPSE_ERR_ARGUMENT, copse_dataset_columns(ctx, twice, COPSE_MAX_INPUTS + 1, 2, &ds),
+          "1 to 64");
     FAILS(COPSE_ERR_SHAPE, copse_dataset_columns(ctx, twice, 1, 0, &ds), "1 to 2^32-1 rows");
 }
 
 /* ---- names ---- */
 
+static const copse_batch *kept; /* after the call */
+
 static copse_tensor *asks(copse_graph *g, const copse_batch *in, void *user)
 {
+    kept = in;
     copse_tensor *x = copse_input(in, "x");
     copse_tensor *again = copse_input(in, "x");
     CHECK_GRAPH(g, again == x);
@@ -200,8 +204,11 @@ static void names_have_rules(void **state)
     c[1].type = (copse_type)77;
     FAILS(COPSE_ERR_ARGUMENT, copse_trainer_step(t, &b), "no element type 77");
     b.column_count = COPSE_MAX_INPUTS + 1;
-    FAILS(COPSE_ERR_ARGUMENT, copse_trainer_step(t, &b), "1 to 16 inputs");
+    FAILS(COPSE_ERR_ARGUMENT, copse_trainer_step(t, &b), "1 to 64 inputs");
     FAILS(COPSE_ERR_ARGUMENT, rig_failure(NULL, copse_input(NULL, "x")), "NULL");
+    const copse_batch own = { .is_training = true };
+    FAILS(COPSE_ERR_ARGUMENT, rig_failure(NULL, copse_input(&own, "x")), "not that of a loss");
+    FAILS(COPSE_ERR_ARGUMENT, rig_failure(NULL, copse_input(kept, "x")), "not that of a loss");
     assert_int_equal(copse_trainer_steps(t), 2);
     copse_trainer_release(&t);
     copse_strategy_release(&st);

@@ -112,7 +112,7 @@ copse_status network_command(struct parity *p, const struct request *r)
         .loss = network_loss,
         .user = p,
         .optimizer = optimizer_of(r->words + 2),
-        .sharing = strcmp(r->words[1], "ceil") == 0 ? COPSE_SHARD_CEIL : COPSE_SHARD_BALANCED,
+        .sharding = strcmp(r->words[1], "ceil") == 0 ? COPSE_SHARD_CEIL : COPSE_SHARD_BALANCED,
     };
     return copse_trainer_create(p->st, &params, &p->trainer);
 }
@@ -147,12 +147,12 @@ copse_status restore_command(struct parity *p, const struct request *r)
 
 static copse_status walk(copse_distributed *d)
 {
-    struct copse_host_batch shares[MAX_RANKS];
+    struct copse_host_batch shards[MAX_RANKS];
     copse_status s;
-    while ((s = copse_distributed_next(d, shares)) == COPSE_OK)
+    while ((s = copse_distributed_next(d, shards)) == COPSE_OK)
         for (uint32_t i = 0; i < copse_distributed_replicas(d); i++)
-            COPSE_TRY(say_array(COPSE_F32, COPSE_SHAPE((uint32_t)shares[i].count),
-                                rig_data(&shares[i], "x")));
+            COPSE_TRY(say_array(COPSE_F32, COPSE_SHAPE((uint32_t)shards[i].count),
+                                rig_data(&shards[i], "x")));
     return s == COPSE_ERR_END ? COPSE_OK : s;
 }
 

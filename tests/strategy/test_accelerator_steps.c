@@ -181,7 +181,7 @@ static void gathered_batches_of_a_run_that_fails_come_again(void **state)
     l.t = copse_step_trainer(step);
     FAILS(COPSE_ERR_CANCELLED, copse_step_run(step),
           "in a run of 3 batches, at batch 3 of epoch 0");
-    assert_int_equal(copse_trainer_gathered(l.t), 0);
+    assert_int_equal(copse_trainer_accumulated(l.t), 0);
     assert_int_equal(copse_trainer_steps(l.t), 1);
     l.cancelled_in = 0;
     struct copse_position at;

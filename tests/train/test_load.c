@@ -479,7 +479,7 @@ static void parts_are_loaded_from_one_array(void **state)
     copse_strategy_release(&st);
 }
 
-static void gathered_micro_batches_are_refused(void **state)
+static void accumulated_micro_batches_are_refused(void **state)
 {
     (void)state;
     const float x[2 * IN] = { 1, 2, 3, 4, 5, 6 }, y[2 * OUT] = { 0 };
@@ -491,7 +491,7 @@ static void gathered_micro_batches_are_refused(void **state)
         st, &(struct copse_trainer_params){ .loss = net_loss, .user = &n, .accumulate = 2 }, &n.t));
     OK(copse_trainer_step(n.t, &batch));
     const char *path = FILE_WITH(ARRAY("dense1.weight", F32, w1, 2, IN, HIDDEN));
-    FAILS(COPSE_ERR_ARGUMENT, copse_trainer_load(n.t, path, NULL, NULL), "gathered");
+    FAILS(COPSE_ERR_ARGUMENT, copse_trainer_load(n.t, path, NULL, NULL), "accumulated");
     is_untouched(&n);
     OK(copse_trainer_flush(n.t));
     OK(copse_trainer_load(n.t, path, NULL, NULL));
@@ -511,7 +511,7 @@ int main(void)
         cmocka_unit_test(embeddings_are_not_transposed),
         cmocka_unit_test(every_strategy_loads),
         cmocka_unit_test(parts_are_loaded_from_one_array),
-        cmocka_unit_test(gathered_micro_batches_are_refused),
+        cmocka_unit_test(accumulated_micro_batches_are_refused),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

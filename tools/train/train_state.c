@@ -324,7 +324,7 @@ copse_status run_save(void *user, const char *path)
         return session_set_error(COPSE_ERR_DEVICE_LOST, "the devices could not be opened again");
     COPSE_TRY(run_results(r, 0));
     copse_status s = collect(r, true, &e);
-    copse_batches_position(r->batches, &epoch, &index);
+    copse_loader_position(r->batches, &epoch, &index);
     const bool is_over = r->epoch == r->settings.epochs;
     const struct copse_position position = { r->epoch, is_over ? 0 : index };
     if (s == COPSE_OK)
@@ -384,13 +384,13 @@ static copse_status take_position(struct run *r, const char *path, const struct 
 {
     const uint32_t epochs = r->settings.epochs;
     const bool is_over = at->epoch == epochs && at->batch == 0;
-    if (!is_over && (at->epoch >= epochs || at->batch > copse_batches_count(r->batches)))
+    if (!is_over && (at->epoch >= epochs || at->batch > copse_loader_count(r->batches)))
         return session_set_error(COPSE_ERR_ARGUMENT, "'%s' is of epoch %u already, --epochs is %u",
                                  path, at->epoch, epochs);
     r->epoch = at->epoch;
     r->progress.epoch = is_over ? epochs : at->epoch + 1;
     r->saved_position = *at;
-    return is_over ? COPSE_OK : copse_batches_start(r->batches, at->epoch, (size_t)at->batch);
+    return is_over ? COPSE_OK : copse_loader_start(r->batches, at->epoch, (size_t)at->batch);
 }
 
 /* The epochs that the file's run was to have. */

@@ -147,8 +147,11 @@ copse_status copse_dataset_columns(copse_context *ctx, const struct copse_column
     COPSE_TRY(copse_need("dataset", ctx, columns, out));
     *out = NULL;
     if (count == 0 || count > COPSE_MAX_INPUTS)
-        return copse_fail(COPSE_ERR_ARGUMENT, "dataset: has 1 to %d columns, not %zu",
-                          COPSE_MAX_INPUTS, count);
+        return copse_fail(
+            COPSE_ERR_ARGUMENT,
+            "dataset: has 1 to %d columns (COPSE_MAX_INPUTS), not %zu; join columns of one "
+            "type along an axis",
+            COPSE_MAX_INPUTS, count);
     if (rows == 0 || rows > UINT32_MAX)
         return copse_fail(COPSE_ERR_SHAPE, "dataset: there must be 1 to 2^32-1 rows, not %zu",
                           rows);

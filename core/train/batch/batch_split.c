@@ -10,31 +10,32 @@
 
 static bool is_weighted(const copse_trainer *t)
 {
-    return t->params.sharing == COPSE_SHARD_WEIGHTED || t->params.sharing == COPSE_SHARD_MEASURED;
+    return t->params.sharding == COPSE_SHARD_WEIGHTED || t->params.sharding == COPSE_SHARD_MEASURED;
 }
 
 copse_status copse__split_init(copse_trainer *t, const struct copse_trainer_params *p)
 {
     const uint32_t replicas = t->strategy->group.ranks;
-    if (p->sharing == COPSE_SHARD_MEASURED && t->strategy->group.workers > 1)
+    if (p->sharding == COPSE_SHARD_MEASURED && t->strategy->group.workers > 1)
         return copse_fail(COPSE_ERR_UNSUPPORTED,
-                          "trainer: shares are measured within one process; give "
+                          "trainer: shards are measured within one process; give "
                           "those of all workers' replicas instead");
-    COPSE_TRY(copse_need_known("trainer", "split", p->sharing, COPSE_SHARD_MEASURED));
-    if (p->sharing == COPSE_SHARD_FIXED && (p->batch_size == 0 || p->batch_size % replicas))
+    COPSE_TRY(copse_need_known("trainer", "split", p->sharding, COPSE_SHARD_MEASURED));
+    if (p->sharding == COPSE_SHARD_FIXED && (p->batch_size == 0 || p->batch_size % replicas))
         return copse_fail(
             COPSE_ERR_ARGUMENT,
             "trainer: a fixed split needs batch_size, a multiple of the %u replicas; it "
             "is %zu",
             replicas, p->batch_size);
-    if ((p->sharing == COPSE_SHARD_WEIGHTED) != (p->shares != NULL))
-        return copse_fail(COPSE_ERR_ARGUMENT, "trainer: shares belong to a weighted split, and a "
-                                              "weighted split needs them");
-    t->params.shares = NULL;
-    if (p->sharing != COPSE_SHARD_WEIGHTED)
+    if ((p->sharding == COPSE_SHARD_WEIGHTED) != (p->shard_weights != NULL))
+        return copse_fail(COPSE_ERR_ARGUMENT,
+                          "trainer: shard_weights belong to a weighted split, and a "
+                          "weighted split needs them");
+    t->params.shard_weights = NULL;
+    if (p->sharding != COPSE_SHARD_WEIGHTED)
         return COPSE_OK;
-    COPSE_TRY(copse__split_check(t, p->shares));
-    copse__split_set(t, p->shares);
+    COPSE_TRY(copse__split_check(t, p->shard_weights));
+    copse__split_set(t, p->shard_weights);
     return COPSE_OK;
 }
 
@@ -100,18 +101,18 @@ copse_status copse__split(copse_trainer *t, const struct copse_host_batch *batch
         COPSE_TRY(measure(t, batch));
     if (is_weighted(t) && t->split.is_known)
         return copse__shard_weighted(batch->count, t->split.weights, replicas, out);
-    const copse_shard_rule rule = is_weighted(t) ? COPSE_SHARD_BALANCED : t->params.sharing;
+    const copse_shard_rule rule = is_weighted(t) ? COPSE_SHARD_BALANCED : t->params.sharding;
     return copse__shard(rule, batch->count,
                         rule == COPSE_SHARD_FIXED ? t->params.batch_size : batch->count, replicas,
                         out);
 }
 
-copse_status copse_trainer_shares(const copse_trainer *t, float *shares, bool *is_known)
+copse_status copse_trainer_shard_weights(const copse_trainer *t, float *weights, bool *is_known)
 {
-    COPSE_TRY(copse_need("trainer", t, shares, is_known));
+    COPSE_TRY(copse_need("trainer", t, weights, is_known));
     *is_known = !is_weighted(t) || t->split.is_known;
     for (uint32_t r = 0; r < t->strategy->group.ranks; r++)
-        shares[r] = t->split.is_known ? (float)t->split.weights[r] : 1.0f;
+        weights[r] = t->split.is_known ? (float)t->split.weights[r] : 1.0f;
     return COPSE_OK;
 }
 
@@ -131,13 +132,13 @@ void copse__split_set(copse_trainer *t, const float *weights)
     t->split.is_known = true;
 }
 
-copse_status copse_trainer_set_shares(copse_trainer *t, const float *shares)
+copse_status copse_trainer_set_shard_weights(copse_trainer *t, const float *weights)
 {
-    COPSE_TRY(copse__require_no_replica("copse_trainer_set_shares", t));
-    COPSE_TRY(copse_need("trainer", t, shares));
+    COPSE_TRY(copse__require_no_replica("copse_trainer_set_shard_weights", t));
+    COPSE_TRY(copse_need("trainer", t, weights));
     if (!is_weighted(t))
         return copse_fail(COPSE_ERR_ARGUMENT, "trainer: its split is not weighted");
-    COPSE_TRY(copse__split_check(t, shares));
-    copse__split_set(t, shares);
+    COPSE_TRY(copse__split_check(t, weights));
+    copse__split_set(t, weights);
     return COPSE_OK;
 }

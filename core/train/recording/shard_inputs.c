@@ -11,8 +11,11 @@ copse_status copse__recording_inputs(const char *user, const struct copse_host_b
     if (examples == 0)
         return COPSE_OK;
     if (!batch->columns || batch->column_count == 0 || batch->column_count > COPSE_MAX_INPUTS)
-        return copse_fail(COPSE_ERR_ARGUMENT, "%s: a batch has 1 to %d inputs, this one has %zu",
-                          user, COPSE_MAX_INPUTS, batch->columns ? batch->column_count : 0);
+        return copse_fail(
+            COPSE_ERR_ARGUMENT,
+            "%s: a batch has 1 to %d inputs (COPSE_MAX_INPUTS), this one has %zu; join "
+            "inputs of one type along an axis",
+            user, COPSE_MAX_INPUTS, batch->columns ? batch->column_count : 0);
     for (size_t i = 0; i < batch->column_count; i++) {
         const struct copse_column *c = &batch->columns[i];
         if (!c->name || c->shape.rank >= COPSE_MAX_RANK)

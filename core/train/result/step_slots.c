@@ -76,7 +76,7 @@ copse_status copse__slots_make(copse_trainer *t)
     struct copse_mem *mem = &t->strategy->ctx->base.mem;
     const uint32_t parts = t->params.accumulate, replicas = t->strategy->replica_count;
     size_t each, rows, stride;
-    t->ring.count = COPSE_MAX(2 * t->strategy->accelerator.steps_per_run, COPSE_STEPS_UNDER_WAY);
+    t->ring.count = COPSE_MAX(2 * t->strategy->accelerator.steps_per_run, COPSE_STEPS_IN_PROGRESS);
     t->ring.at = copse__alloc(mem, t->ring.count, sizeof *t->ring.at);
     const bool fits = copse__mul(parts, COPSE_REPORT_BYTES, &each) &&
                       copse__mul(each, t->ring.count, &stride) &&

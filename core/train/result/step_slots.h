@@ -4,13 +4,12 @@
 #ifndef COPSE_STEP_SLOTS_H
 #define COPSE_STEP_SLOTS_H
 
-#include "copse/distribute/shares.h"
+#include "copse/distribute/shards.h"
 #include "copse/trainer.h"
 #include "core/check/audit.h"
 #include "core/comm/group.h"
 #include "core/train/batch/shards.h"
 
-#define COPSE_STEPS_UNDER_WAY 8 /* slots of the ring, at least */
 /* f32, that a worker sends of each replica and micro-batch, */
 #define COPSE_MESSAGE_VALUES (1 + COPSE_MAX_REPORTS)
 /* behind the number of the step and the words of an audit (core/check/audit.h) */
@@ -42,7 +41,8 @@ struct copse_step_ring {
     unsigned char *landing;            /* [replicas][count][accumulate]: what the slots point to */
     /* the rows of a replica on its device, for a run; or NULL */
     copse_buffer *outfeed[COPSE_MAX_REPLICAS];
-    uint64_t taken; /* results taken */
+    uint64_t taken;   /* results taken */
+    bool has_dropped; /* one that nobody took; the log says so once */
     /* [segments][replicas]: tickets of the newest step */
     struct {
         uint64_t *at;

@@ -5,7 +5,7 @@ from pathlib import Path as _Path
 
 from . import conformance, errors, nn, ops, safetensors
 from .cluster import Cluster
-from .data import Batches, Dataset
+from .data import Dataset, Loader
 from .devices import Device, context, devices, select, version
 from .errors import Error
 from .inputs import Inputs
@@ -23,7 +23,7 @@ DIGITS = _os.environ.get("COPSE_DIGITS") or str(
 """A CSV file of 1,797 handwritten digits: 64 pixels and the label in each row."""
 
 __all__ = [
-    "Batches", "Cluster", "DIGITS", "Dataset", "Device", "Error", "Evaluation", "Inputs", "Loaded", "Model", "Monitor",
+    "Cluster", "DIGITS", "Dataset", "Device", "Error", "Evaluation", "Inputs", "Loaded", "Loader", "Model", "Monitor",
     "Schedule", "StepResult", "Strategy", "Tensor", "Trainer", "Variable", "conformance", "context", "devices", "errors",
     "nn", "ops", "safetensors", "select", "version",
 ]
