@@ -89,10 +89,10 @@ static copse_status run(copse_context *ctx)
     static int32_t y[ROWS];
     const char *const path = "predict-example.safetensors";
     const struct copse_array_view points = {
-        .type = COPSE_ELEMENT_F32, .rank = 2, .shape = { ROWS, COLUMNS }, .data = x
+        .type = COPSE_F32, .rank = 2, .shape = { ROWS, COLUMNS }, .data = x
     };
     const struct copse_array_view labels = {
-        .type = COPSE_ELEMENT_I32, .rank = 1, .shape = { ROWS }, .data = y
+        .type = COPSE_I32, .rank = 1, .shape = { ROWS }, .data = y
     };
     copse_strategy *st = NULL;
     copse_dataset *data = NULL;

@@ -24,7 +24,7 @@ static void list_inputs(const struct copse_recording *r, char *text, size_t room
     for (uint32_t i = 0; i < r->input_count && at < room; i++) {
         const struct copse_input_type *t = &r->inputs[i].is;
         const int n = snprintf(text + at, room - at, "%s%s %s%s", i ? ", " : "", t->name,
-                               copse__type_name(t->type), copse__shape_text(t->shape, shape));
+                               copse_type_name(t->type), copse__shape_text(t->shape, shape));
         at += n > 0 ? (size_t)n : 0;
     }
 }
@@ -83,11 +83,7 @@ static copse_status check_input(const struct copse_recording_key *key, uint32_t 
         if (strcmp(key->inputs[k].name, t->name) == 0)
             return copse_fail(COPSE_ERR_ARGUMENT,
                               "inputs %u and %u of the batch are both named '%s'", k, i, t->name);
-    if (!copse__type_is_known(t->type))
-        return copse_fail(COPSE_ERR_ARGUMENT,
-                          "input '%s' of the batch: there is no element type %d", t->name,
-                          (int)t->type);
-    return COPSE_OK;
+    return copse__type_need(t->type, "the batch's input", t->name);
 }
 
 /* Memory for the inputs, with their names in one block after them. */
@@ -159,7 +155,7 @@ copse_status copse__recording_check_loss(const struct copse_recording *r)
     return t->type == COPSE_F32 && copse__elements(t->shape) == 1
                ? COPSE_OK
                : copse_fail(COPSE_ERR_SHAPE, "%s: the loss must be an f32 scalar, it is %s%s",
-                            r->list->table->name, copse__type_name(t->type),
+                            r->list->table->name, copse_type_name(t->type),
                             copse__shape_text(t->shape, text));
 }
 

@@ -110,7 +110,7 @@ static copse_status check(const struct copse_trainer_params *p)
     if (!copse__type_is_known(p->precision) || !copse__type_is_smooth(p->precision))
         return copse_fail(COPSE_ERR_ARGUMENT,
                           "trainer: precision is element type %d (%s): f32, f16 or bf16 is needed",
-                          (int)p->precision, copse__type_name(p->precision));
+                          (int)p->precision, copse_type_name(p->precision));
     return COPSE_OK;
 }
 

@@ -69,7 +69,8 @@ static copse_status give(copse_status s, copse_value *v, copse_value **out)
 static copse_status check_array(copse_type type, copse_shape shape, uint64_t *count)
 {
     if (type != COPSE_F32 && type != COPSE_I32)
-        return copse_fail(COPSE_ERR_ARGUMENT, "value: there is no element type %d", (int)type);
+        return copse_fail(COPSE_ERR_ARGUMENT, "value: element type %d (%s): f32 or i32 is needed",
+                          (int)type, copse_type_name(type));
     if (shape.rank > COPSE_MAX_RANK)
         return copse_fail(COPSE_ERR_ARGUMENT, "value: rank %u; arrays have at most %d dimensions",
                           shape.rank, COPSE_MAX_RANK);

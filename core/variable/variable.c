@@ -8,7 +8,9 @@
 
 static copse_status check_known(const struct copse_variable_params *p)
 {
-    COPSE_TRY(copse_need_known("variable", "type", p->type, COPSE_I32));
+    if (!copse__type_is_computed(p->type))
+        return copse_fail(COPSE_ERR_ARGUMENT, "variable: element type %d (%s): f32 or i32 is needed",
+                          (int)p->type, copse_type_name(p->type));
     COPSE_TRY(
         copse_need_known("variable", "initializer", p->initializer, COPSE_INIT_TRUNCATED_NORMAL));
     COPSE_TRY(
@@ -252,8 +254,8 @@ static copse_status find_made(struct copse_frame *f, const struct copse_variable
     if (v->tensor.type != p->type || !copse__shape_equal(v->tensor.shape, p->shape))
         return copse_fail(COPSE_ERR_SHAPE,
                           "variable '%s': replica %u asks for %s %s, replica 0 made %s %s", v->name,
-                          f->rank, copse__type_name(p->type), COPSE_SHAPE_TEXT(p->shape),
-                          copse__type_name(v->tensor.type), COPSE_SHAPE_TEXT(v->tensor.shape));
+                          f->rank, copse_type_name(p->type), COPSE_SHAPE_TEXT(p->shape),
+                          copse_type_name(v->tensor.type), COPSE_SHAPE_TEXT(v->tensor.shape));
     *out = v;
     return COPSE_OK;
 }

@@ -20,7 +20,7 @@ extern "C" {
 typedef struct copse_graph copse_graph;
 typedef struct copse_tensor copse_tensor;
 
-/** Element type. */
+/** Element type. Those after COPSE_I64 are types of arrays (array.h) alone, as files have them. */
 typedef enum copse_type {
     COPSE_F32,  /**< IEEE single */
     COPSE_I32,  /**< 32-bit integer */
@@ -28,7 +28,18 @@ typedef enum copse_type {
     COPSE_F16,  /**< IEEE half, computed in f32 */
     COPSE_BF16, /**< bfloat16, likewise */
     COPSE_I64,  /**< 64-bit integer of batches and datasets: the input is i32 */
+    COPSE_BOOL, /**< a byte, 0 or 1 */
+    COPSE_I8,
+    COPSE_I16,
+    COPSE_U16,
+    COPSE_U32,
+    COPSE_U64,
+    COPSE_F64, /**< IEEE double */
 } copse_type;
+
+/** Size of an element [bytes], and name: "f32"; 0 and "?" outside the enum. Static. */
+COPSE_API size_t copse_type_size(copse_type type);
+COPSE_API const char *copse_type_name(copse_type type);
 
 /** Most dimensions a tensor may have. */
 #define COPSE_MAX_RANK 6

@@ -161,7 +161,7 @@ static copse_status give_pipeline(void *user, const struct copse_input_context *
 }
 
 static const struct copse_array_view table = {
-    .type = COPSE_ELEMENT_F32, .rank = 2, .shape = { 4, 2 }, .data = (const float[8]){ 0 }
+    .type = COPSE_F32, .rank = 2, .shape = { 4, 2 }, .data = (const float[8]){ 0 }
 };
 
 static void make_values(void)
@@ -626,10 +626,10 @@ static void models(struct probe *p)
     static const float points[4] = { 0, 1, 2, 3 };
     static const int32_t classes[2] = { 0, 1 };
     const struct copse_array_view features = {
-        .type = COPSE_ELEMENT_F32, .rank = 2, .shape = { 2, 2 }, .data = points
+        .type = COPSE_F32, .rank = 2, .shape = { 2, 2 }, .data = points
     };
     const struct copse_array_view labels = {
-        .type = COPSE_ELEMENT_I32, .rank = 1, .shape = { 2 }, .data = classes
+        .type = COPSE_I32, .rank = 1, .shape = { 2 }, .data = classes
     };
     const struct copse_model_params params = { .network = "dense out", .scope = "kept" };
     const copse_batch in = { .is_training = false };

@@ -234,7 +234,7 @@ static void devices(void)
 static void input(void)
 {
     const float six[6] = { 1, 2, 3, 4, 5, 6 };
-    const struct copse_array_view table = { COPSE_ELEMENT_F32, 2, { 3, 2 }, six };
+    const struct copse_array_view table = { COPSE_F32, 2, { 3, 2 }, six };
     copse_array *array, *labels;
     copse_dataset *made, *rest;
     copse_loader *batches;
@@ -320,10 +320,10 @@ static void training(void)
     const float points[4] = { 0, 1, 2, 3 };
     const int32_t classes[2] = { 0, 1 };
     const struct copse_array_view features = {
-        .type = COPSE_ELEMENT_F32, .rank = 2, .shape = { 2, 2 }, .data = points
+        .type = COPSE_F32, .rank = 2, .shape = { 2, 2 }, .data = points
     };
     const struct copse_array_view labels = {
-        .type = COPSE_ELEMENT_I32, .rank = 1, .shape = { 2 }, .data = classes
+        .type = COPSE_I32, .rank = 1, .shape = { 2 }, .data = classes
     };
     copse_dataset *labelled;
     struct copse_evaluation evaluation;
@@ -458,7 +458,7 @@ static void results_have_zeros(void **state)
     copse_loader *batches;
     copse_input_plan *plan;
     const float six[6] = { 1, 2, 3, 4, 5, 6 };
-    const struct copse_array_view table = { COPSE_ELEMENT_F32, 2, { 3, 2 }, six };
+    const struct copse_array_view table = { COPSE_F32, 2, { 3, 2 }, six };
     struct copse_memory_stats memory;
     struct copse_dataset_info info;
     struct copse_monitor_info done;

@@ -348,8 +348,8 @@ static void one_9(void **state)
     for (int i = 0; i < 15; i++)
         numbers[i] = (float)i;
     assert_ok(copse_dataset_create(
-        ctx, &(struct copse_array_view){ COPSE_ELEMENT_F32, 2, { 5, 3 }, numbers },
-        &(struct copse_array_view){ COPSE_ELEMENT_I32, 1, { 5 }, labels }, &plain, &ds));
+        ctx, &(struct copse_array_view){ COPSE_F32, 2, { 5, 3 }, numbers },
+        &(struct copse_array_view){ COPSE_I32, 1, { 5 }, labels }, &plain, &ds));
     one_9_walk(ds, 5);
     copse_dataset_release(&ds);
     const struct copse_dataset_params read = {
@@ -361,8 +361,8 @@ static void one_9(void **state)
     copse_dataset_release(&ds);
     assert_error(COPSE_ERR_SHAPE,
                  copse_dataset_create(
-                     ctx, &(struct copse_array_view){ COPSE_ELEMENT_F32, 2, { 5, 3 }, numbers },
-                     &(struct copse_array_view){ COPSE_ELEMENT_I32, 1, { 4 }, labels }, &plain,
+                     ctx, &(struct copse_array_view){ COPSE_F32, 2, { 5, 3 }, numbers },
+                     &(struct copse_array_view){ COPSE_I32, 1, { 4 }, labels }, &plain,
                      &ds),
                  "4 labels for 5 rows");
 }

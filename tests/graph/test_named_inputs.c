@@ -9,6 +9,7 @@
 #include "copse/device/function.h"
 #include "copse/distribute/accelerator.h"
 #include "copse/distribute/parameter_server.h"
+#include "copse/distribute/value.h"
 #include "core/base/base.h"
 #include "tests/rig/train/named_model.h"
 
@@ -214,6 +215,53 @@ static void names_have_rules(void **state)
     copse_strategy_release(&st);
 }
 
+/* ---- types of arrays alone ---- */
+
+/* Each call names the type and those that it takes. */
+static void types_of_arrays_are_refused(void **state)
+{
+    static const double x[2] = { 1, 2 };
+    const struct copse_column column = { "x", COPSE_F64, COPSE_SCALAR, x };
+    const struct copse_host_batch b = { .columns = &column, .column_count = 1, .count = 2 };
+    const struct copse_variable_params double_variable = { .name = "d", .type = COPSE_F64 };
+    copse_strategy *st = rig_strategy(1, NULL);
+    copse_variable *w = rig_scalar(st, "w", 1.0f), *v;
+    copse_dataset *ds;
+    copse_value *value;
+    copse_trainer *t;
+    copse_graph *g;
+    (void)state;
+    OK(copse_trainer_create(st, &(struct copse_trainer_params){ .loss = asks, .user = w }, &t));
+    FAILS(COPSE_ERR_ARGUMENT, copse_trainer_step(t, &b),
+          "input 'x': f64 is a type of arrays alone; f32, i32, u8, f16, bf16 or i64 is needed");
+    FAILS(COPSE_ERR_ARGUMENT, copse_dataset_columns(ctx, &column, 1, 2, &ds),
+          "column 'x': f64 is a type of arrays alone; f32, i32, u8, f16, bf16 or i64 is needed");
+    FAILS(COPSE_ERR_ARGUMENT, copse_variable_create(st, &double_variable, &v),
+          "(f64): f32 or i32 is needed");
+    FAILS(COPSE_ERR_ARGUMENT, copse_value_create(ctx, COPSE_U16, COPSE_SCALAR, x, &value),
+          "(u16): f32 or i32 is needed");
+    static const copse_type types[] = { COPSE_BOOL, COPSE_I8,  COPSE_I16, COPSE_U16,
+                                        COPSE_U32,  COPSE_U64, COPSE_F64 };
+    for (size_t i = 0; i < COPSE_COUNT(types); i++) {
+        char text[64];
+        snprintf(text, sizeof text, "input 'x': %s is a type of arrays", copse_type_name(types[i]));
+        OK(copse_graph_create(ctx, &g));
+        FAILS(COPSE_ERR_ARGUMENT, rig_failure(g, copse_graph_input(g, "x", types[i], COPSE_SCALAR)),
+              text);
+        copse_graph_release(&g);
+        OK(copse_graph_create(ctx, &g));
+        copse_tensor *y = copse_graph_input(g, "y", COPSE_F32, COPSE_SCALAR);
+        FAILS(COPSE_ERR_ARGUMENT, rig_failure(g, copse_cast(g, y, types[i])),
+              "cast: to f32, i32, f16 or bf16");
+        copse_graph_release(&g);
+    }
+    assert_int_equal(copse_type_size(COPSE_F64), 8);
+    assert_int_equal(copse_type_size((copse_type)13), 0);
+    assert_string_equal(copse_type_name((copse_type)13), "?");
+    copse_trainer_release(&t);
+    copse_strategy_release(&st);
+}
+
 /* ---- host types ---- */
 
 static copse_tensor *sums(copse_graph *g, const copse_batch *in, void *user)
@@ -311,6 +359,7 @@ int main(void)
         cmocka_unit_test(types_have_the_bits_of_f32),
         cmocka_unit_test(dataset_keeps_types_and_rows),
         cmocka_unit_test(names_have_rules),
+        cmocka_unit_test(types_of_arrays_are_refused),
         cmocka_unit_test(i64_inputs_are_i32_on_devices),
         cmocka_unit_test(bytes_are_converted_first),
     };

@@ -24,8 +24,8 @@ static int32_t y[MODEL_ROWS];
 static copse_dataset *dataset_of(const float *from, size_t rows)
 {
     copse_dataset *data = NULL;
-    const struct copse_array_view xs = { COPSE_ELEMENT_F32, 2, { rows, MODEL_IN }, from };
-    const struct copse_array_view ys = { COPSE_ELEMENT_I32, 1, { rows }, y };
+    const struct copse_array_view xs = { COPSE_F32, 2, { rows, MODEL_IN }, from };
+    const struct copse_array_view ys = { COPSE_I32, 1, { rows }, y };
     OK(copse_dataset_create(ctx, &xs, &ys,
                             &(struct copse_dataset_params){ .scale = COPSE_SCALE_NONE }, &data));
     return data;

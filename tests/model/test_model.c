@@ -41,10 +41,10 @@ static copse_dataset *make_data(copse_context *in, bool is_regression, bool has_
 {
     copse_dataset *data = NULL;
     const struct copse_array_view features = {
-        .type = COPSE_ELEMENT_F32, .rank = 2, .shape = { ROWS, IN }, .data = x
+        .type = COPSE_F32, .rank = 2, .shape = { ROWS, IN }, .data = x
     };
-    const struct copse_array_view labels = { .type = is_regression ? COPSE_ELEMENT_F32
-                                                                   : COPSE_ELEMENT_I32,
+    const struct copse_array_view labels = { .type = is_regression ? COPSE_F32
+                                                                   : COPSE_I32,
                                              .rank = 1,
                                              .shape = { ROWS },
                                              .data = is_regression ? (const void *)target : y };
@@ -109,10 +109,10 @@ static void layers_of_images_are_saved_and_loaded(void **state)
     float pictures[COUNT * SIDE * SIDE], here[COUNT * 2], there[COUNT * 2];
     int32_t classes[COUNT];
     const struct copse_array_view features = {
-        .type = COPSE_ELEMENT_F32, .rank = 3, .shape = { COUNT, SIDE, SIDE }, .data = pictures
+        .type = COPSE_F32, .rank = 3, .shape = { COUNT, SIDE, SIDE }, .data = pictures
     };
     const struct copse_array_view labels = {
-        .type = COPSE_ELEMENT_I32, .rank = 1, .shape = { COUNT }, .data = classes
+        .type = COPSE_I32, .rank = 1, .shape = { COUNT }, .data = classes
     };
     const char *path = temp_path("images.safetensors");
     copse_checkpoint *file = NULL;
@@ -290,10 +290,10 @@ static void each_target_is_measured_in_its_own_unit(void **state)
         two[r][1] = 1000.0f * (float)(r % 2) + 3.0f * target[r];
     }
     const struct copse_array_view features = {
-        .type = COPSE_ELEMENT_F32, .rank = 2, .shape = { ROWS, IN }, .data = x
+        .type = COPSE_F32, .rank = 2, .shape = { ROWS, IN }, .data = x
     };
     const struct copse_array_view labels = {
-        .type = COPSE_ELEMENT_F32, .rank = 2, .shape = { ROWS, TARGETS }, .data = two
+        .type = COPSE_F32, .rank = 2, .shape = { ROWS, TARGETS }, .data = two
     };
     copse_strategy *st = strategy_of(ctx, 2);
     copse_dataset *data = NULL;

@@ -159,7 +159,7 @@ static copse_status walk(copse_distributed *d)
 /* split RULE BATCH ROWS: rows 0, 1, ... of an epoch, an array for every step and replica */
 copse_status split_command(struct parity *p, const struct request *r)
 {
-    struct copse_array_view rows = { .type = COPSE_ELEMENT_F32,
+    struct copse_array_view rows = { .type = COPSE_F32,
                                      .rank = 2,
                                      .shape = { (size_t)atoi(r->words[3]), 1 } };
     struct copse_distributed_params params = {

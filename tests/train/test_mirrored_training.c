@@ -96,7 +96,7 @@ static void mir_6(void **state)
     size_t steps = 0, used = 0;
     OK(copse_trainer_create(st, &(struct copse_trainer_params){ .loss = curve, .user = v }, &t));
     OK(copse_dataset_create(
-        ctx, &(struct copse_array_view){ COPSE_ELEMENT_F32, 2, { ELEMENTS, 1 }, x }, NULL,
+        ctx, &(struct copse_array_view){ COPSE_F32, 2, { ELEMENTS, 1 }, x }, NULL,
         &(struct copse_dataset_params){ .scale = COPSE_SCALE_NONE }, &data));
     OK(copse_loader_create(
         data, &(struct copse_loader_params){ .batch = REPLICAS, .drop_last = true }, &batches));

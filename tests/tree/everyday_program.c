@@ -105,8 +105,8 @@ static copse_status of_layers(copse_context *ctx, copse_loader *batches)
 
 int main(int argc, char **argv)
 {
-    const struct copse_array_view x = { COPSE_ELEMENT_F32, 2, { ROWS, 2 }, points },
-                                  y = { COPSE_ELEMENT_I32, 1, { ROWS }, labels };
+    const struct copse_array_view x = { COPSE_F32, 2, { ROWS, 2 }, points },
+                                  y = { COPSE_I32, 1, { ROWS }, labels };
     copse_context *ctx = NULL;
     copse_dataset *data = NULL;
     copse_loader *batches = NULL;

@@ -4,33 +4,33 @@
 
 #include <string.h>
 
-static const char *descr(copse_element type)
+static const char *descr(copse_type type)
 {
     switch (type) {
-    case COPSE_ELEMENT_F64:
+    case COPSE_F64:
         return "<f8";
-    case COPSE_ELEMENT_F16:
+    case COPSE_F16:
         return "<f2";
-    case COPSE_ELEMENT_I8:
+    case COPSE_I8:
         return "|i1";
-    case COPSE_ELEMENT_I16:
+    case COPSE_I16:
         return "<i2";
-    case COPSE_ELEMENT_I32:
+    case COPSE_I32:
         return "<i4";
-    case COPSE_ELEMENT_I64:
+    case COPSE_I64:
         return "<i8";
-    case COPSE_ELEMENT_U8:
+    case COPSE_U8:
         return "|u1";
-    case COPSE_ELEMENT_U16:
+    case COPSE_U16:
         return "<u2";
-    case COPSE_ELEMENT_U32:
+    case COPSE_U32:
         return "<u4";
-    case COPSE_ELEMENT_U64:
+    case COPSE_U64:
         return "<u8";
-    case COPSE_ELEMENT_BOOL:
+    case COPSE_BOOL:
         return "|b1";
-    case COPSE_ELEMENT_F32:
-    case COPSE_ELEMENT_BF16:
+    case COPSE_F32:
+    case COPSE_BF16:
         break;
     }
     return "<f4";
@@ -64,12 +64,12 @@ static void write_element(FILE *to, const unsigned char *bytes, size_t size)
 static void write_elements(FILE *to, const struct copse_array_view *a)
 {
     const unsigned char *from = a->data;
-    const size_t size = copse_element_size(a->type);
+    const size_t size = copse_type_size(a->type);
     size_t count = 1;
     for (uint32_t i = 0; i < a->rank; i++)
         count *= a->shape[i];
     for (size_t i = 0; i < count; i++, from += size)
-        if (a->type == COPSE_ELEMENT_BF16) {
+        if (a->type == COPSE_BF16) {
             uint16_t upper;
             memcpy(&upper, from, sizeof upper);
             const uint32_t bits = (uint32_t)upper << 16;

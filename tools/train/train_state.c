@@ -245,7 +245,7 @@ static copse_status collect_steps(const struct history *h, bool is_checkpoint, s
         e->steps[2 * i + 1] = accuracy / (double)(end - first);
     }
     e->arrays[0] = (struct copse_named_array){
-        STEPS, { .type = COPSE_ELEMENT_F64, .rank = 2, .shape = { rows, 2 }, .data = e->steps }
+        STEPS, { .type = COPSE_F64, .rank = 2, .shape = { rows, 2 }, .data = e->steps }
     };
     return COPSE_OK;
 }
@@ -271,7 +271,7 @@ static copse_status collect_epochs(const struct run *r, bool is_checkpoint, stru
     }
     e->arrays[1] = (struct copse_named_array){
         EPOCHS,
-        { .type = COPSE_ELEMENT_F64, .rank = 2, .shape = { rows, columns }, .data = e->epochs }
+        { .type = COPSE_F64, .rank = 2, .shape = { rows, columns }, .data = e->epochs }
     };
     return COPSE_OK;
 }
@@ -350,7 +350,7 @@ static const double *rows_of(const copse_checkpoint *file, const char *name, siz
 {
     const struct copse_array_view *a = copse_checkpoint_find(file, name);
     *count = 0;
-    if (!a || a->type != COPSE_ELEMENT_F64 || a->rank != 2 || a->shape[1] != columns)
+    if (!a || a->type != COPSE_F64 || a->rank != 2 || a->shape[1] != columns)
         return NULL;
     *count = a->shape[0];
     return a->data;

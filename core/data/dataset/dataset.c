@@ -80,15 +80,12 @@ static copse_status copy_column(copse_dataset *ds, const struct copse_column *co
     copse_array *values;
 
     COPSE_TRY(check_column(ds, c, i));
-    if (!copse__type_is_known(c->type))
-        return copse_fail(COPSE_ERR_ARGUMENT, "dataset: column '%s': there is no element type %d",
-                          c->name, (int)c->type);
+    COPSE_TRY(copse__type_need(c->type, "dataset: column", c->name));
     for (uint32_t k = 0; k < c->shape.rank; k++)
         shape[k + 1] = c->shape.dims[k];
-    const copse_element element = copse__type(c->type)->element;
-    if (!copse__shape_size(c->shape.rank + 1, shape, copse_element_size(element), &count, &bytes))
+    if (!copse__shape_size(c->shape.rank + 1, shape, copse_type_size(c->type), &count, &bytes))
         return copse_fail(COPSE_ERR_SHAPE, "dataset: column '%s' is too large", c->name);
-    COPSE_TRY(copse__array_create(ds->ctx, element, c->shape.rank + 1, shape, NULL, &values));
+    COPSE_TRY(copse__array_create(ds->ctx, c->type, c->shape.rank + 1, shape, NULL, &values));
     memcpy(values->data, c->data, values->bytes);
     return copse__dataset_add(ds, c->name, c->type, c->shape, values);
 }

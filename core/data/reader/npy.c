@@ -127,16 +127,16 @@ static bool parse_header(struct cursor c, struct npy_header *h)
     return c.p == c.end && has_descr && has_order && has_shape;
 }
 
-static bool type_of_descr(const char *descr, copse_element *out, bool *is_big)
+static bool type_of_descr(const char *descr, copse_type *out, bool *is_big)
 {
     static const struct {
         char code[3];
-        copse_element type;
+        copse_type type;
     } types[] = {
-        { "b1", COPSE_ELEMENT_BOOL }, { "i1", COPSE_ELEMENT_I8 },  { "i2", COPSE_ELEMENT_I16 },
-        { "i4", COPSE_ELEMENT_I32 },  { "i8", COPSE_ELEMENT_I64 }, { "u1", COPSE_ELEMENT_U8 },
-        { "u2", COPSE_ELEMENT_U16 },  { "u4", COPSE_ELEMENT_U32 }, { "u8", COPSE_ELEMENT_U64 },
-        { "f2", COPSE_ELEMENT_F16 },  { "f4", COPSE_ELEMENT_F32 }, { "f8", COPSE_ELEMENT_F64 },
+        { "b1", COPSE_BOOL }, { "i1", COPSE_I8 },  { "i2", COPSE_I16 },
+        { "i4", COPSE_I32 },  { "i8", COPSE_I64 }, { "u1", COPSE_U8 },
+        { "u2", COPSE_U16 },  { "u4", COPSE_U32 }, { "u8", COPSE_U64 },
+        { "f2", COPSE_F16 },  { "f4", COPSE_F32 }, { "f8", COPSE_F64 },
     };
 
     for (size_t i = 0; i < COPSE_COUNT(types); i++) {
@@ -145,7 +145,7 @@ static bool type_of_descr(const char *descr, copse_element *out, bool *is_big)
         *out = types[i].type;
         *is_big = descr[0] == '>';
         return descr[0] == '<' || descr[0] == '>' ||
-               (descr[0] == '|' && copse_element_size(*out) == 1);
+               (descr[0] == '|' && copse_type_size(*out) == 1);
     }
     return false;
 }
@@ -203,7 +203,7 @@ static copse_status read_npy(copse_context *ctx, struct copse_input *in, copse_a
 {
     struct npy_header h = { .rank = 0 };
     size_t count, bytes;
-    copse_element type;
+    copse_type type;
     bool is_big;
 
     char *text = copse__alloc(in->mem, HEADER_MAX, 1);
@@ -217,7 +217,7 @@ static copse_status read_npy(copse_context *ctx, struct copse_input *in, copse_a
             COPSE_ERR_FORMAT,
             "npy: %s holds elements \"%s\"; only booleans, integers and floats are read", in->path,
             h.descr);
-    size_t size = copse_element_size(type);
+    size_t size = copse_type_size(type);
     if (!copse__shape_size(h.rank, h.shape, size, &count, &bytes))
         return copse_fail(COPSE_ERR_FORMAT, "npy: the header of %s promises more than fits memory",
                           in->path);

@@ -49,8 +49,8 @@ copse_status copse__shard_check(const struct copse_recording *rec,
                               "%s: the input '%s' has %.0f in example %zu of the batch; devices "
                               "have %s inputs as %s, from %d to %d",
                               user, c->name, copse__type(c->type)->get(c->data, at), at / row,
-                              copse__type_name(c->type),
-                              copse__type_name(copse__type_on_devices(c->type)), INT32_MIN,
+                              copse_type_name(c->type),
+                              copse_type_name(copse__type_on_devices(c->type)), INT32_MIN,
                               INT32_MAX);
     }
     return COPSE_OK;

@@ -69,7 +69,7 @@ static inline const float *array_of(const copse_checkpoint *file, const char *na
 {
     const struct copse_array_view *a = copse_checkpoint_find(file, name);
     assert_non_null(a);
-    assert_int_equal(a->type, COPSE_ELEMENT_F32);
+    assert_int_equal(a->type, COPSE_F32);
     assert_int_equal(a->shape[0], rows);
     assert_true(columns == 0 ? a->rank == 1 : a->shape[1] == columns);
     return a->data;
