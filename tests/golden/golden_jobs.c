@@ -463,7 +463,10 @@ static copse_status run_values(void)
           .shape = COPSE_SHAPE(7),
           .aggregation = COPSE_AGGREGATION_MEAN,
           .synchronization = COPSE_SYNC_ON_READ },
-        { .name = "table", .shape = COPSE_SHAPE(4, 5), .aggregation = COPSE_AGGREGATION_SUM },
+        { .name = "table",
+          .shape = COPSE_SHAPE(4, 5),
+          .initializer = COPSE_INIT_ZEROS,
+          .aggregation = COPSE_AGGREGATION_SUM },
     };
     copse_variable **made[3] = { &v.total, &v.local, &v.table };
     COPSE_TRY(make_strategy(&st));
