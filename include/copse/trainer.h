@@ -126,62 +126,6 @@ struct copse_step_result {
 COPSE_API COPSE_CHECKED copse_status copse_step_report(const struct copse_step_result *r,
                                                        const char *name, double *out);
 
-/** Results that a trainer keeps until they are taken. */
-#define COPSE_STEPS_IN_PROGRESS 8
-
-/**
- * Queue one training step: forward, backward, reduction and update. Replicas without examples are
- * legal. Every later call sees the parameters after the step; copse_trainer_result gives the
- * result. When COPSE_STEPS_IN_PROGRESS results wait, the oldest is dropped; the log warns once. With
- * `accumulate` = k every k-th call updates; update and result are those of the k batches as one,
- * and a failed call drops what was accumulated.
- *
- * @param batch  At least one example; copied. NULL with `prefetch`: the oldest batch that was fed.
- *               It stays fed when the step fails before it begins.
- * @retval COPSE_ERR_ARGUMENT     The batch is empty, lacks an input of the loss or has two of one
- *                                name; NULL, and none is fed; the loss depends on no trained
- *                                variable; another trainer of the strategy accumulates gradients of
- *                                one of them.
- * @retval COPSE_ERR_SHAPE        Replicas differ in their sums over replicas, see
- *                                distribute/sync.h.
- * @retval COPSE_ERR_CANCELLED    See copse_trainer_cancel. Nothing changed.
- * @retval COPSE_ERR_NONFINITE    `check_numerics` or `check_gradients` failed, or the loss of the
- *                                dropped result is not finite. Nothing changed.
- * @retval COPSE_ERR_COMM         Another worker or a server is lost, or is at another step or
- *                                batch; the text names it. Release the trainer.
- * @retval COPSE_ERR_CONTEXT      The thread is in a replica. With parameter servers: a tower
- *                                optimizer (compat/replicated.h) holds gradients. Nothing changed.
- * Blocks while COPSE_STEPS_IN_PROGRESS steps run or replicas wait for each other; with parameter servers
- * until they have answered.
- */
-COPSE_API COPSE_CHECKED copse_status copse_trainer_step(copse_trainer *t,
-                                                        const struct copse_host_batch *batch);
-
-/**
- * Take the result of the oldest step that has one. After a failure other than COPSE_ERR_NONFINITE
- * it can be repeated.
- * @param wait  Wait for it, at most as long as copse_queue_finish and the cluster's deadline;
- *              false: COPSE_ERR_TIMEOUT while it is not complete.
- * @retval COPSE_ERR_END        No result is outstanding.
- * @retval COPSE_ERR_NONFINITE  The loss of that step is NaN or infinite; `out` is filled, the text
- *                              names the step.
- * @retval COPSE_ERR_COMM       A worker of a collective strategy is lost, or at another step.
- * Blocks with `wait`.
- */
-COPSE_API COPSE_CHECKED copse_status copse_trainer_result(copse_trainer *t, bool wait,
-                                                          struct copse_step_result *out);
-
-/** Update with the micro-batches since the last update, if any. Errors as copse_trainer_step. */
-COPSE_API COPSE_CHECKED copse_status copse_trainer_flush(copse_trainer *t);
-/** Micro-batches since the last update. */
-COPSE_API uint32_t copse_trainer_accumulated(const copse_trainer *t);
-
-/** Loss and reports of one global batch without training; with parameter servers of the servers'
-    values, except in a replica or while gradients are accumulated. Blocks until it is computed. */
-COPSE_API COPSE_CHECKED copse_status copse_trainer_evaluate(copse_trainer *t,
-                                                            const struct copse_host_batch *batch,
-                                                            struct copse_step_result *out);
-
 /** An epoch of copse_trainer_fit. */
 struct copse_epoch {
     uint32_t epoch; /**< from 1 */
@@ -220,6 +164,62 @@ struct copse_fit_params {
  */
 COPSE_API COPSE_CHECKED copse_status copse_trainer_fit(copse_trainer *t, copse_loader *batches,
                                                        const struct copse_fit_params *params);
+
+/** Results that a trainer keeps until they are taken. */
+#define COPSE_STEPS_IN_PROGRESS 8
+
+/**
+ * Queue one training step, in a program with a loop of its own: forward, backward, reduction and
+ * update. Replicas without examples are legal. Every later call sees the parameters after the step;
+ * copse_trainer_result gives the result. When COPSE_STEPS_IN_PROGRESS results wait, the oldest is
+ * dropped; the log warns once. With `accumulate` = k every k-th call updates; update and result are
+ * those of the k batches as one, and a failed call drops what was accumulated.
+ *
+ * @param batch  At least one example; copied. NULL with `prefetch`: the oldest batch that was fed.
+ *               It stays fed when the step fails before it begins.
+ * @retval COPSE_ERR_ARGUMENT     The batch is empty, lacks an input of the loss or has two of one
+ *                                name; NULL, and none is fed; the loss depends on no trained
+ *                                variable; another trainer of the strategy accumulates gradients of
+ *                                one of them.
+ * @retval COPSE_ERR_SHAPE        Replicas differ in their sums over replicas, see
+ *                                distribute/sync.h.
+ * @retval COPSE_ERR_CANCELLED    See copse_trainer_cancel. Nothing changed.
+ * @retval COPSE_ERR_NONFINITE    `check_numerics` or `check_gradients` failed, or the loss of the
+ *                                dropped result is not finite. Nothing changed.
+ * @retval COPSE_ERR_COMM         Another worker or a server is lost, or is at another step or
+ *                                batch; the text names it. Release the trainer.
+ * @retval COPSE_ERR_CONTEXT      The thread is in a replica. With parameter servers: a tower
+ *                                optimizer (compat/replicated.h) holds gradients. Nothing changed.
+ * Blocks while COPSE_STEPS_IN_PROGRESS steps run or replicas wait for each other; with parameter
+ * servers until they have answered.
+ */
+COPSE_API COPSE_CHECKED copse_status copse_trainer_step(copse_trainer *t,
+                                                        const struct copse_host_batch *batch);
+
+/**
+ * Take the result of the oldest step that has one. After a failure other than COPSE_ERR_NONFINITE
+ * it can be repeated.
+ * @param wait  Wait for it, at most as long as copse_queue_finish and the cluster's deadline;
+ *              false: COPSE_ERR_TIMEOUT while it is not complete.
+ * @retval COPSE_ERR_END        No result is outstanding.
+ * @retval COPSE_ERR_NONFINITE  The loss of that step is NaN or infinite; `out` is filled, the text
+ *                              names the step.
+ * @retval COPSE_ERR_COMM       A worker of a collective strategy is lost, or at another step.
+ * Blocks with `wait`.
+ */
+COPSE_API COPSE_CHECKED copse_status copse_trainer_result(copse_trainer *t, bool wait,
+                                                          struct copse_step_result *out);
+
+/** Update with the micro-batches since the last update, if any. Errors as copse_trainer_step. */
+COPSE_API COPSE_CHECKED copse_status copse_trainer_flush(copse_trainer *t);
+/** Micro-batches since the last update. */
+COPSE_API uint32_t copse_trainer_accumulated(const copse_trainer *t);
+
+/** Loss and reports of one global batch without training; with parameter servers of the servers'
+    values, except in a replica or while gradients are accumulated. Blocks until it is computed. */
+COPSE_API COPSE_CHECKED copse_status copse_trainer_evaluate(copse_trainer *t,
+                                                            const struct copse_host_batch *batch,
+                                                            struct copse_step_result *out);
 
 /**
  * Let the current or next step return COPSE_ERR_CANCELLED and change nothing. A step checks at its

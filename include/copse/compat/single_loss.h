@@ -161,7 +161,8 @@ typedef copse_status copse_iteration_fn(void *user, const struct copse_host_batc
                                         copse_outputs *context);
 
 /**
- * Run iterations one after the other, each on a batch of its own.
+ * For a step with input whose iterations are functions of the application, not steps of a trainer
+ * (copse_trainer_step): run some one after the other, each on a batch of its own.
  * @retval COPSE_ERR_END  The data ended inside; earlier iterations stay done.
  * The first error of `fn` ends the loop and is returned.
  */

@@ -105,7 +105,8 @@ struct copse_train_step_result {
     uint64_t reserved[4]; /**< 0 */
 };
 /**
- * One step, where copse_trainer_step lacks named losses, hooks before it, or a result at once.
+ * One step, for named losses, hooks before it, or a result at once, which copse_trainer_step does not
+ * have.
  * @retval COPSE_ERR_ARGUMENT   The batch is empty; several losses and no total_loss function; the
  *                              total depends on none of the variables to train.
  * @retval COPSE_ERR_NONFINITE  The total loss is NaN or infinite. Without skip_numerics no
