@@ -26,6 +26,7 @@
 #include "copse/loop/event_file.h"
 #include "copse/loop/feed.h"
 #include "copse/loop/monitor.h"
+#include "copse/nn/layers.h"
 #include "copse/predict.h"
 #include "copse/train/audit.h"
 #include "copse/train/evaluate.h"
@@ -644,6 +645,8 @@ static void models(struct probe *p)
     if (!model)
         OK(copse_model_create(own, schema, &params, &model));
     ROW(copse_model_create, NEED(own), NEED(schema), NEED(&params), NEED(&made));
+    ROW(copse_model_fit, NEED(model), NEED(labelled),
+        NEED(&(struct copse_model_fit_params){ .epochs = 1 }));
     ROW(copse_model_load, NEED(own), NEED("none"), NEED(&made));
     ROW(copse_model_save, NEED(model), NEED("none/none"), NULL);
     NODE_ROW(copse_model_loss, NEED(g), NEED(&in), NEED(model));

@@ -26,6 +26,7 @@
 #include "copse/distribute/sync.h"
 #include "copse/loop/feed.h"
 #include "copse/loop/monitor.h"
+#include "copse/nn/layers.h"
 #include "copse/ops/attention.h"
 #include "copse/ops/conv.h"
 #include "copse/ops/losses.h"
@@ -393,6 +394,7 @@ static void training(void)
             .network = "dense out");
     OK(copse_model_create(st, copse_dataset_schema(labelled),
                           &(struct copse_model_params){ .network = "dense out" }, &model));
+    REFUSED(copse_model_fit_params, copse_model_fit(model, labelled, &p), .epochs = 1);
     REFUSED(copse_model_save_params, copse_model_save(model, "none/none", &p), .array_count = 0);
     REFUSED(copse_evaluation_params, copse_model_evaluate(model, labelled, &p, &evaluation),
             .worst_count = 0);
