@@ -26,65 +26,55 @@ static copse_tensor *loss(copse_graph *g, const copse_batch *in, void *user)
 static copse_status make_variable(copse_strategy *st, const char *name, copse_shape shape,
                                   copse_tensor **out)
 {
+    const struct copse_variable_params params = { .name = name, .shape = shape };
     copse_variable *v;
-    COPSE_TRY(copse_variable_create(
-        st,
-        &(struct copse_variable_params){ .name = name,
-                                         .shape = shape,
-                                         .initializer = shape.rank == 2 ? COPSE_INIT_HE_NORMAL
-                                                                        : COPSE_INIT_ZEROS },
-        &v));
+    COPSE_TRY(copse_variable_create(st, &params, &v));
     *out = copse_variable_tensor(v);
     return COPSE_OK;
 }
 
 static copse_status print_epoch(void *user, const struct copse_epoch *e, bool *stop)
 {
+    double accuracy;
     (void)user, (void)stop;
+    COPSE_TRY(copse_step_report(&e->held_out, "accuracy", &accuracy));
     printf("epoch %2u  loss %.4f  held-out accuracy %.1f %%\n", e->epoch, e->training.loss,
-           100.0 * e->held_out.reports[0]);
+           100.0 * accuracy);
     return COPSE_OK;
 }
 
+/* Each call is made only if those before it have succeeded. */
 static copse_status run(const char *path)
 {
+    struct model m;
+    const struct copse_loader_params batch = { .batch = 64 };
+    const struct copse_trainer_params params = { .loss = loss, .user = &m };
     copse_context *ctx = NULL;
     copse_dataset *all = NULL, *train_part = NULL, *test_part = NULL;
-    copse_batches *batches = NULL, *held_out = NULL;
+    copse_loader *batches = NULL, *held_out = NULL;
     copse_strategy *st = NULL;
     copse_trainer *trainer = NULL;
-    copse_status s;
-    struct model m;
-
-    COPSE_TRY_OR(end, s, copse_context_create(NULL, &ctx));
-    COPSE_TRY_OR(end, s, copse_dataset_open(ctx, path, NULL, &all));
-    COPSE_TRY_OR(end, s, copse_dataset_split(all, NULL, &train_part, &test_part));
-    COPSE_TRY_OR(
-        end, s,
-        copse_batches_create(train_part, &(struct copse_batches_params){ .batch = 64 }, &batches));
-    COPSE_TRY_OR(
-        end, s,
-        copse_batches_create(test_part, &(struct copse_batches_params){ .batch = 64 }, &held_out));
-    COPSE_TRY_OR(end, s, copse_strategy_open(ctx, "auto", NULL, &st));
+    copse_status s = copse_context_create(NULL, &ctx);
+    s = s ? s : copse_dataset_open(ctx, path, NULL, &all);
+    s = s ? s : copse_dataset_split(all, NULL, &train_part, &test_part);
+    s = s ? s : copse_loader_create(train_part, &batch, &batches);
+    s = s ? s : copse_loader_create(test_part, &batch, &held_out);
+    s = s ? s : copse_strategy_open(ctx, "auto", NULL, &st);
     for (uint32_t i = 0; i < copse_strategy_replicas(st); i++)
         printf("replica %u on %s\n", i, copse_strategy_device(st, i)->id);
-    COPSE_TRY_OR(end, s, make_variable(st, "w1", COPSE_SHAPE(64, 128), &m.w1));
-    COPSE_TRY_OR(end, s, make_variable(st, "b1", COPSE_SHAPE(128), &m.b1));
-    COPSE_TRY_OR(end, s, make_variable(st, "w2", COPSE_SHAPE(128, 10), &m.w2));
-    COPSE_TRY_OR(end, s, make_variable(st, "b2", COPSE_SHAPE(10), &m.b2));
-    COPSE_TRY_OR(end, s,
-                 copse_trainer_create(
-                     st, &(struct copse_trainer_params){ .loss = loss, .user = &m }, &trainer));
-    COPSE_TRY_OR(end, s,
-                 copse_trainer_fit(trainer, batches,
-                                   &(struct copse_fit_params){ .epochs = 20,
-                                                               .held_out = held_out,
-                                                               .on_epoch = print_epoch }));
-end:
+    s = s ? s : make_variable(st, "w1", COPSE_SHAPE(64, 128), &m.w1);
+    s = s ? s : make_variable(st, "b1", COPSE_SHAPE(128), &m.b1);
+    s = s ? s : make_variable(st, "w2", COPSE_SHAPE(128, 10), &m.w2);
+    s = s ? s : make_variable(st, "b2", COPSE_SHAPE(10), &m.b2);
+    s = s ? s : copse_trainer_create(st, &params, &trainer);
+    const struct copse_fit_params how = { .epochs = 20,
+                                          .held_out = held_out,
+                                          .on_epoch = print_epoch };
+    s = s ? s : copse_trainer_fit(trainer, batches, &how);
     copse_trainer_release(&trainer);
     copse_strategy_release(&st);
-    copse_batches_release(&held_out);
-    copse_batches_release(&batches);
+    copse_loader_release(&held_out);
+    copse_loader_release(&batches);
     copse_dataset_release(&test_part);
     copse_dataset_release(&train_part);
     copse_dataset_release(&all);

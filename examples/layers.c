@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: MIT */
-/* A model in ten lines: make_model and the call of copse_layer_apply. The rest is data and
+/* A model in a few lines: make_model and the call of copse_layer_apply. The rest is data and
    trainer. */
 #include <stdio.h>
 
 #include "copse/copse.h"
 
+static const char network[] =
+    "dense 64 relu; residual { layer_norm; dense 64 gelu; dense 64 }; dense out";
+
 static copse_status make_model(copse_context *ctx, copse_strategy *st, copse_layer **net)
 {
-    COPSE_TRY(copse_nn_parse(
-        ctx, "dense 64 relu; residual { layer_norm; dense 64 gelu; dense 64 }; dense out", net));
-    return copse_layer_build(
-        *net, st, &(struct copse_build_params){ .shape = COPSE_SHAPE(64), .outputs = 10 });
+    const struct copse_build_params digits = { .shape = COPSE_SHAPE(64), .outputs = 10 };
+    COPSE_TRY(copse_nn_parse(ctx, network, net));
+    return copse_layer_build(*net, st, &digits);
 }
 
 static copse_tensor *loss(copse_graph *g, const copse_batch *in, void *user)
@@ -31,42 +33,35 @@ static copse_status print_epoch(void *user, const struct copse_epoch *e, bool *s
 
 static copse_status run(const char *path, const char *devices)
 {
+    const struct copse_loader_params batch = { .batch = 64 };
     copse_context *ctx = NULL;
     copse_dataset *all = NULL, *train_part = NULL, *test_part = NULL;
-    copse_batches *batches = NULL, *held_out = NULL;
+    copse_loader *batches = NULL, *held_out = NULL;
     copse_strategy *st = NULL;
     copse_layer *net = NULL;
     copse_trainer *t = NULL;
-    char table[1024];
+    char table[1024] = "";
     size_t needed;
-    copse_status s;
-    COPSE_TRY_OR(end, s, copse_context_create(NULL, &ctx));
-    COPSE_TRY_OR(end, s, copse_dataset_open(ctx, path, NULL, &all));
-    COPSE_TRY_OR(end, s, copse_dataset_split(all, NULL, &train_part, &test_part));
-    COPSE_TRY_OR(
-        end, s,
-        copse_batches_create(train_part, &(struct copse_batches_params){ .batch = 64 }, &batches));
-    COPSE_TRY_OR(
-        end, s,
-        copse_batches_create(test_part, &(struct copse_batches_params){ .batch = 64 }, &held_out));
-    COPSE_TRY_OR(end, s, copse_strategy_open(ctx, devices, NULL, &st));
-    COPSE_TRY_OR(end, s, make_model(ctx, st, &net));
-    COPSE_TRY_OR(end, s, copse_layer_summary(net, table, sizeof table, &needed));
+    copse_status s = copse_context_create(NULL, &ctx);
+    s = s ? s : copse_dataset_open(ctx, path, NULL, &all);
+    s = s ? s : copse_dataset_split(all, NULL, &train_part, &test_part);
+    s = s ? s : copse_loader_create(train_part, &batch, &batches);
+    s = s ? s : copse_loader_create(test_part, &batch, &held_out);
+    s = s ? s : copse_strategy_open(ctx, devices, NULL, &st);
+    s = s ? s : make_model(ctx, st, &net);
+    s = s ? s : copse_layer_summary(net, table, sizeof table, &needed);
     printf("%s", table);
-    COPSE_TRY_OR(
-        end, s,
-        copse_trainer_create(st, &(struct copse_trainer_params){ .loss = loss, .user = net }, &t));
-    COPSE_TRY_OR(end, s,
-                 copse_trainer_fit(t, batches,
-                                   &(struct copse_fit_params){ .epochs = 8,
-                                                               .held_out = held_out,
-                                                               .on_epoch = print_epoch }));
-end:
+    const struct copse_trainer_params params = { .loss = loss, .user = net };
+    const struct copse_fit_params how = { .epochs = 8,
+                                          .held_out = held_out,
+                                          .on_epoch = print_epoch };
+    s = s ? s : copse_trainer_create(st, &params, &t);
+    s = s ? s : copse_trainer_fit(t, batches, &how);
     copse_trainer_release(&t);
     copse_layer_release(&net);
     copse_strategy_release(&st);
-    copse_batches_release(&held_out);
-    copse_batches_release(&batches);
+    copse_loader_release(&held_out);
+    copse_loader_release(&batches);
     copse_dataset_release(&test_part);
     copse_dataset_release(&train_part);
     copse_dataset_release(&all);

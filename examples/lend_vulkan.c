@@ -77,14 +77,9 @@ static copse_tensor *loss(copse_graph *g, const copse_batch *in, void *user)
 static copse_status make_variable(copse_strategy *st, const char *name, copse_shape shape,
                                   copse_tensor **out)
 {
+    const struct copse_variable_params params = { .name = name, .shape = shape };
     copse_variable *v;
-    COPSE_TRY(copse_variable_create(
-        st,
-        &(struct copse_variable_params){ .name = name,
-                                         .shape = shape,
-                                         .initializer = shape.rank == 2 ? COPSE_INIT_HE_NORMAL
-                                                                        : COPSE_INIT_ZEROS },
-        &v));
+    COPSE_TRY(copse_variable_create(st, &params, &v));
     *out = copse_variable_tensor(v);
     return COPSE_OK;
 }
@@ -98,60 +93,47 @@ static copse_status print_epoch(void *user, const struct copse_epoch *e, bool *s
 
 static copse_status run(struct program *p, const char *path)
 {
+    struct model m;
+    /* Nothing but what is lent: no driver is looked for. */
+    const struct copse_context_params no_drivers = { .disable = "opencl,vulkan" };
+    const struct copse_vulkan_handles lent = { .get_proc_addr = vkGetInstanceProcAddr,
+                                               .instance = p->instance,
+                                               .api_version = VK_API_VERSION_1_1,
+                                               .physical_device = p->physical,
+                                               .device = p->device,
+                                               .queue_family = p->family,
+                                               .queue = p->queue,
+                                               .lock_queue = lock_queue,
+                                               .unlock_queue = unlock_queue,
+                                               .user = p,
+                                               .memory_limit = 256u << 20 };
+    const struct copse_loader_params batch = { .batch = 64 };
+    const struct copse_trainer_params params = { .loss = loss, .user = &m };
+    const struct copse_fit_params how = { .epochs = 5, .on_epoch = print_epoch };
     copse_context *ctx = NULL;
     copse_device *dev = NULL;
     copse_dataset *data = NULL;
-    copse_batches *batches = NULL;
+    copse_loader *batches = NULL;
     copse_strategy *st = NULL;
     copse_trainer *trainer = NULL;
-    copse_status s;
-    struct model m;
-
-    /* Nothing but what is lent: no driver is looked for. */
-    COPSE_TRY_OR(
-        end, s,
-        copse_context_create(&(struct copse_context_params){ .disable = "opencl,vulkan" }, &ctx));
-    COPSE_TRY_OR(end, s,
-                 copse_vulkan_import(ctx,
-                                     &(struct copse_vulkan_handles){
-                                         .get_proc_addr = vkGetInstanceProcAddr,
-                                         .instance = p->instance,
-                                         .api_version = VK_API_VERSION_1_1,
-                                         .physical_device = p->physical,
-                                         .device = p->device,
-                                         .queue_family = p->family,
-                                         .queue = p->queue,
-                                         .lock_queue = lock_queue,
-                                         .unlock_queue = unlock_queue,
-                                         .user = p,
-                                         .memory_limit = 256u << 20,
-                                     },
-                                     &dev));
+    copse_status s = copse_context_create(&no_drivers, &ctx);
+    s = s ? s : copse_vulkan_import(ctx, &lent, &dev);
     const struct copse_device_info *info = copse_device_describe(dev);
-    printf("%s is %s\n", info->id, info->name);
-    COPSE_TRY_OR(end, s, copse_one_device_create(ctx, info->id, NULL, &st));
-    copse_device_release(&dev); /* the strategy has opened the id */
-
-    COPSE_TRY_OR(end, s, copse_dataset_open(ctx, path, NULL, &data));
-    COPSE_TRY_OR(
-        end, s,
-        copse_batches_create(data, &(struct copse_batches_params){ .batch = 64 }, &batches));
-    COPSE_TRY_OR(end, s, make_variable(st, "w1", COPSE_SHAPE(64, 128), &m.w1));
-    COPSE_TRY_OR(end, s, make_variable(st, "b1", COPSE_SHAPE(128), &m.b1));
-    COPSE_TRY_OR(end, s, make_variable(st, "w2", COPSE_SHAPE(128, 10), &m.w2));
-    COPSE_TRY_OR(end, s, make_variable(st, "b2", COPSE_SHAPE(10), &m.b2));
-    COPSE_TRY_OR(end, s,
-                 copse_trainer_create(
-                     st, &(struct copse_trainer_params){ .loss = loss, .user = &m }, &trainer));
-    COPSE_TRY_OR(
-        end, s,
-        copse_trainer_fit(trainer, batches,
-                          &(struct copse_fit_params){ .epochs = 5, .on_epoch = print_epoch }));
-end:
+    if (info)
+        printf("%s is %s\n", info->id, info->name);
+    s = s ? s : copse_one_device_create(ctx, info->id, NULL, &st);
+    s = s ? s : copse_dataset_open(ctx, path, NULL, &data);
+    s = s ? s : copse_loader_create(data, &batch, &batches);
+    s = s ? s : make_variable(st, "w1", COPSE_SHAPE(64, 128), &m.w1);
+    s = s ? s : make_variable(st, "b1", COPSE_SHAPE(128), &m.b1);
+    s = s ? s : make_variable(st, "w2", COPSE_SHAPE(128, 10), &m.w2);
+    s = s ? s : make_variable(st, "b2", COPSE_SHAPE(10), &m.b2);
+    s = s ? s : copse_trainer_create(st, &params, &trainer);
+    s = s ? s : copse_trainer_fit(trainer, batches, &how);
     copse_trainer_release(&trainer);
     copse_device_release(&dev);
     copse_strategy_release(&st);
-    copse_batches_release(&batches);
+    copse_loader_release(&batches);
     copse_dataset_release(&data);
     copse_context_release(&ctx);
     return s;

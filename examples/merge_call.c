@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* A function on every replica, and a merge call: each replica proposes a number, the merge function
-   sees the proposals of all replicas and returns their mean, and every replica continues with the
-   mean. */
+   returns the mean of all proposals, and every replica continues with it. */
 #include <stdio.h>
 
 #include "copse/copse.h"
@@ -28,8 +27,7 @@ static copse_status propose(copse_replica_context *rc, copse_value *const *args,
     COPSE_TRY(copse_value_scalar(ctx, (float)(10 * (id + 1)), &mine));
     copse_status s = copse_merge_call(rc, mean_of_all, &mine, 1, NULL, &mean);
     copse_value_release(&mine);
-    if (s)
-        return s;
+    COPSE_TRY(s);
     s = copse_value_read(mean, &number);
     if (!s)
         printf("replica %u proposed %u, the mean is %g\n", id, 10 * (id + 1), (double)number);
@@ -37,31 +35,23 @@ static copse_status propose(copse_replica_context *rc, copse_value *const *args,
     return s;
 }
 
-static copse_status run(void)
+int main(void)
 {
     const char *const devices[] = { "host:0", "host:0", "host:0" };
     copse_context *ctx = NULL;
     copse_strategy *st = NULL;
     copse_value *result = NULL;
-    copse_status s;
     float number;
-    COPSE_TRY_OR(end, s, copse_context_create(NULL, &ctx));
-    COPSE_TRY_OR(end, s, copse_mirrored_create(ctx, devices, 3, NULL, &st));
-    COPSE_TRY_OR(end, s, copse_strategy_run(st, propose, NULL, 0, ctx, &result));
-    /* all replicas returned the same value */
-    COPSE_TRY_OR(end, s, copse_value_read(result, &number));
-    printf("the run returned %g\n", (double)number);
-end:
+    copse_status s = copse_context_create(NULL, &ctx);
+    s = s ? s : copse_mirrored_create(ctx, devices, 3, NULL, &st);
+    s = s ? s : copse_strategy_run(st, propose, NULL, 0, ctx, &result);
+    s = s ? s : copse_value_read(result, &number); /* all replicas returned the same value */
+    if (s)
+        fprintf(stderr, "merge_call: %s\n", copse_last_error());
+    else
+        printf("the run returned %g\n", (double)number);
     copse_value_release(&result);
     copse_strategy_release(&st);
     copse_context_release(&ctx);
-    return s;
-}
-
-int main(void)
-{
-    if (run() == COPSE_OK)
-        return 0;
-    fprintf(stderr, "merge_call: %s\n", copse_last_error());
-    return 1;
+    return s != COPSE_OK;
 }

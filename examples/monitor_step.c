@@ -41,8 +41,8 @@ static copse_status run_step(void *user)
 static copse_status save(void *user, const char *path)
 {
     const struct job *job = user;
-    return copse_trainer_checkpoint(
-        job->trainer, path, &(struct copse_state_params){ .position = { .batch = job->batch } });
+    const struct copse_state_params state = { .position = { .batch = job->batch } };
+    return copse_trainer_checkpoint(job->trainer, path, &state);
 }
 
 static copse_status restore(void *user, const char *path)
@@ -59,67 +59,49 @@ static uint64_t progress(void *user)
     return copse_trainer_steps(((struct job *)user)->trainer);
 }
 
-static copse_status run(const char *folder)
+int main(int argc, char **argv)
 {
     const struct copse_step_functions functions = {
-        .run = run_step,
-        .save = save,
-        .restore = restore,
-        .progress = progress,
+        .run = run_step, .save = save, .restore = restore, .progress = progress
     };
-    const struct copse_monitor_params params = { .folder = folder, .every_steps = 4 };
+    const struct copse_monitor_params params = { .folder = argv[1], .every_steps = 4 };
+    const struct copse_variable_params start = { .name = "slope", .shape = COPSE_SHAPE(1) };
+    struct job job = { .batch = 0 };
+    const struct copse_trainer_params how = {
+        .loss = loss, .user = &job, .optimizer = { .kind = COPSE_SGD, .learning_rate = 0.02f }
+    };
+    struct copse_monitor_info info;
     copse_context *ctx = NULL;
     copse_strategy *st = NULL;
-    copse_variable *slope;
+    copse_variable *slope = NULL;
     copse_step *step = NULL;
     copse_monitor *monitor = NULL;
-    copse_status s;
-    struct copse_monitor_info info;
-    struct job job = { .batch = 0 };
-
-    COPSE_TRY_OR(end, s, copse_context_create(NULL, &ctx));
-    COPSE_TRY_OR(end, s, copse_one_device_create(ctx, "host:0", NULL, &st));
-    COPSE_TRY_OR(end, s,
-                 copse_variable_create(
-                     st,
-                     &(struct copse_variable_params){ .name = "slope", .shape = COPSE_SHAPE(1) },
-                     &slope));
+    if (argc != 2) {
+        fprintf(stderr, "usage: monitor_step FOLDER\n");
+        return 2;
+    }
+    copse_status s = copse_context_create(NULL, &ctx);
+    s = s ? s : copse_one_device_create(ctx, "host:0", NULL, &st);
+    s = s ? s : copse_variable_create(st, &start, &slope);
     job.slope = copse_variable_tensor(slope);
-    COPSE_TRY_OR(
-        end, s,
-        copse_trainer_create(st,
-                             &(struct copse_trainer_params){
-                                 .loss = loss,
-                                 .user = &job,
-                                 .optimizer = { .kind = COPSE_SGD, .learning_rate = 0.02f } },
-                             &job.trainer));
-    COPSE_TRY_OR(end, s, copse_step_create(ctx, st, &functions, &job, &step));
-    /* restores the newest checkpoint */
-    COPSE_TRY_OR(end, s, copse_monitor_create(step, &params, &monitor));
+    s = s ? s : copse_trainer_create(st, &how, &job.trainer);
+    s = s ? s : copse_step_create(ctx, st, &functions, &job, &step);
+    s = s ? s : copse_monitor_create(step, &params, &monitor); /* restores the newest checkpoint */
     copse_monitor_describe(monitor, &info);
-    printf("%s %s\n", info.resumed_from ? "resumed from" : "new run in",
-           info.resumed_from ? info.resumed_from : folder);
-    COPSE_TRY_OR(end, s, copse_monitor_run(monitor, 10, NULL));
-    COPSE_TRY_OR(end, s, copse_monitor_checkpoint(monitor));
+    if (!s)
+        printf("%s %s\n", info.resumed_from ? "resumed from" : "new run in",
+               info.resumed_from ? info.resumed_from : argv[1]);
+    s = s ? s : copse_monitor_run(monitor, 10, NULL);
+    s = s ? s : copse_monitor_checkpoint(monitor);
     copse_monitor_describe(monitor, &info);
-    printf("newest checkpoint: %s\n", info.newest);
-end:
+    if (s)
+        fprintf(stderr, "monitor_step: %s\n", copse_last_error());
+    else
+        printf("newest checkpoint: %s\n", info.newest);
     copse_monitor_release(&monitor);
     copse_step_release(&step);
     copse_trainer_release(&job.trainer);
     copse_strategy_release(&st);
     copse_context_release(&ctx);
-    return s;
-}
-
-int main(int argc, char **argv)
-{
-    if (argc != 2) {
-        fprintf(stderr, "usage: monitor_step FOLDER\n");
-        return 2;
-    }
-    if (run(argv[1]) == COPSE_OK)
-        return 0;
-    fprintf(stderr, "monitor_step: %s\n", copse_last_error());
-    return 1;
+    return s != COPSE_OK;
 }

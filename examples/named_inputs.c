@@ -62,25 +62,22 @@ static copse_tensor *loss(copse_graph *g, const copse_batch *in, void *user)
 static copse_status make_variable(copse_strategy *st, const char *name, copse_shape shape,
                                   copse_tensor **out)
 {
+    const struct copse_variable_params params = { .name = name, .shape = shape };
     copse_variable *v;
-    COPSE_TRY(
-        copse_variable_create(st,
-                              &(struct copse_variable_params){
-                                  .name = name, .shape = shape, .initializer = COPSE_INIT_ZEROS },
-                              &v));
+    COPSE_TRY(copse_variable_create(st, &params, &v));
     *out = copse_variable_tensor(v);
     return COPSE_OK;
 }
 
 /* A loop of its own, for programs that do more in a step; otherwise copse_trainer_fit has it. */
-static copse_status train(copse_trainer *trainer, copse_batches *batches)
+static copse_status train(copse_trainer *trainer, copse_loader *batches)
 {
     for (uint32_t epoch = 0; epoch < 10; epoch++) {
         struct copse_host_batch batch;
         struct copse_step_result result = { 0 };
         copse_status s;
-        COPSE_TRY(copse_batches_start(batches, epoch, 0));
-        while ((s = copse_batches_next(batches, &batch)) == COPSE_OK)
+        COPSE_TRY(copse_loader_start(batches, epoch, 0));
+        while ((s = copse_loader_next(batches, &batch)) == COPSE_OK)
             COPSE_TRY(copse_trainer_step(trainer, &batch));
         if (s != COPSE_ERR_END) /* a batch could not be read */
             return s;
@@ -93,7 +90,7 @@ static copse_status train(copse_trainer *trainer, copse_batches *batches)
     return COPSE_OK;
 }
 
-static copse_status run(void)
+int main(void)
 {
     const struct copse_column columns[] = {
         { "image", COPSE_U8, COPSE_SHAPE(28, 28), images },
@@ -101,51 +98,33 @@ static copse_status run(void)
         { "mask", COPSE_F32, COPSE_SHAPE(TOKENS), masks },
         { "label", COPSE_F32, COPSE_SHAPE(1), labels },
     };
+    const struct copse_loader_params batch = { .batch = BATCH, .prefetch = 2 };
+    const struct copse_optimizer_params adam = { .kind = COPSE_ADAM, .learning_rate = 0.01f };
+    struct model m;
+    const struct copse_trainer_params params = {
+        .loss = loss, .user = &m, .optimizer = adam, .prefetch = 2
+    };
     copse_context *ctx = NULL;
     copse_dataset *data = NULL;
-    copse_batches *batches = NULL;
+    copse_loader *batches = NULL;
     copse_strategy *st = NULL;
     copse_trainer *trainer = NULL;
-    copse_status s;
-    struct model m;
-
     make_data();
-    COPSE_TRY_OR(end, s, copse_context_create(NULL, &ctx));
-    COPSE_TRY_OR(end, s, copse_dataset_columns(ctx, columns, 4, EXAMPLES, &data));
-    COPSE_TRY_OR(
-        end, s,
-        copse_batches_create(data, &(struct copse_batches_params){ .batch = BATCH, .prefetch = 2 },
-                             &batches));
-    COPSE_TRY_OR(end, s, copse_strategy_open(ctx, "auto", NULL, &st));
-    COPSE_TRY_OR(end, s,
-                 make_variable(st, "image_weights", COPSE_SHAPE(PIXELS, 1), &m.image_weights));
-    COPSE_TRY_OR(end, s,
-                 make_variable(st, "token_weights", COPSE_SHAPE(TOKENS, 1), &m.token_weights));
-    COPSE_TRY_OR(end, s, make_variable(st, "bias", COPSE_SHAPE(1), &m.bias));
-    COPSE_TRY_OR(
-        end, s,
-        copse_trainer_create(st,
-                             &(struct copse_trainer_params){
-                                 .loss = loss,
-                                 .user = &m,
-                                 .optimizer = { .kind = COPSE_ADAM, .learning_rate = 0.01f },
-                                 .prefetch = 2 },
-                             &trainer));
-    COPSE_TRY_OR(end, s, train(trainer, batches));
-end:
+    copse_status s = copse_context_create(NULL, &ctx);
+    s = s ? s : copse_dataset_columns(ctx, columns, 4, EXAMPLES, &data);
+    s = s ? s : copse_loader_create(data, &batch, &batches);
+    s = s ? s : copse_strategy_open(ctx, "auto", NULL, &st);
+    s = s ? s : make_variable(st, "image_weights", COPSE_SHAPE(PIXELS, 1), &m.image_weights);
+    s = s ? s : make_variable(st, "token_weights", COPSE_SHAPE(TOKENS, 1), &m.token_weights);
+    s = s ? s : make_variable(st, "bias", COPSE_SHAPE(1), &m.bias);
+    s = s ? s : copse_trainer_create(st, &params, &trainer);
+    s = s ? s : train(trainer, batches);
+    if (s)
+        fprintf(stderr, "named_inputs: %s\n", copse_last_error());
     copse_trainer_release(&trainer);
     copse_strategy_release(&st);
-    copse_batches_release(&batches);
+    copse_loader_release(&batches);
     copse_dataset_release(&data);
     copse_context_release(&ctx);
-    return s;
-}
-
-int main(void)
-{
-    if (run() != COPSE_OK) {
-        fprintf(stderr, "named_inputs: %s\n", copse_last_error());
-        return 1;
-    }
-    return 0;
+    return s != COPSE_OK;
 }

@@ -28,70 +28,53 @@ static copse_status work(copse_context *ctx, copse_cluster *cluster)
     const struct copse_host_batch batch = { COPSE_COLUMNS({ "x", COPSE_F32, COPSE_SHAPE(1), x },
                                                           { "y", COPSE_F32, COPSE_SHAPE(1), y }),
                                             .count = 4 };
+    const struct copse_variable_params start = { .name = "slope", .shape = COPSE_SHAPE(1) };
+    struct copse_trainer_params params = { .loss = loss, .optimizer = { .kind = COPSE_SGD } };
+    params.optimizer.learning_rate = 0.05f;
     struct copse_step_result result = { 0 };
     copse_strategy *st = NULL;
-    copse_variable *slope;
+    copse_variable *slope = NULL;
     copse_trainer *trainer = NULL;
-    copse_status s;
     float value;
-    COPSE_TRY_OR(end, s, copse_parameter_server_create(ctx, cluster, devices, 2, NULL, &st));
-    COPSE_TRY_OR(end, s,
-                 copse_variable_create(
-                     st,
-                     &(struct copse_variable_params){ .name = "slope", .shape = COPSE_SHAPE(1) },
-                     &slope));
-    COPSE_TRY_OR(
-        end, s,
-        copse_trainer_create(st,
-                             &(struct copse_trainer_params){
-                                 .loss = loss,
-                                 .user = copse_variable_tensor(slope),
-                                 .optimizer = { .kind = COPSE_SGD, .learning_rate = 0.05f } },
-                             &trainer));
+    copse_status s = copse_parameter_server_create(ctx, cluster, devices, 2, NULL, &st);
+    s = s ? s : copse_variable_create(st, &start, &slope);
+    params.user = copse_variable_tensor(slope);
+    s = s ? s : copse_trainer_create(st, &params, &trainer);
     for (int step = 0; step < 30; step++) {
-        /* pulls the variable, computes gradients on both replicas, pushes their sum to the
-           server */
-        COPSE_TRY_OR(end, s, copse_trainer_step(trainer, &batch));
-        COPSE_TRY_OR(end, s, copse_trainer_result(trainer, true, &result));
+        /* pulls the variable, computes gradients on both replicas, pushes their sum */
+        s = s ? s : copse_trainer_step(trainer, &batch);
+        s = s ? s : copse_trainer_result(trainer, true, &result);
     }
-    COPSE_TRY_OR(end, s, copse_variable_read(slope, 0, &value));
-    printf("%u server%s: loss %.6f, slope %.3f\n", copse_parameter_servers(st),
-           copse_parameter_servers(st) == 1 ? "" : "s", result.loss, (double)value);
-end:
+    s = s ? s : copse_variable_read(slope, 0, &value);
+    if (!s)
+        printf("%u server%s: loss %.6f, slope %.3f\n", copse_parameter_servers(st),
+               copse_parameter_servers(st) == 1 ? "" : "s", result.loss, (double)value);
     copse_trainer_release(&trainer);
     copse_strategy_release(&st);
     return s;
 }
 
-static copse_status run(void)
+int main(void)
 {
     copse_context *ctx = NULL;
     copse_cluster_spec *spec = NULL;
     copse_cluster *cluster = NULL;
-    copse_status s;
-    COPSE_TRY_OR(end, s, copse_context_create(NULL, &ctx));
-    COPSE_TRY_OR(end, s, copse_cluster_spec_find(ctx, &spec));
+    struct copse_parameter_server_summary served;
+    copse_status s = copse_context_create(NULL, &ctx);
+    s = s ? s : copse_cluster_spec_find(ctx, &spec);
     if (spec) /* a task of a job */
-        COPSE_TRY_OR(end, s, copse_cluster_open(ctx, spec, NULL, &cluster));
-    if (spec && copse_cluster_spec_role(spec) == COPSE_ROLE_PS) {
-        struct copse_parameter_server_summary summary;
-        /* until all workers are done */
-        COPSE_TRY_OR(end, s, copse_parameter_server_serve(ctx, cluster, NULL, &summary));
-        printf("served %llu updates\n", (unsigned long long)summary.updates);
-    } else {
-        COPSE_TRY_OR(end, s, work(ctx, cluster));
-    }
-end:
+        s = s ? s : copse_cluster_open(ctx, spec, NULL, &cluster);
+    const bool is_server = spec && copse_cluster_spec_role(spec) == COPSE_ROLE_PS;
+    if (is_server) /* until all workers are done */
+        s = s ? s : copse_parameter_server_serve(ctx, cluster, NULL, &served);
+    else
+        s = s ? s : work(ctx, cluster);
+    if (s)
+        fprintf(stderr, "parameter_servers: %s\n", copse_last_error());
+    else if (is_server)
+        printf("served %llu updates\n", (unsigned long long)served.updates);
     copse_cluster_release(&cluster);
     copse_cluster_spec_release(&spec);
     copse_context_release(&ctx);
-    return s;
-}
-
-int main(void)
-{
-    if (run() == COPSE_OK)
-        return 0;
-    fprintf(stderr, "parameter_servers: %s\n", copse_last_error());
-    return 1;
+    return s != COPSE_OK;
 }

@@ -23,32 +23,13 @@ static void make_points(float *x, int32_t *y)
 
 static copse_status train(copse_strategy *st, copse_dataset *data, const char *path)
 {
-    copse_model *m = NULL;
-    copse_trainer *t = NULL;
-    copse_batches *batches = NULL;
-    copse_status s;
-    COPSE_TRY_OR(
-        end, s,
-        copse_model_create(st, copse_dataset_schema(data),
-                           &(struct copse_model_params){
-                               .network = "dense 32 relu; dense 32 relu; dense out", .seed = 1 },
-                           &m));
-    COPSE_TRY_OR(
-        end, s,
-        copse_trainer_create(st,
-                             &(struct copse_trainer_params){
-                                 .loss = copse_model_loss,
-                                 .user = m,
-                                 .optimizer = { .kind = COPSE_ADAM, .learning_rate = 0.01f } },
-                             &t));
-    COPSE_TRY_OR(end, s,
-                 copse_batches_create(
-                     data, &(struct copse_batches_params){ .batch = 50, .seed = 1 }, &batches));
-    COPSE_TRY_OR(end, s, copse_trainer_fit(t, batches, &(struct copse_fit_params){ .epochs = 60 }));
-    COPSE_TRY_OR(end, s, copse_model_save(m, path, NULL));
-end:
-    copse_batches_release(&batches);
-    copse_trainer_release(&t);
+    const struct copse_model_params params = { .network = "dense 32 relu; dense 32 relu; dense out",
+                                               .seed = 1 };
+    const struct copse_model_fit_params how = { .epochs = 60, .batch = 50, .seed = 1 };
+    copse_model *m;
+    COPSE_TRY(copse_model_create(st, copse_dataset_schema(data), &params, &m));
+    copse_status s = copse_model_fit(m, data, &how);
+    s = s ? s : copse_model_save(m, path, NULL);
     copse_model_release(&m);
     return s;
 }
@@ -57,67 +38,50 @@ end:
 static copse_status use(copse_context *ctx, const char *path, const struct copse_array_view *points,
                         copse_dataset *labelled)
 {
+    static float p[ROWS * 2]; /* probabilities */
     copse_strategy *st = NULL;
     copse_model *m = NULL;
     copse_dataset *data = NULL;
     struct copse_evaluation e;
-    copse_status s;
-    static float p[ROWS * 2]; /* probabilities */
     int inside = 0;
-    COPSE_TRY_OR(end, s, copse_one_device_create(ctx, "host:0", NULL, &st));
-    COPSE_TRY_OR(end, s, copse_model_load(st, path, &m));
-    COPSE_TRY_OR(end, s,
-                 copse_dataset_create(
-                     ctx, points, NULL,
-                     &(struct copse_dataset_params){ .schema = copse_model_schema(m) }, &data));
-    COPSE_TRY_OR(end, s, copse_model_predict(m, data, p));
+    copse_status s = copse_one_device_create(ctx, "host:0", NULL, &st);
+    s = s ? s : copse_model_load(st, path, &m);
+    const struct copse_dataset_params as = { .schema = copse_model_schema(m) };
+    s = s ? s : copse_dataset_create(ctx, points, NULL, &as, &data);
+    s = s ? s : copse_model_predict(m, data, p);
     for (int i = 0; i < ROWS; i++)
         inside += p[2 * i + 1] > 0.5f;
-    COPSE_TRY_OR(end, s, copse_model_evaluate(m, labelled, NULL, &e));
-    printf("%d of %d points are inside; %.1f %% of the labels are right\n", inside, ROWS,
-           100.0 * e.accuracy);
-end:
+    s = s ? s : copse_model_evaluate(m, labelled, NULL, &e);
+    if (!s)
+        printf("%d of %d points are inside; %.1f %% of the labels are right\n", inside, ROWS,
+               100.0 * e.accuracy);
     copse_dataset_release(&data);
     copse_model_release(&m);
     copse_strategy_release(&st);
     return s;
 }
 
-static copse_status run(copse_context *ctx)
+int main(void)
 {
     static float x[ROWS * COLUMNS];
     static int32_t y[ROWS];
     const char *const path = "predict-example.safetensors";
-    const struct copse_array_view points = {
-        .type = COPSE_ELEMENT_F32, .rank = 2, .shape = { ROWS, COLUMNS }, .data = x
-    };
-    const struct copse_array_view labels = {
-        .type = COPSE_ELEMENT_I32, .rank = 1, .shape = { ROWS }, .data = y
-    };
+    const struct copse_array_view points = { COPSE_F32, 2, { ROWS, COLUMNS }, x },
+                                  labels = { COPSE_I32, 1, { ROWS }, y };
+    copse_context *ctx = NULL;
     copse_strategy *st = NULL;
     copse_dataset *data = NULL;
-    copse_status s;
     make_points(x, y);
-    COPSE_TRY_OR(end, s, copse_dataset_create(ctx, &points, &labels, NULL, &data));
-    COPSE_TRY_OR(end, s, copse_one_device_create(ctx, "host:0", NULL, &st));
-    COPSE_TRY_OR(end, s, train(st, data, path));
-    copse_strategy_release(&st);
-    COPSE_TRY_OR(end, s, use(ctx, path, &points, data));
-end:
+    copse_status s = copse_context_create(NULL, &ctx);
+    s = s ? s : copse_dataset_create(ctx, &points, &labels, NULL, &data);
+    s = s ? s : copse_one_device_create(ctx, "host:0", NULL, &st);
+    s = s ? s : train(st, data, path);
+    s = s ? s : use(ctx, path, &points, data);
+    if (s)
+        fprintf(stderr, "predict: %s\n", copse_last_error());
+    remove(path);
     copse_strategy_release(&st);
     copse_dataset_release(&data);
-    remove(path);
-    return s;
-}
-
-int main(void)
-{
-    copse_context *ctx = NULL;
-    copse_status s = copse_context_create(NULL, &ctx);
-    if (s == COPSE_OK)
-        s = run(ctx);
-    if (s != COPSE_OK)
-        fprintf(stderr, "predict: %s\n", copse_last_error());
     copse_context_release(&ctx);
-    return s == COPSE_OK ? 0 : 1;
+    return s != COPSE_OK;
 }

@@ -10,7 +10,7 @@
 #include "copse/data/source.h"
 #include "copse/data/text.h"
 
-enum { WINDOW = 12, WRITTEN = 70 };
+enum { WINDOW = 12, WRITTEN = 70, EPOCHS = 40 };
 
 static const char rhyme[] = "Jack and Jill went up the hill to fetch a pail of water.\n"
                             "Jack fell down and broke his crown, and Jill came tumbling after.\n";
@@ -22,43 +22,18 @@ static copse_status make_windows(copse_context *ctx, const char *text, copse_tex
         .tokens = COPSE_TOKENS_CHARACTERS, .context = WINDOW, .stride = 1, .rows = rows
     };
     const struct copse_source_params source = { .text = &how };
-    return copse_text_create(ctx, text, strlen(text),
-                             &(struct copse_dataset_params){ .schema = schema, .source = &source },
-                             out);
+    const struct copse_dataset_params params = { .schema = schema, .source = &source };
+    return copse_text_create(ctx, text, strlen(text), &params, out);
 }
 
 static copse_status print_last(void *user, const struct copse_epoch *e, bool *stop)
 {
+    double accuracy;
     (void)user, (void)stop;
-    if (e->epoch == 40)
-        printf("loss %.4f, accuracy %.2f\n", e->training.loss, e->training.reports[0]);
+    COPSE_TRY(copse_step_report(&e->training, "accuracy", &accuracy));
+    if (e->epoch == EPOCHS)
+        printf("loss %.4f, accuracy %.2f\n", e->training.loss, accuracy);
     return COPSE_OK;
-}
-
-static copse_status train(copse_model *m, copse_strategy *st, copse_dataset *data)
-{
-    copse_trainer *t = NULL;
-    copse_batches *batches = NULL;
-    copse_status s;
-    COPSE_TRY_OR(
-        end, s,
-        copse_trainer_create(st,
-                             &(struct copse_trainer_params){
-                                 .loss = copse_model_loss,
-                                 .user = m,
-                                 .optimizer = { .kind = COPSE_ADAM, .learning_rate = 0.005f } },
-                             &t));
-    COPSE_TRY_OR(end, s,
-                 copse_batches_create(
-                     data, &(struct copse_batches_params){ .batch = 16, .seed = 1 }, &batches));
-    COPSE_TRY_OR(
-        end, s,
-        copse_trainer_fit(t, batches,
-                          &(struct copse_fit_params){ .epochs = 40, .on_epoch = print_last }));
-end:
-    copse_batches_release(&batches);
-    copse_trainer_release(&t);
-    return s;
 }
 
 /* Append the most likely character; `text` has room for it. */
@@ -77,48 +52,45 @@ static copse_status append(copse_context *ctx, copse_model *m, uint32_t characte
     return COPSE_OK;
 }
 
-static copse_status run(copse_context *ctx)
+static copse_status write_on(copse_context *ctx, copse_model *m, uint32_t characters)
 {
-    copse_strategy *st = NULL;
-    copse_dataset *data = NULL;
-    copse_model *m = NULL;
-    struct copse_dataset_info info;
-    copse_status s;
-    float *p = NULL;
     char text[WINDOW + 4 * WRITTEN + 1] = "Jack and Jil"; /* WINDOW characters to begin with */
-    COPSE_TRY_OR(end, s, make_windows(ctx, rhyme, COPSE_TEXT_WINDOWS, NULL, &data));
-    copse_dataset_describe(data, &info);
-    COPSE_TRY_OR(end, s, copse_one_device_create(ctx, "host:0", NULL, &st));
-    COPSE_TRY_OR(
-        end, s,
-        copse_model_create(
-            st, copse_dataset_schema(data),
-            &(struct copse_model_params){
-                .network = "embedding in 8; flatten; dense 32 relu; dense out", .seed = 1 },
-            &m));
-    COPSE_TRY_OR(end, s, train(m, st, data));
-    p = malloc(info.classes * sizeof *p);
-    s = p ? COPSE_OK : COPSE_ERR_NO_MEMORY;
-    for (int i = 0; s == COPSE_OK && i < WRITTEN; i++)
-        s = append(ctx, m, info.classes, p, text);
-    if (s == COPSE_OK)
-        printf("%s\n", text);
-end:
+    float *p = malloc(characters * sizeof *p);
+    copse_status s = p ? COPSE_OK : COPSE_ERR_NO_MEMORY;
+    for (int i = 0; i < WRITTEN; i++)
+        s = s ? s : append(ctx, m, characters, p, text);
     free(p);
-    copse_model_release(&m);
-    copse_dataset_release(&data);
-    copse_strategy_release(&st);
+    if (!s)
+        printf("%s\n", text);
     return s;
 }
 
 int main(void)
 {
+    const struct copse_model_params params = {
+        .network = "embedding in 8; flatten; dense 32 relu; dense out", .seed = 1
+    };
+    const struct copse_optimizer_params adam = { .learning_rate = 0.005f };
+    const struct copse_model_fit_params how = {
+        .epochs = EPOCHS, .batch = 16, .seed = 1, .optimizer = adam, .on_epoch = print_last
+    };
     copse_context *ctx = NULL;
+    copse_strategy *st = NULL;
+    copse_dataset *data = NULL;
+    copse_model *m = NULL;
+    struct copse_dataset_info info;
     copse_status s = copse_context_create(NULL, &ctx);
-    if (s == COPSE_OK)
-        s = run(ctx);
-    if (s != COPSE_OK)
+    s = s ? s : make_windows(ctx, rhyme, COPSE_TEXT_WINDOWS, NULL, &data);
+    s = s ? s : copse_one_device_create(ctx, "host:0", NULL, &st);
+    s = s ? s : copse_model_create(st, copse_dataset_schema(data), &params, &m);
+    s = s ? s : copse_model_fit(m, data, &how);
+    copse_dataset_describe(data, &info);
+    s = s ? s : write_on(ctx, m, info.classes);
+    if (s)
         fprintf(stderr, "text: %s\n", copse_last_error());
+    copse_model_release(&m);
+    copse_strategy_release(&st);
+    copse_dataset_release(&data);
     copse_context_release(&ctx);
-    return s == COPSE_OK ? 0 : 1;
+    return s != COPSE_OK;
 }

@@ -15,23 +15,6 @@ static void tell(void *user, const struct copse_conformance_event *e)
                e->result->op, e->result->name, e->result->variant, e->result->text);
 }
 
-static copse_status check(copse_context *ctx, const struct copse_conformance_job_params *params,
-                          bool *is_trusted)
-{
-    struct copse_conformance_outcome out;
-    copse_conformance_job *job;
-    COPSE_TRY(copse_conformance_start(ctx, params, &job));
-    /* a window would ask for the progress */
-    const copse_status s = copse_conformance_wait(job, -1, &out);
-    copse_conformance_job_release(&job);
-    *is_trusted = s == COPSE_OK && out.is_trusted;
-    if (s == COPSE_OK)
-        printf("%llu passed, %llu failed, %llu not reached\n",
-               (unsigned long long)out.summary.counts[COPSE_VERDICT_PASS],
-               (unsigned long long)out.failed, (unsigned long long)out.not_reached);
-    return s;
-}
-
 int main(int argc, char **argv)
 {
     /* Drivers run in helper processes, which are this program again. */
@@ -48,12 +31,19 @@ int main(int argc, char **argv)
         .cache_folder = "", /* kernels that fail are blocked for later programs, too */
         .event = tell,
     };
+    struct copse_conformance_outcome out = { .is_trusted = false };
     copse_context *ctx = NULL;
-    bool is_trusted = false;
-    const bool is_done = copse_context_create(&no_drivers, &ctx) == COPSE_OK &&
-                         check(ctx, &params, &is_trusted) == COPSE_OK;
-    if (!is_done)
+    copse_conformance_job *job = NULL;
+    copse_status s = copse_context_create(&no_drivers, &ctx);
+    s = s ? s : copse_conformance_start(ctx, &params, &job);
+    s = s ? s : copse_conformance_wait(job, -1, &out); /* a window would ask for the progress */
+    if (s)
         fprintf(stderr, "%s\n", copse_last_error());
+    else
+        printf("%llu passed, %llu failed, %llu not reached\n",
+               (unsigned long long)out.summary.counts[COPSE_VERDICT_PASS],
+               (unsigned long long)out.failed, (unsigned long long)out.not_reached);
+    copse_conformance_job_release(&job);
     copse_context_release(&ctx);
-    return !is_done ? 2 : is_trusted ? 0 : 1;
+    return s ? 2 : out.is_trusted ? 0 : 1;
 }

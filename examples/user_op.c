@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* An op of the application: swish, x sigmoid(beta x), with its gradient, checked by conformance and
    used on a device: user_op [DEVICE [FOLDER]]. On Vulkan devices FOLDER has swish.spv and
-   swish_slope.spv, made so:
-     user_op --glsl swish > swish.comp && glslangValidator -V --target-env vulkan1.1 swish.comp -o
-     swish.spv */
+   swish_slope.spv: user_op --glsl NAME writes GLSL for glslangValidator -V --target-env vulkan1.1. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -173,35 +171,29 @@ static copse_status check(copse_context *ctx, const char *device)
     return COPSE_OK;
 }
 
-static copse_status compute(copse_device *dev, copse_graph *g)
+static copse_status use(copse_context *ctx, const char *device)
 {
     static const float values[] = { -1, 0, 1, 2 };
     float y[4], dx[4];
-    copse_tensor *x, *out[2], *dy;
-    copse_function *f;
-    x = copse_graph_input(g, "x", COPSE_F32, COPSE_SHAPE(4));
+    copse_tensor *out[2];
+    copse_device *dev = NULL;
+    copse_graph *g;
+    copse_function *f = NULL;
+    COPSE_TRY(copse_graph_create(ctx, &g));
+    copse_tensor *x = copse_graph_input(g, "x", COPSE_F32, COPSE_SHAPE(4));
+    copse_tensor *dy = copse_fill(g, COPSE_F32, COPSE_SHAPE(4), 1);
     out[0] = copse_user_op_add(g, made[1], &x, 1, &one);
-    dy = copse_fill(g, COPSE_F32, COPSE_SHAPE(4), 1);
     copse_gradients(g, out[0], dy, &x, 1, &out[1]);
-    COPSE_TRY(copse_function_create(
-        dev, &(struct copse_function_params){ .graph = g, .outputs = out, .output_count = 2 }, &f));
-    copse_status s = copse_function_write(f, x, values);
+    const struct copse_function_params params = { .graph = g, .outputs = out, .output_count = 2 };
+    copse_status s = copse_device_open(ctx, device, NULL, &dev);
+    s = s ? s : copse_function_create(dev, &params, &f);
+    s = s ? s : copse_function_write(f, x, values);
     s = s ? s : copse_function_run(f);
     s = s ? s : copse_function_read(f, 0, y);
     s = s ? s : copse_function_read(f, 1, dx);
     for (int i = 0; s == COPSE_OK && i < 4; i++)
         printf("swish(%g) = %.6f, slope %.6f\n", (double)values[i], (double)y[i], (double)dx[i]);
     copse_function_release(&f);
-    return s;
-}
-
-static copse_status use(copse_context *ctx, const char *device)
-{
-    copse_device *dev;
-    copse_graph *g = NULL;
-    COPSE_TRY(copse_device_open(ctx, device, NULL, &dev));
-    copse_status s = copse_graph_create(ctx, &g);
-    s = s ? s : compute(dev, g);
     copse_graph_release(&g);
     copse_device_release(&dev);
     return s;
@@ -211,9 +203,8 @@ static int print_glsl(const char *name)
 {
     char text[65536];
     size_t needed;
-    if (copse_kernel_complete(COPSE_KERNEL_GLSL,
-                              strcmp(name, "swish") == 0 ? swish_text : slope_text, text,
-                              sizeof text, &needed) != COPSE_OK)
+    const char *kernel = strcmp(name, "swish") == 0 ? swish_text : slope_text;
+    if (copse_kernel_complete(COPSE_KERNEL_GLSL, kernel, text, sizeof text, &needed) != COPSE_OK)
         return 2;
     return fputs(text, stdout) < 0;
 }

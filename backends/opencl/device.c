@@ -6,7 +6,7 @@
 
 #define MAX_PLATFORMS 32
 #define MAX_DEVICES   64 /* of one platform */
-#define MAX_SHARES    64
+#define MAX_PARTS     64
 
 #define INSTALL_DRIVER \
     "install the GPU vendor's OpenCL driver, or on Debian: apt-get install pocl-opencl-icd"
@@ -160,42 +160,42 @@ static copse_status cl_facts(uint32_t index, struct copse_fact_sink *to)
 }
 
 /* Some drivers that cannot partition a device have no clCreateSubDevices: query before the call. */
-static bool can_divide(const struct copse_cl_device *d, uint32_t shares)
+static bool can_divide(const struct copse_cl_device *d, uint32_t count)
 {
     cl_uint most = 0;
     return d->cl.GetDeviceInfo(d->id, CL_DEVICE_PARTITION_MAX_SUB_DEVICES, sizeof most, &most,
                                NULL) == CL_SUCCESS &&
-           most >= shares;
+           most >= count;
 }
 
 /* Replace d->id with our part of a CPU's compute units; keep the whole device if that is
    impossible. */
-static void take_share(copse_device *dev)
+static void take_part(copse_device *dev)
 {
     struct copse_cl_device *d = dev->priv;
-    const uint32_t units = dev->info.limits.compute_units, shares = dev->shares;
-    if (shares < 2 || shares > MAX_SHARES || dev->info.kind != COPSE_DEVICE_CPU || units < shares ||
-        !can_divide(d, shares))
+    const uint32_t units = dev->info.limits.compute_units, parts = dev->parts;
+    if (parts < 2 || parts > MAX_PARTS || dev->info.kind != COPSE_DEVICE_CPU || units < parts ||
+        !can_divide(d, parts))
         return;
-    cl_device_partition_property by_counts[MAX_SHARES + 3] = { CL_DEVICE_PARTITION_BY_COUNTS };
-    for (uint32_t i = 0; i < shares; i++)
-        by_counts[1 + i] = (cl_device_partition_property)(units / shares + (i < units % shares));
-    by_counts[1 + shares] = CL_DEVICE_PARTITION_BY_COUNTS_LIST_END;
+    cl_device_partition_property by_counts[MAX_PARTS + 3] = { CL_DEVICE_PARTITION_BY_COUNTS };
+    for (uint32_t i = 0; i < parts; i++)
+        by_counts[1 + i] = (cl_device_partition_property)(units / parts + (i < units % parts));
+    by_counts[1 + parts] = CL_DEVICE_PARTITION_BY_COUNTS_LIST_END;
     const cl_device_partition_property equally[] = { CL_DEVICE_PARTITION_EQUALLY,
-                                                     (cl_device_partition_property)(units / shares),
+                                                     (cl_device_partition_property)(units / parts),
                                                      0 };
-    cl_device_id parts[2 * MAX_SHARES];
+    cl_device_id devices[2 * MAX_PARTS];
     cl_uint count = 0;
-    cl_int e = d->cl.CreateSubDevices(d->id, by_counts, MAX_SHARES, parts, &count);
+    cl_int e = d->cl.CreateSubDevices(d->id, by_counts, MAX_PARTS, devices, &count);
     if (e != CL_SUCCESS)
-        e = d->cl.CreateSubDevices(d->id, equally, 2 * MAX_SHARES, parts, &count);
-    if (e != CL_SUCCESS || count <= dev->share) {
+        e = d->cl.CreateSubDevices(d->id, equally, 2 * MAX_PARTS, devices, &count);
+    if (e != CL_SUCCESS || count <= dev->part) {
         copse__log(&dev->base->log, COPSE_LOG_INFO,
-                   "opencl: %s cannot be divided (%s), each share is the whole device",
-                   dev->info.id, copse_cl_error_name(e));
+                   "opencl: %s cannot be divided (%s), each part is the whole device", dev->info.id,
+                   copse_cl_error_name(e));
         count = e == CL_SUCCESS ? count : 0;
     } else {
-        d->id = parts[dev->share];
+        d->id = devices[dev->part];
         d->is_part = d->has_id = true;
         cl_uint own = 0;
         if (d->cl.GetDeviceInfo(d->id, CL_DEVICE_MAX_COMPUTE_UNITS, sizeof own, &own, NULL) ==
@@ -203,8 +203,8 @@ static void take_share(copse_device *dev)
             dev->info.limits.compute_units = own;
     }
     for (cl_uint i = 0; i < count; i++)
-        if (parts[i] != d->id)
-            d->cl.ReleaseDevice(parts[i]);
+        if (devices[i] != d->id)
+            d->cl.ReleaseDevice(devices[i]);
 }
 
 static copse_status open_own(copse_device *dev)
@@ -219,7 +219,7 @@ static copse_status open_own(copse_device *dev)
         return copse_fail(COPSE_ERR_NO_DEVICE, "opencl: device %u is gone; list devices again",
                           dev->index);
     d->id = s.device;
-    take_share(dev);
+    take_part(dev);
     const cl_context_properties properties[] = { CL_CONTEXT_PLATFORM,
                                                  (cl_context_properties)s.platform, 0 };
     cl_int e = CL_SUCCESS;

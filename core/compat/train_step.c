@@ -15,9 +15,9 @@ struct copse_train_step {
 
 static copse_status check_losses(const struct copse_losses *l)
 {
-    if (l->count == 0 || l->count > COPSE_MAX_LOSSES)
+    if (l->count == 0 || l->count > COPSE_MAX_REPORTS)
         return copse_fail(COPSE_ERR_ARGUMENT, "train step: %zu losses; 1 to %d are possible",
-                          l->count, COPSE_MAX_LOSSES);
+                          l->count, COPSE_MAX_REPORTS);
     for (size_t i = 0; i < l->count; i++) {
         if (!l->at[i] || !l->names[i] || !*l->names[i])
             return copse_fail(COPSE_ERR_ARGUMENT, "train step: loss %zu has no name or no tensor",
@@ -101,9 +101,9 @@ static struct copse_trainer_params trainer_params(copse_train_step *ts,
         .variables = p->variables,
         .variable_count = p->variable_count,
         .accumulate = p->accumulate,
-        .sharing = p->sharing,
+        .sharding = p->sharding,
         .batch_size = p->batch_size,
-        .shares = p->shares,
+        .shard_weights = p->shard_weights,
         .gating = p->gating,
         .check_numerics = !p->skip_numerics,
         .check_gradients = p->check_gradients,
@@ -132,7 +132,7 @@ copse_status copse_train_step_create(copse_strategy *st,
     COPSE_TRY(copse_need_memory(ts, "train step"));
     ts->params = *params;
     ts->params.variables = NULL;
-    ts->params.shares = NULL;
+    ts->params.shard_weights = NULL;
     if (hooks > 0)
         memcpy(ts->hooks, params->update_hooks, hooks);
     const struct copse_trainer_params p = trainer_params(ts, params);
@@ -216,7 +216,7 @@ copse_status copse_train_step_run(copse_train_step *ts, const struct copse_host_
     COPSE_TRY(copse__require_no_replica("copse_train_step_run", ts));
     COPSE_TRY(call_hooks(ts));
     COPSE_TRY(copse_trainer_step(ts->trainer, batch));
-    if (copse_trainer_gathered(ts->trainer) > 0)
+    if (copse_trainer_accumulated(ts->trainer) > 0)
         return COPSE_OK;
     struct copse_step_result result = { .step = 0 };
     const copse_status s = copse_trainer_result(ts->trainer, true, &result);

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Arrays in host memory: allocation, element types, conversion to double. Reads no files. */
+/* Arrays in host memory: allocation, shapes, byte order. Reads no files. */
 #include <stdio.h>
 
-#include "core/base/half.h"
 #include "core/base/platform.h"
 #include "core/data/array.h"
 #include "core/device/device.h"
@@ -12,35 +11,6 @@
 struct copse_base *copse__base(copse_context *ctx)
 {
     return &ctx->base;
-}
-
-static const struct {
-    const char *name;
-    size_t size;
-} elements[] = {
-#define ROW(name, bytes) { #name, bytes },
-    COPSE_ELEMENT_MAP(ROW)
-#undef ROW
-};
-
-size_t copse_element_size(copse_element type)
-{
-    return (size_t)type < COPSE_COUNT(elements) ? elements[type].size : 0;
-}
-
-const char *copse_element_name(copse_element type)
-{
-    return (size_t)type < COPSE_COUNT(elements) ? elements[type].name : "?";
-}
-
-bool copse__element_find(const char *name, copse_element *out)
-{
-    for (size_t i = 0; i < COPSE_COUNT(elements); i++)
-        if (strcmp(elements[i].name, name) == 0) {
-            *out = (copse_element)i;
-            return true;
-        }
-    return false;
 }
 
 bool copse__shape_size(uint32_t rank, const size_t *shape, size_t element, size_t *count,
@@ -59,7 +29,7 @@ bool copse__shape_size(uint32_t rank, const size_t *shape, size_t element, size_
     return copse__mul(n, element, bytes) && copse__mul(*count, element, bytes);
 }
 
-copse_status copse__array_create(copse_context *ctx, copse_element type, uint32_t rank,
+copse_status copse__array_create(copse_context *ctx, copse_type type, uint32_t rank,
                                  const size_t *shape, void *data, copse_array **out)
 {
     struct copse_mem *mem = &copse__base(ctx)->mem;
@@ -67,7 +37,7 @@ copse_status copse__array_create(copse_context *ctx, copse_element type, uint32_
 
     *out = NULL;
     if (rank > COPSE_ARRAY_MAX_RANK ||
-        !copse__shape_size(rank, shape, copse_element_size(type), &count, &bytes))
+        !copse__shape_size(rank, shape, copse_type_size(type), &count, &bytes))
         return copse_fail(COPSE_ERR_INTERNAL, "array: shape not checked");
     copse_array *a = copse__alloc(mem, 1, sizeof *a);
     if (a == NULL)
@@ -121,42 +91,10 @@ const struct copse_array_view *copse_array_view(const copse_array *array)
 
 void copse__array_describe(const struct copse_array_view *a, char text[160])
 {
-    int n = snprintf(text, 160, "%s [", copse_element_name(a->type));
+    int n = snprintf(text, 160, "%s [", copse_type_name(a->type));
     for (uint32_t i = 0; i < a->rank; i++)
         n += snprintf(text + n, (size_t)(160 - n), i ? ", %zu" : "%zu", a->shape[i]);
     snprintf(text + n, (size_t)(160 - n), "]");
-}
-
-double copse__element_load(copse_element type, const void *data, size_t i)
-{
-    switch (type) {
-    case COPSE_ELEMENT_F32:
-        return ((const float *)data)[i];
-    case COPSE_ELEMENT_F64:
-        return ((const double *)data)[i];
-    case COPSE_ELEMENT_F16:
-        return (double)copse__f16_to_f32(((const uint16_t *)data)[i]);
-    case COPSE_ELEMENT_BF16:
-        return (double)copse__bf16_to_f32(((const uint16_t *)data)[i]);
-    case COPSE_ELEMENT_I8:
-        return ((const int8_t *)data)[i];
-    case COPSE_ELEMENT_I16:
-        return ((const int16_t *)data)[i];
-    case COPSE_ELEMENT_I32:
-        return ((const int32_t *)data)[i];
-    case COPSE_ELEMENT_I64:
-        return (double)((const int64_t *)data)[i];
-    case COPSE_ELEMENT_U8:
-    case COPSE_ELEMENT_BOOL:
-        return ((const uint8_t *)data)[i];
-    case COPSE_ELEMENT_U16:
-        return ((const uint16_t *)data)[i];
-    case COPSE_ELEMENT_U32:
-        return ((const uint32_t *)data)[i];
-    case COPSE_ELEMENT_U64:
-        return (double)((const uint64_t *)data)[i];
-    }
-    return 0;
 }
 
 static bool is_little_endian(void)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* Arrays in host memory: allocation, element types, conversion to double. */
+/* Arrays in host memory. */
 #ifndef COPSE_CORE_ARRAY_H
 #define COPSE_CORE_ARRAY_H
 
 #include "copse/array.h"
-#include "core/base/base.h"
+#include "core/graph/type.h"
 
 struct copse_array {
     copse_refs refs;
@@ -20,17 +20,11 @@ bool copse__shape_size(uint32_t rank, const size_t *shape, size_t element, size_
 
 /* If `data` is given, the array owns it on success; otherwise memory is allocated, which is not
    zeroed. The shape must pass copse__shape_size. */
-copse_status copse__array_create(copse_context *ctx, copse_element type, uint32_t rank,
+copse_status copse__array_create(copse_context *ctx, copse_type type, uint32_t rank,
                                  const size_t *shape, void *data, copse_array **out);
 
-/* "F32 [3, 4]" */
+/* "f32 [3, 4]" */
 void copse__array_describe(const struct copse_array_view *a, char text[160]);
-
-/* Any element as a double; 64-bit integers beyond 2^53 are rounded. */
-double copse__element_load(copse_element type, const void *data, size_t i);
-
-/* The type with this name; false if there is none. */
-bool copse__element_find(const char *name, copse_element *out);
 
 /* Reverse the bytes of each of `count` elements if the machine's byte order differs. */
 void copse__swap_from_big(void *data, size_t count, size_t size);

@@ -55,7 +55,7 @@ struct copse_device {
     struct copse_device_info info;
     const struct copse_limits *limits;          /* = &info.limits, after core's caps */
     uint32_t index;                             /* of the device within its backend, as in the id */
-    uint32_t share, shares;                     /* the part of the device; shares >= 1 */
+    uint32_t part, parts;                       /* which part of the device; parts >= 1 */
     const struct copse_foreign_device *foreign; /* NULL = the library's own */
     struct copse_import *import;                /* the owner of `foreign`; core's */
     atomic_bool is_lost;                        /* sticky */
@@ -151,7 +151,7 @@ struct copse_backend {
     copse_status (*lend)(copse_queue *q, const struct copse_queue_guard *guard, copse_device **out);
 
     /* Open dev->index (the n-th device that `list` reported), or dev->foreign; dev->info is filled
-       in. dev->share of dev->shares: OpenCL CPUs split their compute units, others may ignore it;
+       in. dev->part of dev->parts: OpenCL CPUs split their compute units, others may ignore it;
        so may all with dev->foreign. Own driver context per call (OpenCL: cl_context; Vulkan:
        VkInstance and VkDevice) but for dev->foreign. */
     copse_status (*open)(copse_device *dev);

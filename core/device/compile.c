@@ -25,7 +25,7 @@ struct job {
 /* The same device in a context of its own; NULL if it has other limits or cannot be opened. */
 static copse_device *open_again(copse_device *dev)
 {
-    const struct copse_device_params params = { .share = dev->share, .shares = dev->shares };
+    const struct copse_device_params params = { .part = dev->part, .parts = dev->parts };
     struct copse_place place;
     copse_device *again = NULL;
     if (copse__place_find(dev->ctx, dev->info.id, &place) != COPSE_OK ||

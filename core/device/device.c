@@ -28,12 +28,12 @@ static void close_device(copse_device *dev)
 static copse_status make(copse_context *ctx, struct copse_place *place,
                          const struct copse_device_params *params, copse_device **out)
 {
-    const uint32_t shares = params && params->shares ? params->shares : 1;
-    const uint32_t share = params ? params->share : 0;
+    const uint32_t parts = params && params->parts ? params->parts : 1;
+    const uint32_t part = params ? params->part : 0;
     struct copse_block_list *block_list = NULL;
     void *priv = NULL;
-    if (share >= shares)
-        return copse_fail(COPSE_ERR_ARGUMENT, "device: share %u of %u", share, shares);
+    if (part >= parts)
+        return copse_fail(COPSE_ERR_ARGUMENT, "device: part %u of %u", part, parts);
     COPSE_TRY(copse__block_list_open(&ctx->trust, &place->info, &block_list));
 
     copse_device *dev =
@@ -56,8 +56,8 @@ static copse_status make(copse_context *ctx, struct copse_place *place,
     dev->index = place->index;
     dev->import = place->import;
     dev->foreign = place->import ? copse__import_foreign(place->import) : NULL;
-    dev->share = share;
-    dev->shares = shares;
+    dev->part = part;
+    dev->parts = parts;
     dev->block_list = block_list;
     dev->priv = priv;
     place->import = NULL;
@@ -85,7 +85,7 @@ copse_status copse__device_open_at(copse_context *ctx, struct copse_place *place
         return copse_note(s, "while opening %s", place->info.id);
     }
     copse__log(&dev->base->log, COPSE_LOG_INFO, "device: opened %s, part %u of %u", dev->info.id,
-               dev->share, dev->shares);
+               dev->part, dev->parts);
     *out = dev;
     return COPSE_OK;
 }

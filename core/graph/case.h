@@ -120,7 +120,7 @@ struct copse_case {
     /* terms of its sums: a vendor's library may add them in one chain, with a ratio of up to 2
        sqrt(chain) [0 = the limits' ratio] */
     uint32_t chain;
-    const uint32_t *step; /* COPSE_STEP_WORDS words                           [NULL = share 1] */
+    const uint32_t *step; /* COPSE_STEP_WORDS words                           [NULL = part 1] */
     double flops, bytes;  /* of a graph to be timed: one of the two */
 };
 

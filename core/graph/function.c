@@ -80,7 +80,7 @@ copse_status copse_function_create(copse_device *dev, const struct copse_functio
         if (!copse__type_is_computed(p->outputs[i]->type))
             return copse_fail(COPSE_ERR_UNSUPPORTED,
                               "function: output %zu is %s; convert it first (copse_cast)", i,
-                              copse__type_name(p->outputs[i]->type));
+                              copse_type_name(p->outputs[i]->type));
     }
     COPSE_TRY(copse__graph_order(p->graph, p->outputs, p->output_count));
     COPSE_TRY(copse__choices_parse(p->kernels, &choices));

@@ -202,7 +202,7 @@ static copse_tensor *take_operand(copse_graph *g, const struct copse_op *op, uin
     if (!copse__type_is_computed(own->type))
         return copse__refuse(g, COPSE_ERR_UNSUPPORTED,
                              "%s: operand %u is %s; convert it first (copse_cast)", op->name, i,
-                             copse__type_name(own->type));
+                             copse_type_name(own->type));
     return own;
 }
 
@@ -246,16 +246,16 @@ copse_tensor *copse_graph_input(copse_graph *g, const char *name, copse_type typ
     COPSE_LATCH(g, copse_need("input", g, name));
     if (g->status != COPSE_OK)
         return &g->failed;
-    if (!copse__type_is_known(type) || shape.rank > COPSE_MAX_RANK)
-        return copse__refuse(g, COPSE_ERR_ARGUMENT,
-                             "input '%s': needs a known type and a rank of at most %d", name,
+    COPSE_LATCH(g, copse__type_need(type, "input", name));
+    if (shape.rank > COPSE_MAX_RANK)
+        return copse__refuse(g, COPSE_ERR_ARGUMENT, "input '%s': the rank is at most %d", name,
                              COPSE_MAX_RANK);
-    if (!copse__type(type)->is_on_devices)
+    if (copse__type(type)->place != COPSE_TYPE_ON_DEVICES)
         return copse__refuse(g, COPSE_ERR_UNSUPPORTED,
                              "input '%s': %s is a type of batches and datasets; an input of a "
                              "graph is %s",
-                             name, copse__type_name(type),
-                             copse__type_name(copse__type_on_devices(type)));
+                             name, copse_type_name(type),
+                             copse_type_name(copse__type_on_devices(type)));
     copse_tensor *t = copse__arena_alloc(&g->arena, 1, sizeof *t);
     char *copy = copse__arena_strdup(&g->arena, name);
     if (!t || !copy)
@@ -288,8 +288,9 @@ void copse_report(copse_graph *g, const char *name, copse_tensor *t)
         COPSE_LATCH_VOID(g, copse_fail(COPSE_ERR_SHAPE, "report '%s': must be an f32 scalar", name));
     if (g->report_count == COPSE_MAX_REPORTS)
         COPSE_LATCH_VOID(g, copse_fail(COPSE_ERR_ARGUMENT,
-                                       "report '%s': a graph reports at most %d values", name,
-                                       COPSE_MAX_REPORTS));
+                                       "report '%s': a graph has at most %d reports "
+                                       "(COPSE_MAX_REPORTS); set an array with copse_step_output",
+                                       name, COPSE_MAX_REPORTS));
     char *copy = copse__arena_strdup(&g->arena, name);
     if (!copy)
         COPSE_LATCH_VOID(g, copse_no_memory("report '%s'", name));

@@ -7,7 +7,6 @@
 #include "copse/distribute/call.h" /* COPSE_MAX_OUTPUTS */
 #include "core/graph/op.h"
 
-#define COPSE_MAX_REPORTS 7
 /* bytes between the loss and the reports in the memory of a replica */
 #define COPSE_REPORT_STRIDE COPSE_ALIGNMENT
 #define COPSE_REPORT_BYTES  ((1 + COPSE_MAX_REPORTS) * COPSE_REPORT_STRIDE)
@@ -178,7 +177,7 @@ struct copse_reference_params {
     /* Values of an input or variable: `count` doubles (f32), or elements of the tensor's type. */
     copse_status (*feed)(void *user, const copse_tensor *leaf, void *values, size_t count);
     void *user;
-    const uint32_t *step; /* COPSE_STEP_WORDS words, or NULL for zeros with share 1 */
+    const uint32_t *step; /* COPSE_STEP_WORDS words, or NULL for zeros with part 1 */
 };
 /* Evaluate; values[i] receives the result of wanted[i] as doubles (i32 converted). The arrays must
    have space for its elements. */

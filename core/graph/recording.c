@@ -24,18 +24,30 @@ static void list_inputs(const struct copse_recording *r, char *text, size_t room
     for (uint32_t i = 0; i < r->input_count && at < room; i++) {
         const struct copse_input_type *t = &r->inputs[i].is;
         const int n = snprintf(text + at, room - at, "%s%s %s%s", i ? ", " : "", t->name,
-                               copse__type_name(t->type), copse__shape_text(t->shape, shape));
+                               copse_type_name(t->type), copse__shape_text(t->shape, shape));
         at += n > 0 ? (size_t)n : 0;
     }
 }
 
+/* A batch that a function of the application is called with. */
+struct call {
+    copse_batch batch;
+    struct copse_recording *recording;
+    struct call *outer;
+};
+
+static COPSE_THREAD_LOCAL struct call *innermost; /* of the functions that this thread is in */
+
 copse_tensor *copse_input(const copse_batch *in, const char *name)
 {
     COPSE_LATCH(NULL, copse_need("input", in));
-    if (!in->recording)
+    const struct call *call = innermost;
+    while (call && &call->batch != in)
+        call = call->outer;
+    if (!call)
         return copse__refuse(NULL, COPSE_ERR_ARGUMENT,
-                             "input: the batch is not that of a loss function");
-    struct copse_recording *r = in->recording;
+                             "input: the batch is not that of a loss function in this thread");
+    struct copse_recording *r = call->recording;
     copse_graph *g = r->graph;
     COPSE_LATCH(g, copse_need("input", name));
     struct copse_recorded_input *input = r->inputs, *end = r->inputs + r->input_count;
@@ -71,11 +83,7 @@ static copse_status check_input(const struct copse_recording_key *key, uint32_t 
         if (strcmp(key->inputs[k].name, t->name) == 0)
             return copse_fail(COPSE_ERR_ARGUMENT,
                               "inputs %u and %u of the batch are both named '%s'", k, i, t->name);
-    if (!copse__type_is_known(t->type))
-        return copse_fail(COPSE_ERR_ARGUMENT,
-                          "input '%s' of the batch: there is no element type %d", t->name,
-                          (int)t->type);
-    return COPSE_OK;
+    return copse__type_need(t->type, "the batch's input", t->name);
 }
 
 /* Memory for the inputs, with their names in one block after them. */
@@ -147,7 +155,7 @@ copse_status copse__recording_check_loss(const struct copse_recording *r)
     return t->type == COPSE_F32 && copse__elements(t->shape) == 1
                ? COPSE_OK
                : copse_fail(COPSE_ERR_SHAPE, "%s: the loss must be an f32 scalar, it is %s%s",
-                            r->list->table->name, copse__type_name(t->type),
+                            r->list->table->name, copse_type_name(t->type),
                             copse__shape_text(t->shape, text));
 }
 
@@ -178,9 +186,12 @@ copse_status copse__recording_compile(struct copse_recording *r,
 static copse_status build(struct copse_recording *r)
 {
     const struct copse_recording_table *table = r->list->table;
-    copse_batch in = { .recording = r };
+    struct call own = { .recording = r, .outer = innermost };
     COPSE_TRY(copse_graph_create(r->list->ctx, &r->graph));
-    COPSE_TRY(table->call(r, &in));
+    innermost = &own;
+    const copse_status s = table->call(r, &own.batch);
+    innermost = own.outer;
+    COPSE_TRY(s);
     if (!r->result && !table->has_no_result)
         return copse_fail(COPSE_ERR_ARGUMENT, "%s: the function returned no tensor", table->name);
     if (r->result)

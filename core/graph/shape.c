@@ -59,7 +59,7 @@ copse_status copse__shape_error(const copse_tensor *y, const char *expected, ...
     for (uint32_t i = 0; i < y->in_count && at + 120 < sizeof operands; i++)
         at += (size_t)snprintf(operands + at, sizeof operands - at, "%s%s%s",
                                i == 0 ? "" : (i + 1 == y->in_count ? " and " : ", "),
-                               copse__type_name(y->in[i]->type),
+                               copse_type_name(y->in[i]->type),
                                copse__shape_text(y->in[i]->shape, shape));
     va_list args;
     va_start(args, expected);

@@ -6,9 +6,9 @@
 #include "core/base/callback.h"
 #include "core/train/trainer.h"
 
-/* Results that are not taken yet, at most. A trainer keeps COPSE_STEPS_UNDER_WAY results of steps,
-   or the results of two runs. */
-#define PENDING (2 * COPSE_MAX_STEPS_PER_RUN + COPSE_STEPS_UNDER_WAY)
+/* Results that are not taken yet, at most. A trainer keeps those of COPSE_STEPS_IN_PROGRESS steps or
+   of two runs. */
+#define PENDING (2 * COPSE_MAX_STEPS_PER_RUN + COPSE_STEPS_IN_PROGRESS)
 
 /* Means over examples. */
 struct means {
@@ -18,14 +18,14 @@ struct means {
 
 struct fit {
     copse_trainer *t;
-    copse_batches *batches;
+    copse_loader *batches;
     const struct copse_fit_params *params;
     struct means means;
     uint64_t pending[PENDING]; /* examples of results that are not taken, a ring */
     uint32_t first, count;
-    uint64_t gathered;  /* examples of micro-batches without an update */
-    uint32_t in_run;    /* steps of a run; 0: no accelerator */
-    size_t size_of_run; /* examples of its batches */
+    uint64_t accumulated; /* examples of micro-batches without an update */
+    uint32_t in_run;      /* steps of a run; 0: no accelerator */
+    size_t size_of_run;   /* examples of its batches */
 };
 
 /* ---- means ---- */
@@ -87,11 +87,11 @@ static copse_status drop_results(copse_trainer *t)
 /* A step on so many examples was begun. Only an update has a result. */
 static void note_step(struct fit *f, uint64_t examples)
 {
-    f->gathered += examples;
-    if (copse_trainer_gathered(f->t) > 0)
+    f->accumulated += examples;
+    if (copse_trainer_accumulated(f->t) > 0)
         return;
-    f->pending[(f->first + f->count++) % PENDING] = f->gathered;
-    f->gathered = 0;
+    f->pending[(f->first + f->count++) % PENDING] = f->accumulated;
+    f->accumulated = 0;
 }
 
 /* ---- steps ---- */
@@ -120,7 +120,7 @@ static copse_status feed_run(struct fit *f, const struct copse_host_batch *batch
 
 static copse_status step(struct fit *f, const struct copse_host_batch *batch, uint64_t examples)
 {
-    COPSE_TRY(take_results(f, COPSE_STEPS_UNDER_WAY - 1)); /* one more would drop a result */
+    COPSE_TRY(take_results(f, COPSE_STEPS_IN_PROGRESS - 1)); /* one more would drop a result */
     COPSE_TRY(copse_trainer_step(f->t, batch));
     note_step(f, examples);
     return COPSE_OK;
@@ -153,8 +153,8 @@ static copse_status finish_epoch(struct fit *f)
         COPSE_TRY(run_fed(f));
     while (copse_trainer_fed(f->t) > 0)
         COPSE_TRY(step_fed(f));
-    if (copse_trainer_gathered(f->t) > 0) {
-        COPSE_TRY(take_results(f, COPSE_STEPS_UNDER_WAY - 1));
+    if (copse_trainer_accumulated(f->t) > 0) {
+        COPSE_TRY(take_results(f, COPSE_STEPS_IN_PROGRESS - 1));
         COPSE_TRY(copse_trainer_flush(f->t));
         note_step(f, 0);
     }
@@ -167,8 +167,8 @@ static copse_status train_epoch(struct fit *f, uint32_t epoch, struct copse_step
     copse_status s;
     f->means = (struct means){ .to = out };
     COPSE_TRY(drop_results(f->t));
-    COPSE_TRY(copse_batches_start(f->batches, epoch, 0));
-    while ((s = copse_batches_next(f->batches, &batch)) == COPSE_OK)
+    COPSE_TRY(copse_loader_start(f->batches, epoch, 0));
+    while ((s = copse_loader_next(f->batches, &batch)) == COPSE_OK)
         COPSE_TRY(take_batch(f, &batch));
     if (s != COPSE_ERR_END)
         return s;
@@ -177,15 +177,15 @@ static copse_status train_epoch(struct fit *f, uint32_t epoch, struct copse_step
     return COPSE_OK;
 }
 
-static copse_status evaluate_batches(copse_trainer *t, copse_batches *batches,
+static copse_status evaluate_batches(copse_trainer *t, copse_loader *batches,
                                      struct copse_step_result *out)
 {
     struct means m = { .to = out };
     struct copse_host_batch batch;
     struct copse_step_result r;
     copse_status s;
-    COPSE_TRY(copse_batches_start(batches, 0, 0));
-    while ((s = copse_batches_next(batches, &batch)) == COPSE_OK) {
+    COPSE_TRY(copse_loader_start(batches, 0, 0));
+    while ((s = copse_loader_next(batches, &batch)) == COPSE_OK) {
         COPSE_TRY(copse_trainer_evaluate(t, &batch, &r));
         means_add(&m, &r, (double)batch.count);
     }
@@ -209,7 +209,7 @@ static copse_status fit_epoch(struct fit *f, uint32_t epoch, bool *stop)
     return copse_callback_call(&here, p->on_epoch(p->user, &e, stop));
 }
 
-copse_status copse_trainer_fit(copse_trainer *t, copse_batches *batches,
+copse_status copse_trainer_fit(copse_trainer *t, copse_loader *batches,
                                const struct copse_fit_params *params)
 {
     COPSE_TRY(copse_need("trainer", t, batches, params));

@@ -135,12 +135,13 @@ static copse_status check_trainer(const struct single_loss *u)
 static copse_status train(struct single_loss *u, const struct copse_host_batch *batch,
                           struct copse_position at)
 {
-    if (copse_trainer_gathered(u->trainer) == 0)
+    if (copse_trainer_accumulated(u->trainer) == 0)
         u->begun = at;
     const copse_status s = copse_trainer_step(u->trainer, batch);
     if (s == COPSE_OK)
         return COPSE_OK;
-    const struct copse_position *again = copse_trainer_gathered(u->trainer) == 0 ? &u->begun : &at;
+    const struct copse_position *again =
+        copse_trainer_accumulated(u->trainer) == 0 ? &u->begun : &at;
     copse_trainer_unfeed(u->trainer);
     return copse_note(s, "at batch %llu of epoch %u%s", (unsigned long long)at.batch, at.epoch,
                       copse_step_seek(u->step, again) == COPSE_OK ? "" : ", which is lost");
@@ -190,15 +191,15 @@ static copse_status iterate(struct single_loss *u)
     return take_results(u, false);
 }
 
-/* A run of an accelerator has failed behind `done` of its batches, where `gathered` micro-batches
-   were accumulated before it. The batches of an update that is dropped are read again. */
-static copse_status resume_behind(struct single_loss *u, uint32_t done, uint32_t gathered)
+/* A run of an accelerator has failed after `done` of its batches, with `accumulated` micro-batches
+   before it. The batches of an update that is dropped are read again. */
+static copse_status resume_behind(struct single_loss *u, uint32_t done, uint32_t accumulated)
 {
     const struct copse_held *held = u->step->input.held.at;
     const size_t fed = u->step->input.held.count;
-    const uint32_t part = (gathered + done) % u->trainer->params.accumulate;
+    const uint32_t part = (accumulated + done) % u->trainer->params.accumulate;
     struct copse_position at = held[COPSE_MIN(done, fed - 1)].at; /* all are done: the last one */
-    if (part != copse_trainer_gathered(u->trainer) && part != 0)
+    if (part != copse_trainer_accumulated(u->trainer) && part != 0)
         at = part > done ? u->begun : held[done - part].at;
     return copse_step_seek(u->step, &at);
 }
@@ -207,7 +208,7 @@ static copse_status resume_behind(struct single_loss *u, uint32_t done, uint32_t
    fewer. */
 static copse_status run_loop(struct single_loss *u, uint32_t most, uint32_t *done)
 {
-    const uint32_t gathered = copse_trainer_gathered(u->trainer);
+    const uint32_t accumulated = copse_trainer_accumulated(u->trainer);
     *done = 0;
     COPSE_TRY(settle(u));
     const copse_status next = feed_ahead(u, most);
@@ -217,7 +218,7 @@ static copse_status run_loop(struct single_loss *u, uint32_t most, uint32_t *don
     if (s == COPSE_OK)
         s = copse__trainer_run(u->trainer, done);
     if (s == COPSE_OK) {
-        const uint32_t part = copse_trainer_gathered(u->trainer);
+        const uint32_t part = copse_trainer_accumulated(u->trainer);
         if (part > 0 && part <= fed)
             u->begun = held[fed - part].at;
         copse__step_let_go(u->step, fed);
@@ -227,7 +228,7 @@ static copse_status run_loop(struct single_loss *u, uint32_t most, uint32_t *don
     if (fed == 0)
         return s;
     const struct copse_position at = held[COPSE_MIN(*done, fed - 1)].at;
-    const copse_status back = resume_behind(u, *done, gathered);
+    const copse_status back = resume_behind(u, *done, accumulated);
     return copse_note(s, "in a run of %u batches, at batch %llu of epoch %u%s", fed,
                       (unsigned long long)at.batch, at.epoch,
                       back == COPSE_OK ? "" : ", which is lost");
@@ -254,7 +255,7 @@ static copse_status run(void *user)
     copse_status s = has_runs(u) ? run_loops(u, batches) : COPSE_OK;
     for (uint32_t i = 0; !has_runs(u) && i < batches && s == COPSE_OK; i++)
         s = iterate(u);
-    if (s == COPSE_ERR_END && copse_trainer_gathered(u->trainer) > 0) {
+    if (s == COPSE_ERR_END && copse_trainer_accumulated(u->trainer) > 0) {
         COPSE_TRY(copse_trainer_flush(u->trainer));
         COPSE_TRY(take_results(u, false));
     }
@@ -387,7 +388,7 @@ copse_status copse_single_loss_step_create(copse_context *ctx,
     *out = NULL;
     COPSE_TRY(copse_no_reserved(copse_single_loss_params, params));
     COPSE_TRY(copse_no_reserved(copse_input_params, &params->input));
-    COPSE_TRY(copse_no_reserved(copse_batches_params, &params->input.batches));
+    COPSE_TRY(copse_no_reserved(copse_loader_params, &params->input.batches));
     COPSE_TRY(check(params));
     struct single_loss *u = copse__alloc(&ctx->base.mem, 1, sizeof *u);
     COPSE_TRY(copse_need_memory(u, "step"));

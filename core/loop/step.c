@@ -73,7 +73,7 @@ void copse_step_release(copse_step **at)
         return;
     if (step->f.release)
         step->f.release(step->user);
-    copse_batches_release(&step->input.batches);
+    copse_loader_release(&step->input.batches);
     copse__free(&copse__base(step->ctx)->mem, step->input.held.at);
     copse_outputs_release(&step->outputs);
     copse_strategy_release(&step->strategy);
@@ -105,7 +105,7 @@ copse_status copse__step_open_input(copse_step *step, const struct copse_input_p
     if (s == COPSE_OK && !data)
         s = copse_fail(COPSE_ERR_ARGUMENT, "step: the dataset function gave no dataset");
     if (s == COPSE_OK)
-        s = copse_batches_create(data, &p->batches, &step->input.batches);
+        s = copse_loader_create(data, &p->batches, &step->input.batches);
     if (s == COPSE_OK) {
         struct copse_dataset_info info;
         copse_dataset_describe(data, &info);
@@ -123,7 +123,7 @@ copse_status copse_input_step_create(copse_context *ctx, copse_strategy *strateg
 {
     COPSE_TRY(copse_need("step", ctx, params, out));
     COPSE_TRY(copse_no_reserved(copse_input_params, params));
-    COPSE_TRY(copse_no_reserved(copse_batches_params, &params->batches));
+    COPSE_TRY(copse_no_reserved(copse_loader_params, &params->batches));
     COPSE_TRY(copse_no_reserved(copse_step_functions, functions));
     if (!params->dataset)
         return copse_fail(COPSE_ERR_ARGUMENT, "step: needs a dataset function");
@@ -147,11 +147,11 @@ static copse_status walk_on(copse_step *step, struct copse_host_batch *out)
     uint32_t epoch;
     size_t index;
     copse_status s;
-    while ((s = copse_batches_next(step->input.batches, out)) == COPSE_ERR_END) {
-        copse_batches_position(step->input.batches, &epoch, &index);
+    while ((s = copse_loader_next(step->input.batches, out)) == COPSE_ERR_END) {
+        copse_loader_position(step->input.batches, &epoch, &index);
         if (epoch + 1 >= step->input.epochs)
             return COPSE_ERR_END;
-        COPSE_TRY(copse_batches_start(step->input.batches, epoch + 1, 0));
+        COPSE_TRY(copse_loader_start(step->input.batches, epoch + 1, 0));
     }
     return s;
 }
@@ -160,7 +160,7 @@ static struct copse_position position(const copse_step *step)
 {
     struct copse_position p;
     size_t index;
-    copse_batches_position(step->input.batches, &p.epoch, &index);
+    copse_loader_position(step->input.batches, &p.epoch, &index);
     p.batch = index;
     return p;
 }
@@ -188,13 +188,13 @@ copse_status copse_step_seek(copse_step *step, const struct copse_position *posi
 {
     COPSE_TRY(copse_need("step", step, position));
     COPSE_TRY(check_input(step));
-    if (position->batch > copse_batches_count(step->input.batches))
+    if (position->batch > copse_loader_count(step->input.batches))
         return copse_fail(COPSE_ERR_ARGUMENT,
                           "step: there is no batch %llu, an epoch has %zu; was the "
                           "data or the size of batches another?",
                           (unsigned long long)position->batch,
-                          copse_batches_count(step->input.batches));
-    COPSE_TRY(copse_batches_start(step->input.batches, position->epoch, (size_t)position->batch));
+                          copse_loader_count(step->input.batches));
+    COPSE_TRY(copse_loader_start(step->input.batches, position->epoch, (size_t)position->batch));
     step->input.held.count = 0;
     return COPSE_OK;
 }
@@ -221,7 +221,7 @@ copse_status copse__step_put_back(copse_step *step)
 {
     struct copse_input_walk *in = &step->input;
     const struct copse_position *before = &in->held.at[in->held.count - 1].before;
-    COPSE_TRY(copse_batches_start(in->batches, before->epoch, (size_t)before->batch));
+    COPSE_TRY(copse_loader_start(in->batches, before->epoch, (size_t)before->batch));
     in->held.count--;
     return COPSE_OK;
 }

@@ -16,7 +16,7 @@ struct copse_held {
 
 /* A walk over a dataset, epoch by epoch. */
 struct copse_input_walk {
-    copse_batches *batches; /* NULL: the step has no input */
+    copse_loader *batches; /* NULL: the step has no input */
     uint32_t epochs;
     bool is_uneven; /* the last batch of an epoch is smaller than the others */
     /* oldest first; the position does not count them yet */

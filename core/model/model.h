@@ -76,7 +76,7 @@ copse_status copse__model_run(copse_model *m, const struct copse_host_batch *bat
 size_t copse__model_rows(const copse_model *m);
 /* Batches of all rows in their order. The data is of the model's schema. */
 copse_status copse__model_batches(const copse_model *m, const copse_dataset *data,
-                                  bool needs_labels, copse_batches **out);
+                                  bool needs_labels, copse_loader **out);
 /* Softmax of a row, in double. */
 void copse__model_softmax(const float *outputs, uint32_t count, double *probabilities);
 

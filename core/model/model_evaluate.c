@@ -144,11 +144,11 @@ static void conclude(const struct sums *s, const copse_model *m, struct copse_ev
     }
 }
 
-static copse_status run(struct sums *s, copse_model *m, copse_batches *batches)
+static copse_status run(struct sums *s, copse_model *m, copse_loader *batches)
 {
     struct copse_host_batch batch;
     copse_status status;
-    while ((status = copse_batches_next(batches, &batch)) == COPSE_OK)
+    while ((status = copse_loader_next(batches, &batch)) == COPSE_OK)
         COPSE_TRY(add_batch(s, m, &batch));
     return status == COPSE_ERR_END ? COPSE_OK : status;
 }
@@ -176,7 +176,7 @@ copse_status copse_model_evaluate(copse_model *m, const copse_dataset *data,
 {
     static const struct copse_evaluation_params none;
     struct sums s = { .p = params ? params : &none };
-    copse_batches *batches;
+    copse_loader *batches;
     COPSE_TRY(copse_need("model", m, data, out));
     *out = (struct copse_evaluation){ 0 };
     COPSE_TRY(copse_no_reserved(copse_evaluation_params, params));
@@ -193,6 +193,6 @@ copse_status copse_model_evaluate(copse_model *m, const copse_dataset *data,
     copse__free(mem, s.sizes);
     if (!s.p->worst_losses)
         copse__free(mem, s.losses);
-    copse_batches_release(&batches);
+    copse_loader_release(&batches);
     return status;
 }

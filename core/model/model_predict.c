@@ -35,15 +35,15 @@ copse_status copse__model_run(copse_model *m, const struct copse_host_batch *bat
                               copse_predict_fn *fn, float *values, size_t bytes)
 {
     copse_strategy *st = m->strategy;
-    struct copse_shard shares[COPSE_MAX_REPLICAS];
+    struct copse_shard shards[COPSE_MAX_REPLICAS];
     if (!m->predictor.strategy)
         COPSE_TRY(copse__predictor_init(&m->predictor, st, m, COPSE_MODEL_RECORDINGS));
     COPSE_TRY(
-        copse__shard(COPSE_SHARD_BALANCED, batch->count, batch->count, st->replica_count, shares));
+        copse__shard(COPSE_SHARD_BALANCED, batch->count, batch->count, st->replica_count, shards));
     COPSE_TRY(pull(st));
     m->predictor.fn = fn;
     m->predictor.user = m;
-    return copse__predict(&m->predictor, batch, shares, values, bytes);
+    return copse__predict(&m->predictor, batch, shards, values, bytes);
 }
 
 copse_status copse__model_outputs(copse_model *m, const struct copse_host_batch *batch,
@@ -94,24 +94,24 @@ static copse_status check_columns(const copse_model *m, const struct copse_host_
 }
 
 copse_status copse__model_batches(const copse_model *m, const copse_dataset *data,
-                                  bool needs_labels, copse_batches **out)
+                                  bool needs_labels, copse_loader **out)
 {
     struct copse_dataset_info info;
     struct copse_host_batch first;
     COPSE_TRY(check_data(m, data, needs_labels));
     copse_dataset_describe(data, &info);
-    COPSE_TRY(copse_batches_create(
+    COPSE_TRY(copse_loader_create(
         (copse_dataset *)(uintptr_t)data,
-        &(struct copse_batches_params){ .batch = COPSE_MIN(info.rows, copse__model_rows(m)),
-                                        .no_shuffle = true },
+        &(struct copse_loader_params){ .batch = COPSE_MIN(info.rows, copse__model_rows(m)),
+                                       .no_shuffle = true },
         out));
-    copse_status s = copse_batches_next(*out, &first);
+    copse_status s = copse_loader_next(*out, &first);
     if (s == COPSE_OK)
         s = check_columns(m, &first, needs_labels);
     if (s == COPSE_OK)
-        s = copse_batches_start(*out, 0, 0);
+        s = copse_loader_start(*out, 0, 0);
     if (s != COPSE_OK)
-        copse_batches_release(out);
+        copse_loader_release(out);
     return s;
 }
 
@@ -143,11 +143,11 @@ static void convert(const copse_model *m, float *values, size_t rows, double *ro
     }
 }
 
-static copse_status predict(copse_model *m, copse_batches *batches, float *values, double *row)
+static copse_status predict(copse_model *m, copse_loader *batches, float *values, double *row)
 {
     struct copse_host_batch batch;
     copse_status s;
-    while ((s = copse_batches_next(batches, &batch)) == COPSE_OK) {
+    while ((s = copse_loader_next(batches, &batch)) == COPSE_OK) {
         COPSE_TRY(copse__model_outputs(m, &batch, true, values));
         convert(m, values, batch.count, row);
         values += batch.count * m->is.outputs;
@@ -157,7 +157,7 @@ static copse_status predict(copse_model *m, copse_batches *batches, float *value
 
 copse_status copse_model_predict(copse_model *m, const copse_dataset *data, float *values)
 {
-    copse_batches *batches;
+    copse_loader *batches;
     COPSE_TRY(copse_need("model", m, data, values));
     COPSE_TRY(copse__require_no_replica("copse_model_predict", m));
     struct copse_mem *mem = &m->strategy->ctx->base.mem;
@@ -165,6 +165,6 @@ copse_status copse_model_predict(copse_model *m, const copse_dataset *data, floa
     double *row = copse__alloc(mem, m->is.outputs, sizeof *row);
     const copse_status s = row ? predict(m, batches, values, row) : copse_no_memory("model");
     copse__free(mem, row);
-    copse_batches_release(&batches);
+    copse_loader_release(&batches);
     return s;
 }

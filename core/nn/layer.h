@@ -4,7 +4,7 @@
 #ifndef COPSE_NN_LAYER_H
 #define COPSE_NN_LAYER_H
 
-#include "copse/nn.h"
+#include "copse/nn/layers.h"
 #include "core/base/base.h"
 
 #define COPSE_LAYER_SETTINGS  10

@@ -45,8 +45,8 @@ copse_status copse__layer_check_input(const copse_layer *l, const copse_tensor *
                : copse_fail(
                      COPSE_ERR_SHAPE,
                      "layer apply: the input is %s%s, the layers were built for examples of %s%s",
-                     copse__type_name(copse_tensor_type(x)), copse__shape_text(shape, mine),
-                     copse__type_name(l->type), copse__shape_text(l->in.shape, theirs));
+                     copse_type_name(copse_tensor_type(x)), copse__shape_text(shape, mine),
+                     copse_type_name(l->type), copse__shape_text(l->in.shape, theirs));
 }
 
 copse_tensor *copse_layer_apply(const copse_layer *l, copse_graph *g, const copse_batch *in,

@@ -47,8 +47,8 @@ static copse_status take_type(copse_layer *l, struct copse_flow *f)
                (takes == COPSE_F32 && (f->type == COPSE_F16 || f->type == COPSE_BF16));
     if (!l->casts)
         return copse_layer_fail(
-            l, COPSE_ERR_SHAPE, "it takes %s, the input is %s%s%s", copse__type_name(takes),
-            copse__type_name(f->type), copse__shape_text(f->shape, shape),
+            l, COPSE_ERR_SHAPE, "it takes %s, the input is %s%s%s", copse_type_name(takes),
+            copse_type_name(f->type), copse__shape_text(f->shape, shape),
             takes != COPSE_F32     ? ""
             : f->type == COPSE_I32 ? "; put an embedding in front, or convert it "
                                      "(copse_cast)"
@@ -146,9 +146,7 @@ static copse_status check(const copse_layer *l, const struct copse_build_params 
             COPSE_ERR_CONTEXT,
             "layer build: the thread is in a replica or in a loss function; build layers "
             "before");
-    if (!copse__type_is_known(p->type))
-        return copse_fail(COPSE_ERR_ARGUMENT, "layer build: there is no element type %d",
-                          (int)p->type);
+    COPSE_TRY(copse__type_need(p->type, "layer build", NULL));
     if (p->shape.rank >= COPSE_MAX_RANK)
         return copse_fail(COPSE_ERR_ARGUMENT,
                           "layer build: an example of rank %u: at most %d is possible",

@@ -17,7 +17,7 @@ static const struct {
     const char *name;
     copse_initializer initializer;
 } initializers[] = {
-    [COPSE_LAYER_INIT_AUTO] = { "auto", COPSE_INIT_ZEROS },
+    [COPSE_LAYER_INIT_AUTO] = { "auto", COPSE_INIT_DEFAULT },
     [COPSE_LAYER_INIT_GLOROT] = { "glorot", COPSE_INIT_GLOROT_UNIFORM },
     [COPSE_LAYER_INIT_HE] = { "he", COPSE_INIT_HE_NORMAL },
     [COPSE_LAYER_INIT_NORMAL] = { "normal", COPSE_INIT_NORMAL },

@@ -4,14 +4,14 @@
 
 /* How many replicas of the list share the device of replica r, which of them r is, and the first of
    them. */
-static struct copse_device_params share_of(const char *const *devices, size_t count, size_t r,
-                                           size_t *first)
+static struct copse_device_params part_of(const char *const *devices, size_t count, size_t r,
+                                          size_t *first)
 {
-    struct copse_device_params p = { .share = 0 };
+    struct copse_device_params p = { .part = 0 };
     for (size_t i = count; i-- > 0;)
         if (strcmp(devices[i], devices[r]) == 0) {
-            p.share += i < r;
-            p.shares++;
+            p.part += i < r;
+            p.parts++;
             *first = i;
         }
     return p;
@@ -21,14 +21,14 @@ static copse_status open_one(copse_strategy *st, const char *const *devices, siz
 {
     const uint32_t index = st->replica_count++;
     size_t twin = index;
-    const struct copse_device_params share = share_of(devices, count, index, &twin);
+    const struct copse_device_params part = part_of(devices, count, index, &twin);
     struct copse_replica *r = &st->replicas[index];
     if (st->table->shares_devices && twin < index) { /* a logical core */
         r->dev = copse_device_retain(st->replicas[twin].dev);
         r->queue = copse_queue_retain(st->replicas[twin].queue);
     } else {
         COPSE_TRY(copse_device_open(st->ctx, devices[index],
-                                    st->table->shares_devices ? NULL : &share, &r->dev));
+                                    st->table->shares_devices ? NULL : &part, &r->dev));
         COPSE_TRY(copse__device_refuse_unreliable(r->dev));
         COPSE_TRY(copse_queue_create(r->dev, &r->queue));
     }

@@ -18,7 +18,7 @@ static uLong sum_text(uLong sum, const char *text)
 
 static uLong sum_elements(uLong sum, const struct copse_array_view *a, unsigned char *chunk)
 {
-    const size_t size = copse_element_size(a->type);
+    const size_t size = copse_type_size(a->type);
     size_t count, bytes;
     copse__shape_size(a->rank, a->shape, size, &count, &bytes);
     for (size_t at = 0; at < bytes; at += CHUNK_BYTES) {

@@ -25,8 +25,8 @@ static void set_settings(const struct copse_state_job *job, struct copse_state *
     if (job->reduction)
         copse__state_set_text(s, "reduction", job->reduction);
     copse__state_set_kernels(s);
-    if (job->sharing)
-        copse__state_set_text(s, "shares", job->sharing);
+    if (job->sharding)
+        copse__state_set_text(s, "shares", job->sharding);
     copse__state_set_replicas(s);
 }
 

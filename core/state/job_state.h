@@ -11,7 +11,7 @@
 struct copse_state_job {
     copse_strategy *strategy;
     struct copse_optimizer *optimizer; /* without a name; or NULL */
-    const char *reduction, *sharing;   /* settings; NULL: none */
+    const char *reduction, *sharding;  /* settings; NULL: none */
     uint64_t step, seed;               /* as written to a file */
     bool is_torn;            /* an update or restore was cut short; set and cleared by a restore */
     const char *consequence; /* end of the error text of a restore that was cut short, or "" */

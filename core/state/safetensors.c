@@ -38,8 +38,8 @@ static copse_status check_params(struct copse_mem *mem, const struct copse_check
         if (!is_name(p->arrays[i].name, COPSE_ST_NAME_MAX) ||
             strcmp(p->arrays[i].name, COPSE_ST_METADATA) == 0)
             problem = "has no allowed name";
-        else if (copse_element_size(a->type) == 0 || a->rank > COPSE_ARRAY_MAX_RANK ||
-                 !copse__shape_size(a->rank, a->shape, copse_element_size(a->type), &count, &bytes))
+        else if (copse_type_size(a->type) == 0 || a->rank > COPSE_ARRAY_MAX_RANK ||
+                 !copse__shape_size(a->rank, a->shape, copse_type_size(a->type), &count, &bytes))
             problem = "has no allowed type and shape";
         else if (bytes > 0 && a->data == NULL)
             problem = "has no elements";
@@ -79,9 +79,9 @@ static bool add_array(cJSON *root, const struct copse_named_array *named, uint64
     const struct copse_array_view *a = &named->array;
     size_t count, bytes;
 
-    copse__shape_size(a->rank, a->shape, copse_element_size(a->type), &count, &bytes);
+    copse__shape_size(a->rank, a->shape, copse_type_size(a->type), &count, &bytes);
     cJSON *object = cJSON_AddObjectToObject(root, named->name);
-    cJSON *dtype = cJSON_AddStringToObject(object, "dtype", copse_element_name(a->type));
+    cJSON *dtype = cJSON_AddStringToObject(object, "dtype", copse__type(a->type)->dtype);
     cJSON *shape = cJSON_AddArrayToObject(object, "shape");
     cJSON *offsets = cJSON_AddArrayToObject(object, "data_offsets");
     bool ok = dtype != NULL && shape != NULL && offsets != NULL;
@@ -116,7 +116,7 @@ static char *print_header(const struct copse_checkpoint_params *p)
 
 static bool write_elements(FILE *stream, const struct copse_array_view *a, unsigned char *buffer)
 {
-    size_t size = copse_element_size(a->type), count, bytes;
+    size_t size = copse_type_size(a->type), count, bytes;
 
     copse__shape_size(a->rank, a->shape, size, &count, &bytes);
     for (size_t at = 0; at < bytes; at += WRITE_BYTES) {
@@ -306,7 +306,7 @@ static copse_status read_array(copse_checkpoint *c, size_t i, copse_array *a)
     c->place = UINT64_MAX;
     COPSE_TRY(read_bytes(c->stream, c->path, a->data, a->bytes));
     c->place = e->end;
-    copse__swap_from_little(a->data, a->count, copse_element_size(a->view.type));
+    copse__swap_from_little(a->data, a->count, copse_type_size(a->view.type));
     return COPSE_OK;
 }
 

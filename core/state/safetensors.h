@@ -14,7 +14,7 @@
 
 struct copse_st_entry {
     const char *name;
-    copse_element type;
+    copse_type type;
     uint32_t rank;
     size_t shape[COPSE_ARRAY_MAX_RANK];
     uint64_t begin, end; /* in the data after the header */

@@ -337,7 +337,7 @@ static const char *parse_entry(const cJSON *object, struct copse_st_entry *e)
             return "has a field twice";
         *field = item;
     }
-    if (!cJSON_IsString(dtype) || !copse__element_find(dtype->valuestring, &e->type))
+    if (!cJSON_IsString(dtype) || !copse__type_find(dtype->valuestring, &e->type))
         return "has no known dtype";
     if (!take_numbers(shape, dims, COPSE_ARRAY_MAX_RANK, &rank))
         return "has no shape of at most 8 axes";
@@ -351,7 +351,7 @@ static const char *parse_entry(const cJSON *object, struct copse_st_entry *e)
     }
     e->begin = range[0];
     e->end = range[1];
-    if (!copse__shape_size(e->rank, e->shape, copse_element_size(e->type), &count, &bytes))
+    if (!copse__shape_size(e->rank, e->shape, copse_type_size(e->type), &count, &bytes))
         return "is larger than memory";
     if (bytes != e->end - e->begin)
         return "has data_offsets that do not fit its shape";

@@ -64,7 +64,7 @@ copse_status copse__state_add(struct copse_state *s, const struct copse_state_en
         return COPSE_OK;
     struct copse_array_view *view = &s->entries.at[s->entries.count - 1].view;
     const uint8_t kind = kind_of(e);
-    view->type = kind == COPSE_SLOT_CODES ? COPSE_ELEMENT_U8 : copse__type(v->tensor.type)->element;
+    view->type = kind == COPSE_SLOT_CODES ? COPSE_U8 : v->tensor.type;
     view->rank = kind == COPSE_SLOT_SCALES ? 1 : v->tensor.shape.rank;
     for (uint32_t d = 0; d < view->rank; d++)
         view->shape[d] = v->tensor.shape.dims[d];

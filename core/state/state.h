@@ -121,12 +121,12 @@ copse_status copse__state_add_named(struct copse_state *s);
 copse_status copse__state_put_named(struct copse_state *s);
 /* The same from the file of the state: adds the slots that the file has; checks everything. */
 copse_status copse__state_match_named(struct copse_state *s);
-/* Called before the slots are written: gathered gradients are dropped, slots that are not in the
+/* Called before the slots are written: accumulated gradients are dropped, slots that are not in the
    file become zero. */
 copse_status copse__state_reset_named(const struct copse_state *s);
 /* Called after the slots are written: sets counts and the global step. */
 copse_status copse__state_finish_named(struct copse_state *s);
-/* Drop gathered gradients: another worker has restored the stores. */
+/* Drop accumulated gradients: another worker has restored the stores. */
 void copse__state_forget_named(const copse_strategy *st);
 
 /* ---- values of a variable, 4 bytes an element (entry_values.c) ---- */

@@ -89,7 +89,7 @@ static copse_status check_finite(const struct copse_state *s)
     for (size_t i = 0; i < s->entries.count; i++) {
         const struct copse_state_entry *e = &s->entries.at[i];
         const float *x = e->view.data;
-        if (!e->variable || !is_trained(s, e->variable) || e->view.type != COPSE_ELEMENT_F32)
+        if (!e->variable || !is_trained(s, e->variable) || e->view.type != COPSE_F32)
             continue;
         for (uint64_t k = 0; k < copse__state_words(e); k++)
             if (!isfinite(x[k]))
@@ -140,7 +140,7 @@ static copse_status write_slot(const struct copse_state_entry *e)
 {
     struct copse_optimizer *o = e->optimizer;
     struct copse_mem *mem = &o->strategy->ctx->base.mem;
-    if (e->view.type != COPSE_ELEMENT_U8)
+    if (e->view.type != COPSE_U8)
         return o->table->write_slot(o, e->variable, e->slot, e->view.data);
     uint32_t *words = copse__alloc(mem, (size_t)copse__state_words(e), sizeof *words);
     COPSE_TRY(copse_need_memory(words, "checkpoint"));

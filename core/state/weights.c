@@ -16,10 +16,10 @@ struct target {
     bool is_trained, is_transposed;
 };
 
-static bool is_float(copse_element type)
+static bool is_float(copse_type type)
 {
-    return type == COPSE_ELEMENT_F32 || type == COPSE_ELEMENT_F64 || type == COPSE_ELEMENT_F16 ||
-           type == COPSE_ELEMENT_BF16;
+    return type == COPSE_F32 || type == COPSE_F64 || type == COPSE_F16 ||
+           type == COPSE_BF16;
 }
 
 static copse_status check_type(const char *path, const struct target *t,
@@ -28,10 +28,10 @@ static copse_status check_type(const char *path, const struct target *t,
     if (a->type == t->like.type || (!is_exact && is_float(a->type) && is_float(t->like.type)))
         return COPSE_OK;
     return copse_fail(COPSE_ERR_SHAPE, "weights: %s: '%s' is %s, the variable is %s; %s", path,
-                      t->name, copse_element_name(a->type), copse_element_name(t->like.type),
+                      t->name, copse_type_name(a->type), copse_type_name(t->like.type),
                       is_float(a->type) && is_float(t->like.type)
                           ? "only the same type is accepted"
-                          : "only F64, F16 and BF16 are converted, to F32");
+                          : "only f64, f16 and bf16 are converted, to f32");
 }
 
 static bool has_shape(const struct copse_array_view *a, const struct copse_array_view *like,
@@ -67,7 +67,7 @@ static copse_status convert(const char *path, const struct target *t,
     const size_t rows = t->is_transposed ? t->like.shape[0] : 1;
     size_t count, bytes;
     copse__shape_size(a->rank, a->shape, 4, &count, &bytes);
-    if (t->like.type != COPSE_ELEMENT_F32) {
+    if (t->like.type != COPSE_F32) {
         memcpy(to, a->data, bytes);
         return COPSE_OK;
     }
@@ -75,11 +75,11 @@ static copse_status convert(const char *path, const struct target *t,
     /* element [row, column] of the variable is [column, row] of the file */
     for (size_t i = 0; i < count; i++) {
         const size_t from = t->is_transposed ? i % columns * rows + i / columns : i;
-        const float value = (float)copse__element_load(a->type, a->data, from);
+        const float value = (float)copse__type_load(a->type, a->data, from);
         if (!isfinite(value) && t->is_trained)
             return copse_fail(COPSE_ERR_NONFINITE, "weights: %s: '%s' is %s at element %zu%s", path,
                               t->name, isnan(value) ? "NaN" : "infinite", from,
-                              isfinite(copse__element_load(a->type, a->data, from)) ? " as an F32"
+                              isfinite(copse__type_load(a->type, a->data, from)) ? " as an f32"
                                                                                     : "");
         memcpy((char *)to + 4 * i, &value, 4);
     }

@@ -39,7 +39,8 @@ static copse_status read_reports(const struct copse_execution *e, uint32_t r)
             (size_t)(copse__slot_row(e->slot, e->part * e->slot->replicas) - t->ring.landing),
             (1 + t->recordings.reports.count) * COPSE_REPORT_STRIDE);
     return copse_queue_read(t->strategy->replicas[r].queue, t->recordings.reports.buffers[r], 0,
-                            copse__slot_row(e->slot, row), COPSE_REPORT_BYTES);
+                            copse__slot_row(e->slot, row),
+                            (1 + t->recordings.reports.count) * COPSE_REPORT_STRIDE);
 }
 
 /* A replica without examples adds nothing, but takes part in every exchange: zeros for the operand

@@ -48,7 +48,7 @@ static copse_status extend(struct copse_recording *base)
     if (y->type != COPSE_F32 && y->type != COPSE_I32)
         return copse_fail(COPSE_ERR_UNSUPPORTED,
                           "predict: the result is %s; convert it to f32 or i32 (copse_cast)",
-                          copse__type_name(y->type));
+                          copse_type_name(y->type));
     if (y->shape.rank == 0 || y->shape.dims[0] != examples)
         return copse_fail(
             COPSE_ERR_SHAPE,

@@ -91,7 +91,7 @@ static copse_status open_verifier(copse_trainer *t)
 static copse_status init(copse_trainer *t, const struct copse_trainer_params *p)
 {
     copse_strategy *st = t->strategy;
-    const uint32_t steps = COPSE_MAX(2 * st->accelerator.steps_per_run, COPSE_STEPS_UNDER_WAY);
+    const uint32_t steps = COPSE_MAX(2 * st->accelerator.steps_per_run, COPSE_STEPS_IN_PROGRESS);
     COPSE_TRY(copse__optimizer_create(st, NULL, &t->optimizer));
     bind_optimizer(t);
     COPSE_TRY(copse__optimizer_rule(t->optimizer, &t->params.optimizer));
@@ -132,7 +132,7 @@ static copse_status check(const struct copse_trainer_params *p)
     if (!copse__type_is_known(p->precision) || !copse__type_is_smooth(p->precision))
         return copse_fail(COPSE_ERR_ARGUMENT,
                           "trainer: precision is element type %d (%s): f32, f16 or bf16 is needed",
-                          (int)p->precision, copse__type_name(p->precision));
+                          (int)p->precision, copse_type_name(p->precision));
     return COPSE_OK;
 }
 
@@ -228,5 +228,5 @@ void copse_trainer_release(copse_trainer **trainer)
 
 COPSE_PROPERTY(copse_strategy *, copse_trainer_strategy, copse_trainer, x->strategy, NULL)
 COPSE_PROPERTY(uint64_t, copse_trainer_steps, copse_trainer, x->step, 0)
-COPSE_PROPERTY(uint32_t, copse_trainer_gathered, copse_trainer, x->accumulation.parts, 0)
+COPSE_PROPERTY(uint32_t, copse_trainer_accumulated, copse_trainer, x->accumulation.parts, 0)
 COPSE_PROPERTY(uint32_t, copse_trainer_fed, copse_trainer, x->feed.slots.count, 0)

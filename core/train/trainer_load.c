@@ -7,12 +7,12 @@
 static copse_status match(copse_trainer *t, const char *path, const copse_checkpoint *file,
                           const struct copse_load_params *params)
 {
-    if (copse_trainer_gathered(t) > 0)
+    if (copse_trainer_accumulated(t) > 0)
         return copse_fail(
             COPSE_ERR_ARGUMENT,
-            "weights: %u micro-batches are gathered since the last update: finish it, or "
+            "weights: %u micro-batches are accumulated since the last update: finish it, or "
             "call copse_trainer_flush",
-            copse_trainer_gathered(t));
+            copse_trainer_accumulated(t));
     return copse__weights_match(&t->uses.weights, t->strategy, NULL, 0, path, file, params);
 }
 

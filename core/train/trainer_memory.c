@@ -57,7 +57,7 @@ copse_status copse_trainer_memory(copse_trainer *t, uint32_t replica,
     COPSE_TRY(copse__batch_check(batch));
     COPSE_TRY(copse__shards_split(&t->split, NULL, batch, &shards));
     if (replica >= t->strategy->replica_count || shards.at[replica].count == 0)
-        return copse_fail(COPSE_ERR_ARGUMENT, "trainer: replica %u has no share of a batch of %zu",
+        return copse_fail(COPSE_ERR_ARGUMENT, "trainer: replica %u has no shard of a batch of %zu",
                           replica, batch->count);
     const struct copse_memory_shard shard = { replica, batch, shards.at[replica].count };
     find_variables(t, replica, out);

@@ -7,7 +7,7 @@ static copse_status predict(copse_trainer *t, const struct copse_host_batch *bat
                             size_t bytes)
 {
     struct copse_shard shards[COPSE_MAX_REPLICAS];
-    const bool is_here = t->strategy->group.workers == 1 && t->params.sharing != COPSE_SHARD_FIXED;
+    const bool is_here = t->strategy->group.workers == 1 && t->params.sharding != COPSE_SHARD_FIXED;
     COPSE_TRY(is_here ? copse__split(&t->split, NULL, batch, shards)
                       : copse__shard(COPSE_SHARD_BALANCED, batch->count, batch->count,
                                      t->strategy->replica_count, shards));

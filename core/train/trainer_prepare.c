@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What a trainer decides about a batch before anything of it is queued, and the shares of its
-   replicas. */
+/* What a trainer decides about a batch before anything of it is queued, and the weights of its
+   shards. */
 #include "core/train/trainer.h"
 
 copse_status copse__trainer_prepare(copse_trainer *t, const struct copse_host_batch *batch,
@@ -17,22 +17,22 @@ copse_status copse__trainer_prepare(copse_trainer *t, const struct copse_host_ba
     return copse__shards_check(s, t->strategy->replica_count, batch);
 }
 
-copse_status copse_trainer_shares(const copse_trainer *t, float *shares, bool *is_known)
+copse_status copse_trainer_shard_weights(const copse_trainer *t, float *weights, bool *is_known)
 {
-    COPSE_TRY(copse_need("trainer", t, shares, is_known));
+    COPSE_TRY(copse_need("trainer", t, weights, is_known));
     *is_known = !copse__split_is_weighted(&t->split) || t->split.is_known;
     for (uint32_t r = 0; r < t->strategy->group.ranks; r++)
-        shares[r] = t->split.is_known ? (float)t->split.weights[r] : 1.0f;
+        weights[r] = t->split.is_known ? (float)t->split.weights[r] : 1.0f;
     return COPSE_OK;
 }
 
-copse_status copse_trainer_set_shares(copse_trainer *t, const float *shares)
+copse_status copse_trainer_set_shard_weights(copse_trainer *t, const float *weights)
 {
-    COPSE_TRY(copse__require_no_replica("copse_trainer_set_shares", t));
-    COPSE_TRY(copse_need("trainer", t, shares));
+    COPSE_TRY(copse__require_no_replica("copse_trainer_set_shard_weights", t));
+    COPSE_TRY(copse_need("trainer", t, weights));
     if (!copse__split_is_weighted(&t->split))
         return copse_fail(COPSE_ERR_ARGUMENT, "trainer: its split is not weighted");
-    COPSE_TRY(copse__split_check(&t->split, shares));
-    copse__split_set(&t->split, shares);
+    COPSE_TRY(copse__split_check(&t->split, weights));
+    copse__split_set(&t->split, weights);
     return COPSE_OK;
 }

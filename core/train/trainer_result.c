@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* What a trainer's steps have given: results, in the order of the steps, and gradients. */
 #include <math.h>
+#include <stdio.h>
 
 #include "core/train/trainer.h"
 
@@ -27,6 +28,36 @@ copse_status copse_trainer_result(copse_trainer *t, bool wait, struct copse_step
                       (unsigned long long)out->step, isnan(out->loss) ? "NaN" : "infinite");
 }
 
+/* "accuracy, mae" */
+static void list_reports(const struct copse_step_result *r, char *text, size_t room)
+{
+    size_t at = 0;
+    text[0] = '\0';
+    for (uint32_t i = 0; i < r->report_count && at < room; i++) {
+        const int n = snprintf(text + at, room - at, "%s%s", i > 0 ? ", " : "", r->report_names[i]);
+        at += n > 0 ? (size_t)n : 0;
+    }
+}
+
+copse_status copse_step_report(const struct copse_step_result *r, const char *name, double *out)
+{
+    char text[640];
+    COPSE_TRY(copse_need("report", r, name, out));
+    *out = 0;
+    for (uint32_t i = 0; i < r->report_count; i++)
+        if (strcmp(r->report_names[i], name) == 0) {
+            *out = r->reports[i];
+            return COPSE_OK;
+        }
+    if (r->report_count == 0)
+        return copse_fail(COPSE_ERR_ARGUMENT,
+                          "report '%s': the result has no reports; a loss function makes them "
+                          "with copse_report",
+                          name);
+    list_reports(r, text, sizeof text);
+    return copse_fail(COPSE_ERR_ARGUMENT, "report '%s': there is none, there are %s", name, text);
+}
+
 copse_status copse_trainer_replica_result(copse_trainer *t, uint32_t replica,
                                           struct copse_replica_result *out)
 {
@@ -43,6 +74,12 @@ copse_status copse__trainer_make_room(copse_trainer *t, uint64_t step)
     struct copse_step_result oldest;
     /* the application has not taken the oldest: drop it */
     while (step - t->ring.taken > t->ring.count) {
+        if (!t->ring.has_dropped)
+            copse__log(&t->strategy->ctx->base.log, COPSE_LOG_WARN,
+                       "trainer: %u results wait, so the oldest are dropped, from step %llu on; "
+                       "take each with copse_trainer_result, or train with copse_trainer_fit",
+                       t->ring.count, (unsigned long long)t->ring.taken + 1);
+        t->ring.has_dropped = true;
         const struct copse_step_slot *slot = copse__slot_of(&t->ring, t->ring.taken);
         for (uint32_t r = 0; r < t->strategy->replica_count; r++)
             COPSE_TRY(copse_note(copse__trainer_wait(t, r, slot->tickets[r]),

@@ -8,9 +8,9 @@
 #include "core/state/job_state.h"
 #include "core/train/trainer.h"
 
-#define SHARES_KEY  "share_weights" /* bits of an f32 for each replica, where not even */
-#define GROUPS_KEY  "parameter_groups"
-#define SHARES_TEXT (16 * COPSE_MAX_REPLICAS)
+#define WEIGHTS_KEY  "share_weights" /* bits of an f32 for each replica, where not even */
+#define GROUPS_KEY   "parameter_groups"
+#define WEIGHTS_TEXT (16 * COPSE_MAX_REPLICAS)
 
 /* A trainer in a checkpoint. */
 struct trainer_job {
@@ -24,12 +24,12 @@ struct trainer_job {
 static copse_status put_weights(void *user, struct copse_state *s)
 {
     const copse_trainer *t = ((struct trainer_job *)user)->t;
-    char text[SHARES_TEXT];
+    char text[WEIGHTS_TEXT];
     size_t at = 0;
     for (uint32_t r = 0; t->split.is_known && r < t->strategy->group.ranks; r++)
-        at += (size_t)snprintf(text + at, SHARES_TEXT - at, r ? " %08x" : "%08x",
+        at += (size_t)snprintf(text + at, WEIGHTS_TEXT - at, r ? " %08x" : "%08x",
                                copse__bits_of((float)t->split.weights[r]));
-    return at > 0 ? copse__state_put(s, SHARES_KEY, COPSE_STATE_TEXT(s, text)) : COPSE_OK;
+    return at > 0 ? copse__state_put(s, WEIGHTS_KEY, COPSE_STATE_TEXT(s, text)) : COPSE_OK;
 }
 
 static copse_status put_groups(const copse_trainer *t, struct copse_state *s)
@@ -65,17 +65,17 @@ static copse_status put(void *user, struct copse_state *s)
 static copse_status match_weights(void *user, const struct copse_state *s)
 {
     struct trainer_job *job = user;
-    const char *text = copse__state_line(s, SHARES_KEY);
+    const char *text = copse__state_line(s, WEIGHTS_KEY);
     uint32_t count = 0;
     char *end;
-    if (!text || job->t->params.sharing != COPSE_SHARD_MEASURED)
+    if (!text || job->t->params.sharding != COPSE_SHARD_MEASURED)
         return COPSE_OK;
     for (const char *c = text; *c && count < COPSE_MAX_REPLICAS; c = end) {
         const uint32_t bits = (uint32_t)strtoul(c, &end, 16);
         memcpy(&job->weights[count++], &bits, sizeof bits);
         if (end == c)
             return copse_fail(COPSE_ERR_FORMAT,
-                              "checkpoint: %s: \"" SHARES_KEY "\" is no list of weights", s->path);
+                              "checkpoint: %s: \"" WEIGHTS_KEY "\" is no list of weights", s->path);
     }
     job->has_weights = count == job->t->strategy->group.ranks;
     const copse_status can =
@@ -89,14 +89,14 @@ static copse_status match(void *user, const struct copse_state *s)
     return match_weights(user, s);
 }
 
-static copse_status check_gathered(void *user)
+static copse_status check_accumulated(void *user)
 {
     const uint32_t parts = ((struct trainer_job *)user)->t->accumulation.parts;
     return parts == 0
                ? COPSE_OK
                : copse_fail(
                      COPSE_ERR_ARGUMENT,
-                     "checkpoint: %u micro-batches are gathered since the last update: finish "
+                     "checkpoint: %u micro-batches are accumulated since the last update: finish "
                      "it, or call copse_trainer_flush",
                      parts);
 }
@@ -127,11 +127,11 @@ static struct copse_state_job *init(struct trainer_job *job, copse_trainer *t)
                   .step = t->step,
                   .seed = t->params.seed,
                   .reduction = t->params.reduction == COPSE_LOSS_SUM ? "sum" : "mean",
-                  .sharing = copse_shard_rule_name(t->params.sharing),
+                  .sharding = copse_shard_rule_name(t->params.sharding),
                   .is_torn = t->is_failed || t->verifier.audit.has_failed,
                   .consequence = "; the trainer is not usable any more",
                   .user = job,
-                  .check = check_gathered,
+                  .check = check_accumulated,
                   .put = put,
                   .match = match,
                   .restored = restored },

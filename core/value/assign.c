@@ -97,8 +97,8 @@ static copse_status check_value(const copse_variable *v, enum copse_change chang
     if (type == v->tensor.type && copse__shape_equal(shape, v->tensor.shape))
         return COPSE_OK;
     return copse_fail(COPSE_ERR_SHAPE, "variable '%s': is %s %s, the value is %s %s", v->name,
-                      copse__type_name(v->tensor.type), COPSE_SHAPE_TEXT(v->tensor.shape),
-                      copse__type_name(type), COPSE_SHAPE_TEXT(shape));
+                      copse_type_name(v->tensor.type), COPSE_SHAPE_TEXT(v->tensor.shape),
+                      copse_type_name(type), COPSE_SHAPE_TEXT(shape));
 }
 
 static copse_status change_cross(copse_variable *v, enum copse_change change, copse_value *value)

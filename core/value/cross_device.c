@@ -45,9 +45,9 @@ static copse_status check_components(const copse_value *v, enum copse_need *need
                               v->ranks[i], copse__type_name(c->type));
         if (c->type != first->type || !copse__shape_equal(c->shape, first->shape))
             return copse_fail(COPSE_ERR_SHAPE, "reduce: replica %u has %s%s, replica %u %s%s",
-                              v->ranks[0], copse__type_name(first->type),
+                              v->ranks[0], copse_type_name(first->type),
                               COPSE_SHAPE_TEXT(first->shape), v->ranks[i],
-                              copse__type_name(c->type), COPSE_SHAPE_TEXT(c->shape));
+                              copse_type_name(c->type), COPSE_SHAPE_TEXT(c->shape));
     }
     *need = first->kind == COPSE_VALUE_SPARSE ? COPSE_NEED_SPARSE
             : first->type == COPSE_I32        ? COPSE_NEED_I32

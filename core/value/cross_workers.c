@@ -114,7 +114,7 @@ static void describe_form(const struct copse_cross_batch *b, char form[COPSE_FOR
     }
     copse__form_text(first->need == COPSE_NEED_SPARSE
                          ? "sparse"
-                         : copse__type_name(copse__leaf_first(first)->type),
+                         : copse_type_name(copse__leaf_first(first)->type),
                      copse__leaf_first(first)->shape, form);
     const size_t used = strlen(form);
     if (count > 1)

@@ -192,8 +192,8 @@ static copse_status change(copse_partitioned *p, change_fn *fn, copse_value *val
     if (copse_value_type(value) != p->type ||
         !copse__shape_equal(copse_value_shape(value), p->shape))
         return copse_fail(COPSE_ERR_SHAPE, "partitioned variable: is %s %s, the value is %s %s",
-                          copse__type_name(p->type), COPSE_SHAPE_TEXT(p->shape),
-                          copse__type_name(copse_value_type(value)),
+                          copse_type_name(p->type), COPSE_SHAPE_TEXT(p->shape),
+                          copse_type_name(copse_value_type(value)),
                           COPSE_SHAPE_TEXT(copse_value_shape(value)));
     COPSE_TRY(copse__value_to_host(value, &values));
     const copse_status s = change_parts(p, fn, values);

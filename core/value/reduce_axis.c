@@ -153,7 +153,7 @@ static copse_status add_workers(struct parts *p, copse_reduce_op op, copse_statu
     unsigned char *own = mine ? NULL : p->of_workers + p->g->worker * row;
     snprintf(what, sizeof what, "%s along axis %u", op == COPSE_REDUCE_MEAN ? "mean" : "sum",
              p->axis);
-    copse__form_text(copse__type_name(p->type), p->shape, form);
+    copse__form_text(copse_type_name(p->type), p->shape, form);
     COPSE_TRY(copse__group_barrier_on(p->g, what, form, row, mine));
     memcpy(own, p->sums, p->row);
     memcpy(own + p->row, &p->length, sizeof p->length);

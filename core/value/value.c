@@ -70,7 +70,9 @@ static copse_status give(copse_status s, copse_value *v, copse_value **out)
 static copse_status check_array(copse_type type, copse_shape shape, uint64_t *count)
 {
     if (!copse__type_is_known(type))
-        return copse_fail(COPSE_ERR_ARGUMENT, "value: there is no element type %d", (int)type);
+        return copse_fail(COPSE_ERR_ARGUMENT,
+                          "value: element type %d (%s): f32, i32, u8, f16, bf16 or i64 is needed",
+                          (int)type, copse_type_name(type));
     if (shape.rank > COPSE_MAX_RANK)
         return copse_fail(COPSE_ERR_ARGUMENT, "value: rank %u; arrays have at most %d dimensions",
                           shape.rank, COPSE_MAX_RANK);

@@ -43,7 +43,7 @@ copse_status copse__initial_value_broadcast(copse_strategy *st,
     const uint32_t kind[] = { (uint32_t)p->synchronization, (uint32_t)p->aggregation };
     hash = copse__hash(hash, kind, sizeof kind);
     snprintf(what, sizeof what, "variable '%.20s' %s %.16s, %08x", p->name,
-             copse__type_name(p->type), mine ? "" : COPSE_SHAPE_TEXT(p->shape), (unsigned)hash);
+             copse_type_name(p->type), mine ? "" : COPSE_SHAPE_TEXT(p->shape), (unsigned)hash);
     const size_t bytes = mine ? 0 : (size_t)copse__elements(p->shape) * 4;
     return copse__group_broadcast(&st->group, what, values, bytes, mine);
 }

@@ -8,7 +8,10 @@
 
 static copse_status check_known(const struct copse_variable_params *p)
 {
-    COPSE_TRY(copse_need_known("variable", "type", p->type, COPSE_I32));
+    if (!copse__type_is_computed(p->type))
+        return copse_fail(COPSE_ERR_ARGUMENT,
+                          "variable: element type %d (%s): f32 or i32 is needed", (int)p->type,
+                          copse_type_name(p->type));
     COPSE_TRY(
         copse_need_known("variable", "initializer", p->initializer, COPSE_INIT_TRUNCATED_NORMAL));
     COPSE_TRY(
@@ -108,17 +111,31 @@ copse_status copse__name_is_free(const copse_strategy *st, const char *name)
     return st->check_name ? st->check_name(st, name) : COPSE_OK;
 }
 
+static bool will_be_trained(const struct copse_variable_params *p)
+{
+    return p->type == COPSE_F32 && !p->is_frozen && p->synchronization != COPSE_SYNC_ON_READ;
+}
+
+static copse_initializer default_initializer(const struct copse_variable_params *p)
+{
+    return will_be_trained(p) && p->shape.rank >= 2 ? COPSE_INIT_GLOROT_UNIFORM : COPSE_INIT_ZEROS;
+}
+
 static copse_status first_values(struct copse_mem *mem, const struct copse_variable_params *p,
                                  void **out)
 {
+    struct copse_variable_params own = *p;
     const uint64_t count = copse__elements(p->shape);
     void *values = copse__alloc(mem, (size_t)count, 4);
     COPSE_TRY(copse_need_memory(values, "variable '%s'", p->name));
     copse_status s = COPSE_OK;
     if (p->values)
         memcpy(values, p->values, (size_t)count * 4);
-    else
-        s = copse__initialize(mem, p, values);
+    else {
+        if (p->initializer == COPSE_INIT_DEFAULT)
+            own.initializer = default_initializer(p);
+        s = copse__initialize(mem, &own, values);
+    }
     if (s != COPSE_OK)
         copse__free(mem, values);
     else
@@ -132,11 +149,6 @@ copse_status copse__variable_first_values(const copse_strategy *st,
     *values = NULL;
     COPSE_TRY(check(st, p));
     return first_values(&st->ctx->base.mem, p, values);
-}
-
-static bool will_be_trained(const struct copse_variable_params *p)
-{
-    return p->type == COPSE_F32 && !p->is_frozen && p->synchronization != COPSE_SYNC_ON_READ;
 }
 
 /* Servers take dense gradients. */
@@ -252,8 +264,8 @@ static copse_status find_made(struct copse_frame *f, const struct copse_variable
     if (v->tensor.type != p->type || !copse__shape_equal(v->tensor.shape, p->shape))
         return copse_fail(COPSE_ERR_SHAPE,
                           "variable '%s': replica %u asks for %s %s, replica 0 made %s %s", v->name,
-                          f->rank, copse__type_name(p->type), COPSE_SHAPE_TEXT(p->shape),
-                          copse__type_name(v->tensor.type), COPSE_SHAPE_TEXT(v->tensor.shape));
+                          f->rank, copse_type_name(p->type), COPSE_SHAPE_TEXT(p->shape),
+                          copse_type_name(v->tensor.type), COPSE_SHAPE_TEXT(v->tensor.shape));
     *out = v;
     return COPSE_OK;
 }

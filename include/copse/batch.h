@@ -16,7 +16,7 @@ extern "C" {
 #endif
 
 /** Most inputs of a batch. */
-#define COPSE_MAX_INPUTS 16
+#define COPSE_MAX_INPUTS 64
 
 /** One input of a batch: a tensor whose first axis counts the examples. */
 struct copse_column {
@@ -53,22 +53,21 @@ struct copse_host_batch {
 COPSE_API const struct copse_column *copse_batch_column(const struct copse_host_batch *batch,
                                                         const char *name);
 
-/** One replica's share of a batch, during the call of a loss function. */
+/** One replica's shard of a batch, during the call of a loss function. */
 typedef struct copse_batch {
-    bool is_training;                  /**< false while evaluating: no dropout */
-    uint32_t replica, replicas;        /**< rank and number, over all workers */
-    struct copse_recording *recording; /**< the library's */
-    uint64_t reserved[4];              /**< 0 */
+    bool is_training;           /**< false while evaluating: no dropout */
+    uint32_t replica, replicas; /**< rank and number, over all workers */
+    uint64_t reserved[4];       /**< 0 */
 } copse_batch;
 
 /**
- * The tensor of an input: [n, shape...] with the n examples of the replica's share. Unused inputs
+ * The tensor of an input: [n, shape...] with the n examples of the replica's shard. Unused inputs
  * are not uploaded.
  * @retval COPSE_ERR_ARGUMENT  The batch has no such input; the text lists its inputs.
  */
 COPSE_API COPSE_CHECKED copse_tensor *copse_input(const copse_batch *in, const char *name);
 
-/** How the n rows of a batch are split into one share for each of R replicas, in row order. Shares
+/** How the n rows of a batch are split into one shard for each of R replicas, in row order. Shards
     may be empty. */
 typedef enum copse_shard_rule {
     /** "balanced": sizes differ by at most one, earlier replicas have more */
@@ -78,7 +77,7 @@ typedef enum copse_shard_rule {
     /** "weighted": in proportion to weights; trainers only, as the next one */
     COPSE_SHARD_WEIGHTED,
     /** "measured": the first step measures each replica's speed and sets the weights. To repeat a
-       run exactly, give them back: copse_trainer_shares. Not on a collective strategy */
+       run exactly, give them back: copse_trainer_shard_weights. Not on a collective strategy */
     COPSE_SHARD_MEASURED,
 } copse_shard_rule;
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /** @file Copse: trains neural networks through OpenCL and Vulkan compute, on several devices at
  * once. This header includes the everyday headers, which lie beside it. Headers in the folders
- * (compat/, data/, device/, distribute/, loop/, ops/, optim/, train/) are included one by one.
+ * (compat/, data/, device/, distribute/, loop/, nn/, ops/, optim/, train/) are included one by one.
  */
 #ifndef COPSE_PUBLIC_COPSE_H
 #define COPSE_PUBLIC_COPSE_H

@@ -186,56 +186,58 @@ COPSE_API COPSE_CHECKED copse_status copse_dataset_split(copse_dataset *data,
 
 /* ---- batches ---- */
 
-/** An iterator over a dataset in batches. */
-typedef struct copse_batches copse_batches;
+#define COPSE_PREFETCH_MAX 64
 
-/** How to make batches. */
-struct copse_batches_params {
+/** A loader: gives the batches of a dataset one after the other. */
+typedef struct copse_loader copse_loader;
+
+/** How to make a loader. */
+struct copse_loader_params {
     size_t batch;    /**< examples in a batch, 1 to the rows of the dataset; required */
     uint64_t seed;   /**< of the order                                            [0] */
     bool no_shuffle; /**< keep the order of the dataset in every epoch            [false] */
     bool drop_last;  /**< leave out a last batch that is not full                 [false] */
-    /** batches that a thread prepares ahead, at most 64 [0 = no thread] */
+    /** batches that a thread prepares ahead, at most COPSE_PREFETCH_MAX [0 = no thread] */
     uint32_t prefetch;
     const char *augment;  /**< random changes of pictures: data/pictures.h           [NULL] */
     uint64_t reserved[3]; /**< 0 */
 };
 
 /**
- * Make an iterator at the start of epoch 0. The order depends on seed, epoch and number of rows
+ * Make a loader at the start of epoch 0. The order depends on seed, epoch and number of rows
  * alone.
  * @retval COPSE_ERR_ARGUMENT  `params` breaks a rule, such as a batch larger than the dataset.
  */
-COPSE_API COPSE_CHECKED copse_status copse_batches_create(copse_dataset *data,
-                                                          const struct copse_batches_params *params,
-                                                          copse_batches **out);
-/** Stop the thread, if any, and free the iterator. */
-COPSE_API void copse_batches_release(copse_batches **batches);
+COPSE_API COPSE_CHECKED copse_status copse_loader_create(copse_dataset *data,
+                                                         const struct copse_loader_params *params,
+                                                         copse_loader **out);
+/** Stop the thread, if any, and free it. */
+COPSE_API void copse_loader_release(copse_loader **loader);
 
 /** Batches in an epoch. Any thread. */
-COPSE_API size_t copse_batches_count(const copse_batches *batches);
+COPSE_API size_t copse_loader_count(const copse_loader *loader);
 /**
  * Go to a batch of an epoch.
  * @param epoch  Below 2^32-1.
- * @param index  The next batch, 0 to copse_batches_count.
+ * @param index  The next batch, 0 to copse_loader_count.
  * @retval COPSE_ERR_ARGUMENT  There is no such batch.
  * @retval COPSE_ERR_TIMEOUT   The thread did not stop within 120 s.
  */
-COPSE_API COPSE_CHECKED copse_status copse_batches_start(copse_batches *batches, uint32_t epoch,
-                                                         size_t index);
-/** The next batch, as copse_batches_start takes it. */
-COPSE_API void copse_batches_position(const copse_batches *batches, uint32_t *epoch, size_t *index);
+COPSE_API COPSE_CHECKED copse_status copse_loader_start(copse_loader *loader, uint32_t epoch,
+                                                        size_t index);
+/** The next batch, as copse_loader_start takes it. */
+COPSE_API void copse_loader_position(const copse_loader *loader, uint32_t *epoch, size_t *index);
 /**
  * Take the next batch.
- * @param out  One input for each column, valid until the next call on `batches`; zeroed on failure.
+ * @param out  One input for each column, valid until the next call on `loader`; zeroed on failure.
  *             Only the last batch may have fewer than `params.batch` examples.
- * @retval COPSE_ERR_END      The epoch is over, until copse_batches_start. The text of the last
+ * @retval COPSE_ERR_END      The epoch is over, until copse_loader_start. The text of the last
  *                            error stays.
  * @retval COPSE_ERR_TIMEOUT  The thread did not deliver within 120 s. Or as copse_dataset_gather.
  * Blocks while the batch is prepared.
  */
-COPSE_API COPSE_CHECKED copse_status copse_batches_next(copse_batches *batches,
-                                                        struct copse_host_batch *out);
+COPSE_API COPSE_CHECKED copse_status copse_loader_next(copse_loader *loader,
+                                                       struct copse_host_batch *out);
 
 #if defined(__cplusplus)
 }

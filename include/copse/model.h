@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/** @file Models: a network with the schema of its data. A trainer trains it; a file keeps it
+/** @file Models: a network with the schema of its data. copse_model_fit trains it; a file keeps it
  * (docs/model-file.md); another process loads it and predicts (examples/predict.c).
  */
 #ifndef COPSE_PUBLIC_MODEL_H
@@ -40,6 +40,23 @@ COPSE_API void copse_model_release(copse_model **m);
     data/text.h. Regression: mean squared error; reports "mae", of a single target in its unit. */
 COPSE_API COPSE_CHECKED copse_tensor *copse_model_loss(copse_graph *g, const copse_batch *in,
                                                        void *model);
+
+/** How copse_model_fit trains. */
+struct copse_model_fit_params {
+    uint32_t epochs; /**< at least 1 */
+    size_t batch;    /**< examples of a batch           [0 = 64, or all if they are fewer] */
+    uint64_t seed;   /**< of the order of examples, and of dropout */
+    struct copse_optimizer_params optimizer;
+    copse_dataset *held_out;  /**< evaluated after each epoch          [NULL] */
+    copse_epoch_fn *on_epoch; /**< [NULL] */
+    void *user;               /**< passed to `on_epoch` */
+    uint64_t reserved[8];     /**< 0 */
+};
+
+/** Train the model with copse_model_loss, by copse_trainer_fit on a trainer and a loader of its own: the
+    state of the optimizer ends with the call. Errors as copse_trainer_fit. */
+COPSE_API COPSE_CHECKED copse_status copse_model_fit(copse_model *m, copse_dataset *data,
+                                                     const struct copse_model_fit_params *params);
 
 /** Write a file, atomically. Errors as copse_trainer_checkpoint. @param params  See train/model_file.h; NULL for defaults. */
 struct copse_model_save_params;

@@ -12,11 +12,11 @@ extern "C" {
 #endif
 
 /**
- * Builds what a network predicts for one replica's share of a batch, from inputs by name
- * (copse_input). `in->is_training` is false. It is called once for each replica, size of share and
+ * Builds what a network predicts for one replica's shard of a batch, from inputs by name
+ * (copse_input). `in->is_training` is false. It is called once for each replica, size of shard and
  * list of inputs, and again after their recording was evicted. It may make the calls of a loss
  * function (docs/callbacks.md).
- * @param y  f32 or i32, [examples of the share, ...].
+ * @param y  f32 or i32, [examples of the shard, ...].
  */
 typedef copse_tensor *copse_predict_fn(copse_graph *g, const copse_batch *in, void *user);
 
@@ -25,11 +25,11 @@ typedef copse_tensor *copse_predict_fn(copse_graph *g, const copse_batch *in, vo
  * last step that was begun. Nothing is trained. Other workers take no part: each one predicts for
  * batches of its own. A repeated call with a batch of the same size and inputs allocates nothing.
  *
- * A batch is split as for a step; across several workers, and while measured shares are unknown,
+ * A batch is split as for a step; across several workers, and while measured weights are unknown,
  * evenly. The result does not depend on the split beyond rounding. A replica-local variable
  * (COPSE_SYNC_ON_READ) has its replica's own value.
  *
- * @param fn      One recording is kept for each pair of `fn` and `user`, replica and size of share;
+ * @param fn      One recording is kept for each pair of `fn` and `user`, replica and size of shard;
  *                `recordings` of the trainer limits their number.
  * @param batch   Needs only the inputs that `fn` asks for.
  * @param values  The result, row-major, in the order of the batch's rows.

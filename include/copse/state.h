@@ -18,7 +18,7 @@ extern "C" {
 /* data/checkpoint.h, as copse_named_array and copse_metadata */
 typedef struct copse_checkpoint copse_checkpoint;
 
-/** A position in the data: the next batch, as copse_batches_start takes it. */
+/** A position in the data: the next batch, as copse_loader_start takes it. */
 struct copse_position {
     uint32_t epoch; /**< from 0 */
     uint64_t batch; /**< in the epoch, from 0 */
@@ -45,9 +45,9 @@ COPSE_API COPSE_CHECKED copse_status copse_trainer_save(copse_trainer *t, const 
 
 /**
  * Write everything that a run needs to continue: variables, slots, step counter, seed, measured
- * shares, the position in the data, and the slots and counts of the strategy's tower optimizers.
- * Atomic; the same state gives the same bytes. With parameter servers each server's part is of one
- * moment.
+ * weights of shards, the position in the data, and the slots and counts of the strategy's tower
+ * optimizers. Atomic; the same state gives the same bytes. With parameter servers each server's
+ * part is of one moment.
  * @param params  NULL: position 0, nothing more.
  * @retval COPSE_ERR_NONFINITE  A trained variable is NaN or infinite.
  * @retval COPSE_ERR_ARGUMENT   No path; a name that is not allowed, or two entries of one name; or

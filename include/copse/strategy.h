@@ -119,6 +119,8 @@ COPSE_API const char *copse_strategy_transfer(const copse_strategy *st);
 
 /** Initial values of a variable. fan_in, fan_out: the last two dimensions, times all others. */
 typedef enum copse_initializer {
+    /** of a trained variable of two or more dimensions GLOROT_UNIFORM, of others ZEROS */
+    COPSE_INIT_DEFAULT,
     COPSE_INIT_ZEROS,
     COPSE_INIT_ONES,           /**< with `scale`: a constant */
     COPSE_INIT_GLOROT_UNIFORM, /**< U(+-sqrt(6 / (fan_in + fan_out))); Glorot and Bengio, 2010 */
@@ -156,7 +158,7 @@ struct copse_variable_params {
                             UTF-8 */
     copse_shape shape; /**< at least one element */
     copse_type type;   /**< i32 is never trained                            [COPSE_F32] */
-    copse_initializer initializer; /**< i32: zeros or ones */
+    copse_initializer initializer; /**< i32: zeros or ones                  [COPSE_INIT_DEFAULT] */
     float scale;                   /**< factor on the initial values, finite; not for i32 [0 = 1] */
     uint64_t seed;                 /**< of the initial values; mixed with the name */
     const void *values;            /**< initial values instead, of `type`, row-major   [NULL] */

@@ -20,7 +20,7 @@ extern "C" {
 typedef struct copse_graph copse_graph;
 typedef struct copse_tensor copse_tensor;
 
-/** Element type. */
+/** Element type. Those after COPSE_I64 are types of arrays (array.h) alone, as files have them. */
 typedef enum copse_type {
     COPSE_F32,  /**< IEEE single */
     COPSE_I32,  /**< 32-bit integer */
@@ -28,7 +28,18 @@ typedef enum copse_type {
     COPSE_F16,  /**< IEEE half, computed in f32 */
     COPSE_BF16, /**< bfloat16, likewise */
     COPSE_I64,  /**< 64-bit integer of batches and datasets: the input is i32 */
+    COPSE_BOOL, /**< a byte, 0 or 1 */
+    COPSE_I8,
+    COPSE_I16,
+    COPSE_U16,
+    COPSE_U32,
+    COPSE_U64,
+    COPSE_F64, /**< IEEE double */
 } copse_type;
+
+/** Size of an element [bytes], and name: "f32"; 0 and "?" outside the enum. Static. */
+COPSE_API size_t copse_type_size(copse_type type);
+COPSE_API const char *copse_type_name(copse_type type);
 
 /** Most dimensions a tensor may have. */
 #define COPSE_MAX_RANK 6
@@ -76,6 +87,10 @@ COPSE_API copse_tensor *copse_graph_fail(copse_graph *g, copse_status status, co
             return copse_graph_fail((g), try_, copse_last_error()); \
     } while (0)
 
+/** Most reports of a graph, and most arrays that it sets as outputs of a step. */
+#define COPSE_MAX_REPORTS 31
+#define COPSE_MAX_OUTPUTS 16
+
 /** Add a tensor whose values are given at each run. @param name  For messages. */
 COPSE_API COPSE_CHECKED copse_tensor *copse_graph_input(copse_graph *g, const char *name,
                                                         copse_type type, copse_shape shape);
@@ -97,8 +112,8 @@ COPSE_API void copse_gradients(copse_graph *g, copse_tensor *y, copse_tensor *dy
                                copse_tensor *const *x, size_t count, copse_tensor **dx);
 
 /**
- * Report an f32 scalar with every step: its mean over the replicas, weighted by their shares of the
- * global batch. At most 7 per graph.
+ * Report an f32 scalar with every step: its mean over the replicas, weighted by their shards of the
+ * global batch. At most COPSE_MAX_REPORTS per graph. copse_step_report (trainer.h) reads it.
  */
 COPSE_API void copse_report(copse_graph *g, const char *name, copse_tensor *t);
 

@@ -16,9 +16,9 @@ extern "C" {
 typedef struct copse_trainer copse_trainer;
 
 /**
- * Builds the loss of one replica's share of the batch, a mean over its examples, from inputs by
+ * Builds the loss of one replica's shard of the batch, a mean over its examples, from inputs by
  * name (copse_input); copse_report names further scalars. The library weights the loss by the
- * share. It is called once for each replica, size of share and list of inputs, and again after
+ * shard. It is called once for each replica, size of shard and list of inputs, and again after
  * their recording was evicted (`recordings`). Calls for one size must build the same graph.
  * docs/callbacks.md lists the calls that it may make.
  */
@@ -45,13 +45,11 @@ struct copse_gradient {
 /**
  * Replaces pairs[i].gradient with other tensors of the graph. Called when a step is recorded. It
  * sees the gradients of one replica before their sum over the replicas, with COPSE_LOSS_MEAN
- * weighted by its share: a linear change acts on the gradient of the global batch, any other one on
+ * weighted by its shard: a linear change acts on the gradient of the global batch, any other one on
  * each replica's part.
  */
 typedef void copse_transform_fn(copse_graph *g, struct copse_gradient *pairs, size_t count,
                                         void *user);
-
-#define COPSE_PREFETCH_MAX 64
 
 /** Settings of a trainer. */
 struct copse_trainer_params {
@@ -66,11 +64,11 @@ struct copse_trainer_params {
     uint32_t accumulate;   /**< micro-batches per update                     [0 = 1] */
     /** how a global batch is split, see batch.h. The split does not change a result beyond
        rounding [COPSE_SHARD_BALANCED] */
-    copse_shard_rule sharing;
+    copse_shard_rule sharding;
     /** COPSE_SHARD_FIXED: examples of a full batch, a multiple of the replicas */
     size_t batch_size;
     /** COPSE_SHARD_WEIGHTED: one weight >= 0 for each replica of all workers */
-    const float *shares;
+    const float *shard_weights;
     copse_gating gating;
     /** COPSE_ERR_NONFINITE for a loss that is NaN or infinite, before anything changes; the host
        waits for the losses of every step */
@@ -85,7 +83,7 @@ struct copse_trainer_params {
        copse_trainer_feed; 2 is enough. Each needs device memory for one batch. Not for an
        accelerator. At most COPSE_PREFETCH_MAX [0 = none] */
     uint32_t prefetch;
-    /** recorded graphs to keep for each replica, one for every size of its share (with
+    /** recorded graphs to keep for each replica, one for every size of its shard (with
        `accumulate` up to two). Each has device memory for its values. The least recently used one
        is evicted; recorded again, it computes the same bits [0 = 32] */
     uint32_t recordings;
@@ -100,7 +98,7 @@ struct copse_trainer_params {
  *                                strategies also: another worker's settings or variables differ;
  *                                the text names it.
  * @retval COPSE_ERR_UNSUPPORTED  The default strategy, one with cross-device operations; or
- *                                measured shares on a collective one.
+ *                                measured shards on a collective one.
  * @retval COPSE_ERR_COMM         Another worker is lost; the text names it.
  * Blocks until all collective workers make the call.
  */
@@ -115,20 +113,67 @@ struct copse_step_result {
     uint64_t step; /**< from 1 */
     double loss;   /**< of the global batch */
     uint32_t report_count;
-    const char *report_names[7]; /**< borrowed from the trainer */
-    double reports[7];           /**< means over the global batch, see copse_report */
+    const char *report_names[COPSE_MAX_REPORTS]; /**< borrowed from the trainer */
+    double reports[COPSE_MAX_REPORTS]; /**< means over the global batch, see copse_report */
     /** gradient scaling skipped the update (optimizer.h); `step` counts it */
     bool is_skipped;
     float loss_scale;     /**< of the step; 0 = gradients are not scaled */
     uint64_t reserved[8]; /**< 0 */
 };
 
+/** A report by its name: copse_step_report(&e->held_out, "accuracy", &accuracy).
+    @retval COPSE_ERR_ARGUMENT  There is none; the text lists those that there are. Any thread. */
+COPSE_API COPSE_CHECKED copse_status copse_step_report(const struct copse_step_result *r,
+                                                       const char *name, double *out);
+
+/** An epoch of copse_trainer_fit. */
+struct copse_epoch {
+    uint32_t epoch; /**< from 1 */
+    /** of its last step, but loss and reports: means over the examples of the epoch, while the
+       variables change */
+    struct copse_step_result training;
+    /** means over the examples of `held_out` after the epoch; without: step 0 */
+    struct copse_step_result held_out;
+    uint64_t reserved[8]; /**< 0 */
+};
+
+/** Called after each epoch, with no step in progress. It may make every call, but not release the
+ * trainer or the batches. stop = true ends the training; an error ends it with this status. */
+typedef copse_status copse_epoch_fn(void *user, const struct copse_epoch *epoch, bool *stop);
+
+/** How copse_trainer_fit trains. */
+struct copse_fit_params {
+    uint32_t epochs;          /**< at least 1 */
+    uint32_t first;           /**< complete epochs of an earlier run                       [0] */
+    copse_loader *held_out;  /**< evaluated after each epoch                              [NULL] */
+    copse_epoch_fn *on_epoch; /**< [NULL] */
+    void *user;               /**< passed to `on_epoch` */
+    uint64_t reserved[8];     /**< 0 */
+};
+
 /**
- * Queue one training step: forward, backward, reduction and update. Replicas without examples are
- * legal. Every later call sees the parameters after the step; copse_trainer_result gives the
- * result. Up to 8 steps may be in progress; the oldest result is dropped when 8 wait. With
- * `accumulate` = k every k-th call updates; update and result are those of the k batches as one,
- * and a failed call drops what was accumulated.
+ * Train from epoch `first` of the batches to epoch `epochs`, by the strategy's way of steps: feeds
+ * ahead with `prefetch`, runs of an accelerator. Micro-batches at the end of an epoch are an
+ * update. Earlier results are dropped.
+ * @retval COPSE_ERR_ARGUMENT   `epochs` is 0, or less than `first`.
+ * @retval COPSE_ERR_NONFINITE  The loss of a step is NaN or infinite; the text names the step.
+ * @retval COPSE_ERR_CONTEXT    In a function of the application that may not train
+ *                              (docs/callbacks.md).
+ * Otherwise as copse_loader_next, copse_trainer_step and copse_trainer_result; or the status of
+ * `on_epoch`. The steps before the error are done. Blocks.
+ */
+COPSE_API COPSE_CHECKED copse_status copse_trainer_fit(copse_trainer *t, copse_loader *batches,
+                                                       const struct copse_fit_params *params);
+
+/** Results that a trainer keeps until they are taken. */
+#define COPSE_STEPS_IN_PROGRESS 8
+
+/**
+ * Queue one training step, in a program with a loop of its own: forward, backward, reduction and
+ * update. Replicas without examples are legal. Every later call sees the parameters after the step;
+ * copse_trainer_result gives the result. When COPSE_STEPS_IN_PROGRESS results wait, the oldest is
+ * dropped; the log warns once. With `accumulate` = k every k-th call updates; update and result are
+ * those of the k batches as one, and a failed call drops what was accumulated.
  *
  * @param batch  At least one example; copied. NULL with `prefetch`: the oldest batch that was fed.
  *               It stays fed when the step fails before it begins.
@@ -145,8 +190,8 @@ struct copse_step_result {
  *                                batch; the text names it. Release the trainer.
  * @retval COPSE_ERR_CONTEXT      The thread is in a replica. With parameter servers: a tower
  *                                optimizer (compat/replicated.h) holds gradients. Nothing changed.
- * Blocks while 8 steps are in progress or replicas wait for each other; with parameter servers
- * until they have answered.
+ * Blocks while COPSE_STEPS_IN_PROGRESS steps run or replicas wait for each other; with parameter
+ * servers until they have answered.
  */
 COPSE_API COPSE_CHECKED copse_status copse_trainer_step(copse_trainer *t,
                                                         const struct copse_host_batch *batch);
@@ -168,52 +213,13 @@ COPSE_API COPSE_CHECKED copse_status copse_trainer_result(copse_trainer *t, bool
 /** Update with the micro-batches since the last update, if any. Errors as copse_trainer_step. */
 COPSE_API COPSE_CHECKED copse_status copse_trainer_flush(copse_trainer *t);
 /** Micro-batches since the last update. */
-COPSE_API uint32_t copse_trainer_gathered(const copse_trainer *t);
+COPSE_API uint32_t copse_trainer_accumulated(const copse_trainer *t);
 
 /** Loss and reports of one global batch without training; with parameter servers of the servers'
     values, except in a replica or while gradients are accumulated. Blocks until it is computed. */
 COPSE_API COPSE_CHECKED copse_status copse_trainer_evaluate(copse_trainer *t,
                                                             const struct copse_host_batch *batch,
                                                             struct copse_step_result *out);
-
-/** An epoch of copse_trainer_fit. */
-struct copse_epoch {
-    uint32_t epoch; /**< from 1 */
-    /** of its last step, but loss and reports: means over the examples of the epoch, while the
-       variables change */
-    struct copse_step_result training;
-    /** means over the examples of `held_out` after the epoch; without: step 0 */
-    struct copse_step_result held_out;
-    uint64_t reserved[8]; /**< 0 */
-};
-
-/** Called after each epoch, with no step in progress. It may make every call, but not release the
- * trainer or the batches. stop = true ends the training; an error ends it with this status. */
-typedef copse_status copse_epoch_fn(void *user, const struct copse_epoch *epoch, bool *stop);
-
-/** How copse_trainer_fit trains. */
-struct copse_fit_params {
-    uint32_t epochs;          /**< at least 1 */
-    uint32_t first;           /**< complete epochs of an earlier run                       [0] */
-    copse_batches *held_out;  /**< evaluated after each epoch                              [NULL] */
-    copse_epoch_fn *on_epoch; /**< [NULL] */
-    void *user;               /**< passed to `on_epoch` */
-    uint64_t reserved[8];     /**< 0 */
-};
-
-/**
- * Train from epoch `first` of the batches to epoch `epochs`, by the strategy's way of steps: feeds
- * ahead with `prefetch`, runs of an accelerator. Micro-batches at the end of an epoch are an
- * update. Earlier results are dropped.
- * @retval COPSE_ERR_ARGUMENT   `epochs` is 0, or less than `first`.
- * @retval COPSE_ERR_NONFINITE  The loss of a step is NaN or infinite; the text names the step.
- * @retval COPSE_ERR_CONTEXT    In a function of the application that may not train
- *                              (docs/callbacks.md).
- * Otherwise as copse_batches_next, copse_trainer_step and copse_trainer_result; or the status of
- * `on_epoch`. The steps before the error are done. Blocks.
- */
-COPSE_API COPSE_CHECKED copse_status copse_trainer_fit(copse_trainer *t, copse_batches *batches,
-                                                       const struct copse_fit_params *params);
 
 /**
  * Let the current or next step return COPSE_ERR_CANCELLED and change nothing. A step checks at its

@@ -25,7 +25,7 @@
 #include "copse/distribute/input.h"
 #include "copse/distribute/parameter_server.h"
 #include "copse/distribute/partition.h"
-#include "copse/distribute/shares.h"
+#include "copse/distribute/shards.h"
 #include "copse/distribute/sync.h"
 #include "copse/loop/monitor.h"
 #include "copse/ops/attention.h"

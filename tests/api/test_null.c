@@ -22,11 +22,12 @@
 #include "copse/distribute/input.h"
 #include "copse/distribute/parameter_server.h"
 #include "copse/distribute/partition.h"
-#include "copse/distribute/shares.h"
+#include "copse/distribute/shards.h"
 #include "copse/distribute/sync.h"
 #include "copse/loop/event_file.h"
 #include "copse/loop/feed.h"
 #include "copse/loop/monitor.h"
+#include "copse/nn/layers.h"
 #include "copse/predict.h"
 #include "copse/train/audit.h"
 #include "copse/train/evaluate.h"
@@ -71,7 +72,7 @@ static copse_tower_optimizer *tower;
 static copse_partitioned *parts;
 static copse_train_step *train_step;
 static copse_dataset *data;
-static copse_batches *batches;
+static copse_loader *batches;
 static copse_input_plan *plan;
 static copse_distributed *walk;
 static copse_cluster_spec *spec;
@@ -162,7 +163,7 @@ static copse_status give_pipeline(void *user, const struct copse_input_context *
 }
 
 static const struct copse_array_view table = {
-    .type = COPSE_ELEMENT_F32, .rank = 2, .shape = { 4, 2 }, .data = (const float[8]){ 0 }
+    .type = COPSE_F32, .rank = 2, .shape = { 4, 2 }, .data = (const float[8]){ 0 }
 };
 
 static void make_values(void)
@@ -214,9 +215,9 @@ static void make_training(void)
 
 static void make_input(void)
 {
-    const struct copse_batches_params two = { .batch = 2 };
+    const struct copse_loader_params two = { .batch = 2 };
     OK(copse_dataset_create(ctx, &table, NULL, NULL, &data));
-    OK(copse_batches_create(data, &two, &batches));
+    OK(copse_loader_create(data, &two, &batches));
     OK(copse_input_plan_create(ctx, &(struct copse_input_plan_params){ .batch = 2, .rows = 4 },
                                &plan));
     OK(copse_distributed_create(
@@ -334,11 +335,11 @@ static void files(struct probe *p)
     static const uint32_t rows[] = { 0 };
     struct copse_host_batch batch;
     struct copse_input_reading reading;
-    struct copse_input_share share;
+    struct copse_input_shard shard;
     copse_array *array, *labels;
     copse_checkpoint *file;
     copse_dataset *one, *two;
-    copse_batches *begun;
+    copse_loader *begun;
     copse_distributed *other;
     copse_input_plan *planned;
     copse_shard_rule rule;
@@ -346,7 +347,7 @@ static void files(struct probe *p)
     float numbers[16] = { 0 };
     size_t size;
     struct copse_column column = { .name = "x", .type = COPSE_F32, .data = numbers };
-    const struct copse_batches_params pairs = { .batch = 2 };
+    const struct copse_loader_params pairs = { .batch = 2 };
     const copse_schema *schema = copse_dataset_schema(data);
     struct copse_schema_info about;
     struct copse_text_info text_info;
@@ -374,17 +375,17 @@ static void files(struct probe *p)
     ROW(copse_dataset_columns, NEED(ctx), NEED(&column), 1, 2, NEED(&one));
     ROW(copse_dataset_gather, NEED(data), NEED("x"), rows, 1, NEED(numbers));
     ROW(copse_dataset_split, NEED(data), NULL, NEED(&one), NEED(&two));
-    ROW(copse_batches_create, NEED(data), NEED(&pairs), NEED(&begun));
+    ROW(copse_loader_create, NEED(data), NEED(&pairs), NEED(&begun));
     ROW(copse_augment_check, NEED("flip"));
-    ROW(copse_batches_start, NEED(batches), 0, 0);
-    ROW(copse_batches_next, NEED(batches), NEED(&batch));
+    ROW(copse_loader_start, NEED(batches), 0, 0);
+    ROW(copse_loader_next, NEED(batches), NEED(&batch));
     ROW(copse_input_per_replica_batch, NULL, 4, NEED(&size));
     ROW(copse_shard_rule_parse, NEED("balanced"), NEED(&rule));
     ROW(copse_input_policy_parse, NEED("auto"), NEED(&policy));
     ROW(copse_input_plan_create, NEED(ctx), NEED(&(struct copse_input_plan_params){ .batch = 2 }),
         NEED(&planned));
     ROW(copse_input_plan_describe, NEED(plan), 0, NEED(&reading));
-    ROW(copse_input_plan_share, NEED(plan), 0, 0, 0, NEED(&share));
+    ROW(copse_input_plan_shard, NEED(plan), 0, 0, 0, NEED(&shard));
     ROW(copse_distributed_create, NEED(ctx),
         NEED(&(struct copse_distributed_params){ .data = data, .batches = pairs }), NEED(&other));
     ROW(copse_distributed_next, NEED(walk), NEED(&batch));
@@ -565,7 +566,8 @@ static void strategies(struct probe *p)
 static void training(struct probe *p)
 {
     const float numbers[4] = { 0 };
-    float shares[2], slot[2];
+    float weights[2], slot[2];
+    double report;
     bool is_known;
     const struct copse_host_batch batch = { RIG_X(2, numbers), .count = 1 };
     const struct copse_trainer_params params = { .loss = squares, .user = x };
@@ -582,11 +584,12 @@ static void training(struct probe *p)
     ROW(copse_trainer_feed, NEED(trainer), NEED(&batch));
     ROW(copse_trainer_run, NEED(trainer));
     ROW(copse_trainer_result, NEED(trainer), true, NEED(&done));
+    ROW(copse_step_report, NEED(&done), NEED("a"), NEED(&report));
     ROW(copse_trainer_flush, NEED(trainer));
     ROW(copse_trainer_audit, NEED(trainer), NULL);
     ROW(copse_trainer_memory, NEED(trainer), 0, NEED(&batch), 0, NEED(&memory));
-    ROW(copse_trainer_shares, NEED(trainer), NEED(shares), NEED(&is_known));
-    ROW(copse_trainer_set_shares, NEED(trainer), NEED(shares));
+    ROW(copse_trainer_shard_weights, NEED(trainer), NEED(weights), NEED(&is_known));
+    ROW(copse_trainer_set_shard_weights, NEED(trainer), NEED(weights));
     ROW(copse_trainer_slot, NEED(trainer), NEED(v), NEED("m"), NEED(slot));
     ROW(copse_trainer_gradient, NEED(trainer), NEED(v), 0, NEED(&summary));
     ROW(copse_trainer_replica_result, NEED(trainer), 0, NEED(&of_replica));
@@ -638,10 +641,10 @@ static void models(struct probe *p)
     static const float points[4] = { 0, 1, 2, 3 };
     static const int32_t classes[2] = { 0, 1 };
     const struct copse_array_view features = {
-        .type = COPSE_ELEMENT_F32, .rank = 2, .shape = { 2, 2 }, .data = points
+        .type = COPSE_F32, .rank = 2, .shape = { 2, 2 }, .data = points
     };
     const struct copse_array_view labels = {
-        .type = COPSE_ELEMENT_I32, .rank = 1, .shape = { 2 }, .data = classes
+        .type = COPSE_I32, .rank = 1, .shape = { 2 }, .data = classes
     };
     const struct copse_model_params params = { .network = "dense out", .scope = "kept" };
     const copse_batch in = { .is_training = false };
@@ -656,6 +659,8 @@ static void models(struct probe *p)
     if (!model)
         OK(copse_model_create(own, schema, &params, &model));
     ROW(copse_model_create, NEED(own), NEED(schema), NEED(&params), NEED(&made));
+    ROW(copse_model_fit, NEED(model), NEED(labelled),
+        NEED(&(struct copse_model_fit_params){ .epochs = 1 }));
     ROW(copse_model_load, NEED(own), NEED("none"), NEED(&made));
     ROW(copse_model_save, NEED(model), NEED("none/none"), NULL);
     NODE_ROW(copse_model_loss, NEED(g), NEED(&in), NEED(model));

@@ -134,9 +134,9 @@ static void data(struct probe *p)
     NOTHING(copse_schema_class, NULL, 0);
     ZERO(copse_text_token, NULL, 0, NULL);
     NOTHING(copse_schema_text, NULL);
-    RELEASE(copse_batches_release, copse_batches);
-    ZERO(copse_batches_count, NULL);
-    DOES_NOTHING(copse_batches_position, NULL, NULL, NULL);
+    RELEASE(copse_loader_release, copse_loader);
+    ZERO(copse_loader_count, NULL);
+    DOES_NOTHING(copse_loader_position, NULL, NULL, NULL);
     RETAIN(copse_input_plan_retain);
     RELEASE(copse_input_plan_release, copse_input_plan);
     NOTHING(copse_input_plan_file, NULL, 0, 0, NULL);
@@ -218,7 +218,7 @@ static void training(struct probe *p)
     ZERO(copse_trainer_fed, NULL);
     DOES_NOTHING(copse_trainer_unfeed, NULL);
     RELEASE(copse_trainer_release, copse_trainer);
-    ZERO(copse_trainer_gathered, NULL);
+    ZERO(copse_trainer_accumulated, NULL);
     DOES_NOTHING(copse_trainer_cancel, NULL);
     ZERO(copse_trainer_steps, NULL);
     FALSE(copse_trainer_is_averaged, NULL);
@@ -302,7 +302,7 @@ static void results_are_cleared(void **state)
     assert_null(list);
     assert_null(devices);
     assert_null(backends);
-    copse_batches_position(NULL, &epoch, &index);
+    copse_loader_position(NULL, &epoch, &index);
     assert_int_equal(epoch, 0);
     assert_int_equal(index, 0);
     epoch = 7;

@@ -22,10 +22,11 @@
 #include "copse/distribute/input.h"
 #include "copse/distribute/parameter_server.h"
 #include "copse/distribute/partition.h"
-#include "copse/distribute/shares.h"
+#include "copse/distribute/shards.h"
 #include "copse/distribute/sync.h"
 #include "copse/loop/feed.h"
 #include "copse/loop/monitor.h"
+#include "copse/nn/layers.h"
 #include "copse/ops/attention.h"
 #include "copse/ops/conv.h"
 #include "copse/ops/losses.h"
@@ -185,7 +186,7 @@ static void devices(void)
     OK(copse_graph_create(ctx, &g));
     copse_tensor *x = copse_graph_input(g, "x", COPSE_F32, COPSE_SHAPE(2, 2));
     copse_tensor *labels = copse_graph_input(g, "labels", COPSE_I32, COPSE_SHAPE(2));
-    REFUSED(copse_device_params, copse_device_open(ctx, ids[0], &p, &opened), .shares = 1);
+    REFUSED(copse_device_params, copse_device_open(ctx, ids[0], &p, &opened), .parts = 1);
     REFUSED(copse_buffer_params, copse_buffer_create(dev, &p, &buf), .size = 8);
     REFUSED(copse_function_params, copse_function_create(dev, &p, &fn), .graph = g, .outputs = &x,
             .output_count = 1);
@@ -234,10 +235,10 @@ static void devices(void)
 static void input(void)
 {
     const float six[6] = { 1, 2, 3, 4, 5, 6 };
-    const struct copse_array_view table = { COPSE_ELEMENT_F32, 2, { 3, 2 }, six };
+    const struct copse_array_view table = { COPSE_F32, 2, { 3, 2 }, six };
     copse_array *array, *labels;
     copse_dataset *made, *rest;
-    copse_batches *batches;
+    copse_loader *batches;
     copse_input_plan *plan;
     copse_distributed *walk;
     copse_step *step;
@@ -263,7 +264,7 @@ static void input(void)
                               &made),
             .context = 1);
     REFUSED(copse_split_params, copse_dataset_split(data, &p, &made, &rest), .seed = 0);
-    REFUSED(copse_batches_params, copse_batches_create(data, &p, &batches), .batch = 1);
+    REFUSED(copse_loader_params, copse_loader_create(data, &p, &batches), .batch = 1);
     REFUSED(copse_input_context, copse_input_per_replica_batch(&p, 4, &count), .pipelines = 1);
     REFUSED(copse_input_plan_params, copse_input_plan_create(ctx, &p, &plan), .batch = 1,
             .rows = 3);
@@ -273,7 +274,7 @@ static void input(void)
                copse_distributed_create(ctx, &p, &walk), .data = data, .batches = { .batch = 1 });
     REFUSED_IN(copse_input_context, copse_distributed_params, input.,
                copse_distributed_create(ctx, &p, &walk), .data = data, .batches = { .batch = 1 });
-    REFUSED_IN(copse_batches_params, copse_distributed_params, batches.,
+    REFUSED_IN(copse_loader_params, copse_distributed_params, batches.,
                copse_distributed_create(ctx, &p, &walk), .data = data, .batches = { .batch = 1 });
     REFUSED(copse_distributed_fn_params, copse_distributed_from_function(ctx, &p, &walk),
             .pipeline = give_source);
@@ -281,12 +282,12 @@ static void input(void)
     refused(copse_distributed_from_function(ctx, &from, &walk), "copse_pipeline_source",
             "copse_distributed_from_function", 0);
     from.user = &from;
-    refused(copse_distributed_from_function(ctx, &from, &walk), "copse_batches_params",
+    refused(copse_distributed_from_function(ctx, &from, &walk), "copse_loader_params",
             "copse_distributed_from_function", 1);
     REFUSED(copse_step_functions, copse_step_create(ctx, NULL, &p, NULL, &step), .run = NULL);
     REFUSED(copse_input_params, copse_input_step_create(ctx, NULL, &p, NULL, NULL, &step),
             .dataset = give_data);
-    REFUSED_IN(copse_batches_params, copse_input_params, batches.,
+    REFUSED_IN(copse_loader_params, copse_input_params, batches.,
                copse_input_step_create(ctx, NULL, &p, NULL, NULL, &step), .dataset = give_data);
     REFUSED(copse_single_loss_params, copse_single_loss_step_create(ctx, &p, &step),
             .make = make_nothing);
@@ -312,7 +313,7 @@ static void training(void)
     copse_step *step;
     copse_monitor *monitor;
     struct copse_context_params config;
-    copse_batches *batches;
+    copse_loader *batches;
     struct copse_step_result result;
     struct copse_step_memory planned;
     struct copse_train_step_result step_result;
@@ -320,10 +321,10 @@ static void training(void)
     const float points[4] = { 0, 1, 2, 3 };
     const int32_t classes[2] = { 0, 1 };
     const struct copse_array_view features = {
-        .type = COPSE_ELEMENT_F32, .rank = 2, .shape = { 2, 2 }, .data = points
+        .type = COPSE_F32, .rank = 2, .shape = { 2, 2 }, .data = points
     };
     const struct copse_array_view labels = {
-        .type = COPSE_ELEMENT_I32, .rank = 1, .shape = { 2 }, .data = classes
+        .type = COPSE_I32, .rank = 1, .shape = { 2 }, .data = classes
     };
     copse_dataset *labelled;
     struct copse_evaluation evaluation;
@@ -384,15 +385,16 @@ static void training(void)
             COPSE_COLUMNS({ "x", COPSE_F32, COPSE_SHAPE(2), x }), .count = 1);
     REFUSED(copse_host_batch, copse_trainer_memory(t, 0, &p, 0, &planned),
             COPSE_COLUMNS({ "x", COPSE_F32, COPSE_SHAPE(2), x }), .count = 1);
-    OK(copse_batches_create(data, &(struct copse_batches_params){ .batch = 1 }, &batches));
+    OK(copse_loader_create(data, &(struct copse_loader_params){ .batch = 1 }, &batches));
     REFUSED(copse_fit_params, copse_trainer_fit(t, batches, &p), .epochs = 1);
-    copse_batches_release(&batches);
+    copse_loader_release(&batches);
     REFUSED(copse_audit_params, copse_trainer_audit(t, &p), .every = 0);
     REFUSED(copse_load_params, copse_trainer_load(t, "none", &p, NULL), .is_exact = false);
     REFUSED(copse_model_params, copse_model_create(st, copse_dataset_schema(labelled), &p, &model),
             .network = "dense out");
     OK(copse_model_create(st, copse_dataset_schema(labelled),
                           &(struct copse_model_params){ .network = "dense out" }, &model));
+    REFUSED(copse_model_fit_params, copse_model_fit(model, labelled, &p), .epochs = 1);
     REFUSED(copse_model_save_params, copse_model_save(model, "none/none", &p), .array_count = 0);
     REFUSED(copse_evaluation_params, copse_model_evaluate(model, labelled, &p, &evaluation),
             .worst_count = 0);
@@ -455,10 +457,10 @@ static void results_have_zeros(void **state)
     copse_trainer *t;
     copse_step *step;
     copse_monitor *monitor;
-    copse_batches *batches;
+    copse_loader *batches;
     copse_input_plan *plan;
     const float six[6] = { 1, 2, 3, 4, 5, 6 };
-    const struct copse_array_view table = { COPSE_ELEMENT_F32, 2, { 3, 2 }, six };
+    const struct copse_array_view table = { COPSE_F32, 2, { 3, 2 }, six };
     struct copse_memory_stats memory;
     struct copse_dataset_info info;
     struct copse_monitor_info done;
@@ -486,9 +488,9 @@ static void results_have_zeros(void **state)
     memset(&reading, 0xa5, sizeof reading);
     OK(copse_input_plan_describe(plan, 0, &reading));
     ZEROED(reading);
-    OK(copse_batches_create(data, &(struct copse_batches_params){ .batch = 3 }, &batches));
+    OK(copse_loader_create(data, &(struct copse_loader_params){ .batch = 3 }, &batches));
     memset(&batch, 0xa5, sizeof batch);
-    OK(copse_batches_next(batches, &batch));
+    OK(copse_loader_next(batches, &batch));
     ZEROED(batch);
     OK(copse_step_create(ctx, NULL, NULL, NULL, &step));
     OK(copse_monitor_create(step, NULL, &monitor));
@@ -527,7 +529,7 @@ static void results_have_zeros(void **state)
     copse_strategy_release(&st);
     copse_monitor_release(&monitor);
     copse_step_release(&step);
-    copse_batches_release(&batches);
+    copse_loader_release(&batches);
     copse_input_plan_release(&plan);
     copse_dataset_release(&data);
     copse_context_release(&ctx);

@@ -5,7 +5,7 @@
 
 struct line {
     copse_variable *w;
-    bool is_sum; /* over the examples of the share */
+    bool is_sum; /* over the examples of the shard */
 };
 
 /* (w x - y)^2 with y = 3 x. */
@@ -85,7 +85,7 @@ static void loss_2(void **state)
     copse_strategy *st = rig_strategy(2, NULL);
     struct line l = { rig_scalar(st, "w", 2.0f), false };
     struct copse_trainer_params params = line_params(&l, COPSE_LOSS_MEAN);
-    params.sharing = COPSE_SHARD_FIXED;
+    params.sharding = COPSE_SHARD_FIXED;
     params.batch_size = 8;
     copse_trainer *t;
     double whole;

@@ -322,7 +322,7 @@ static void what_does_not_fit_is_named(void **state)
               "optimizer 'slow', of 1");
         rewrite(path, other, NULL, "weights/tower/m", NULL);
         FAILS(COPSE_ERR_SHAPE, copse_replicated_restore(st, other, NULL, NULL),
-              "'weights/tower/m' is F32 [1]");
+              "'weights/tower/m' is f32 [1]");
         rewrite(path, other, NULL, NULL, "tower.slow.updates");
         FAILS(COPSE_ERR_ARGUMENT, copse_replicated_restore(st, other, NULL, NULL),
               "tower.other.updates");

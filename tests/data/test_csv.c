@@ -100,14 +100,14 @@ static void test_csv_takes_the_last_column_as_label(void **state)
     (void)state;
     OK(csv("1,2.5,0\n-3,4e2,2\r\n\n5,6,1", NULL));
     const struct copse_array_view *f = copse_array_view(array), *l = copse_array_view(labels);
-    assert_int_equal(f->type, COPSE_ELEMENT_F32);
+    assert_int_equal(f->type, COPSE_F32);
     assert_int_equal(f->rank, 2);
     assert_int_equal(f->shape[0], 3);
     assert_int_equal(f->shape[1], 2);
     const float values[] = { 1, 2.5f, -3, 400, 5, 6 };
     assert_memory_equal(f->data, values, sizeof values);
     const int32_t classes[] = { 0, 2, 1 };
-    assert_int_equal(l->type, COPSE_ELEMENT_I32);
+    assert_int_equal(l->type, COPSE_I32);
     assert_int_equal(l->rank, 1);
     assert_memory_equal(l->data, classes, sizeof classes);
 }

@@ -97,7 +97,7 @@ static void test_pictures_stay_bytes_and_arrays_unscaled(void **state)
     /* 100, -3 */
     static const char f64[] = "\0\0\x0e\1\0\0\0\2\x40\x59\0\0\0\0\0\0\xc0\x08\0\0\0\0\0\0";
     const double rows[] = { 1, 10, 3, 10, 5, 40 };
-    const struct copse_array_view view = { COPSE_ELEMENT_F64, 2, { 3, 2 }, rows };
+    const struct copse_array_view view = { COPSE_F64, 2, { 3, 2 }, rows };
     struct copse_schema_info about;
     struct copse_dataset_info info;
     struct copse_column x;
@@ -123,7 +123,7 @@ static void test_pictures_stay_bytes_and_arrays_unscaled(void **state)
     assert_true(info.scale == 1);
     /* by this schema f32 numbers become bytes again, if they are bytes */
     const float same[] = { 0, 51, 102, 204 }, other[] = { 0, 51, 102.5f, 204 };
-    const struct copse_array_view f32 = { COPSE_ELEMENT_F32, 3, { 2, 1, 2 }, same };
+    const struct copse_array_view f32 = { COPSE_F32, 3, { 2, 1, 2 }, same };
     copse_dataset *by;
     const struct copse_dataset_params p = { .schema = copse_dataset_schema(ds) };
     OK(copse_dataset_create(ctx, &f32, NULL, &p, &by));
@@ -132,12 +132,12 @@ static void test_pictures_stay_bytes_and_arrays_unscaled(void **state)
     copse_dataset_release(&by);
     FAILS(COPSE_ERR_FORMAT,
           copse_dataset_create(ctx,
-                               &(struct copse_array_view){ COPSE_ELEMENT_F32, 2, { 2, 2 }, other },
+                               &(struct copse_array_view){ COPSE_F32, 2, { 2, 2 }, other },
                                NULL, &p, &by),
           "row 2, value 1 is not a byte");
     FAILS(COPSE_ERR_SHAPE,
           copse_dataset_create(ctx,
-                               &(struct copse_array_view){ COPSE_ELEMENT_F32, 2, { 1, 3 }, same },
+                               &(struct copse_array_view){ COPSE_F32, 2, { 1, 3 }, same },
                                NULL, &p, &by),
           "a row has 3 numbers, the schema has 2");
     copse_dataset_release(&ds);
@@ -161,9 +161,9 @@ static void test_targets_of_arrays(void **state)
 {
     const float rows[] = { 1, 2 };
     const double targets[] = { 0.5, 10, 1.5, 30 }, whole[] = { -3, 4 };
-    const struct copse_array_view x = { COPSE_ELEMENT_F32, 1, { 2 }, rows };
-    const struct copse_array_view y = { COPSE_ELEMENT_F64, 2, { 2, 2 }, targets };
-    const struct copse_array_view z = { COPSE_ELEMENT_F64, 1, { 2 }, whole };
+    const struct copse_array_view x = { COPSE_F32, 1, { 2 }, rows };
+    const struct copse_array_view y = { COPSE_F64, 2, { 2, 2 }, targets };
+    const struct copse_array_view z = { COPSE_F64, 1, { 2 }, whole };
     const struct copse_dataset_params standard = { .scale = COPSE_SCALE_STANDARD };
     struct copse_schema_info about;
     struct copse_column column;
@@ -288,14 +288,14 @@ static void test_npy_with_labels_of_its_own(void **state)
     copse_dataset_release(&ds);
 }
 
-static copse_status create(copse_element type, const void *f, size_t rows, const void *l)
+static copse_status create(copse_type type, const void *f, size_t rows, const void *l)
 {
     const struct copse_dataset_params classes_only = { .task = COPSE_TASK_CLASSIFICATION };
     copse_dataset *ds;
 
     copse_status s = copse_dataset_create(
         ctx, &(struct copse_array_view){ type, 1, { rows }, f },
-        &(struct copse_array_view){ COPSE_ELEMENT_F64, 1, { rows }, l }, &classes_only, &ds);
+        &(struct copse_array_view){ COPSE_F64, 1, { rows }, l }, &classes_only, &ds);
     copse_dataset_release(&ds);
     return s;
 }
@@ -307,21 +307,21 @@ static void test_bad_arrays_are_refused(void **state)
     copse_dataset *ds;
 
     (void)state;
-    OK(create(COPSE_ELEMENT_F32, good, 3, labels));
-    FAILS(COPSE_ERR_FORMAT, create(COPSE_ELEMENT_F32, bad, 3, labels),
+    OK(create(COPSE_F32, good, 3, labels));
+    FAILS(COPSE_ERR_FORMAT, create(COPSE_F32, bad, 3, labels),
           "row 2, value 1 is not finite");
-    FAILS(COPSE_ERR_FORMAT, create(COPSE_ELEMENT_F64, large, 3, labels), "row 3, value 1");
-    FAILS(COPSE_ERR_SHAPE, create(COPSE_ELEMENT_F32, good, 0, labels), "rows");
-    FAILS(COPSE_ERR_ARGUMENT, create(COPSE_ELEMENT_F32, NULL, 3, labels), "without");
-    FAILS(COPSE_ERR_FORMAT, create(COPSE_ELEMENT_F32, good, 3, (double[]){ 0, 1, 0.5 }),
+    FAILS(COPSE_ERR_FORMAT, create(COPSE_F64, large, 3, labels), "row 3, value 1");
+    FAILS(COPSE_ERR_SHAPE, create(COPSE_F32, good, 0, labels), "rows");
+    FAILS(COPSE_ERR_ARGUMENT, create(COPSE_F32, NULL, 3, labels), "without");
+    FAILS(COPSE_ERR_FORMAT, create(COPSE_F32, good, 3, (double[]){ 0, 1, 0.5 }),
           "row 3: the label 0.5 is not a class");
-    FAILS(COPSE_ERR_FORMAT, create(COPSE_ELEMENT_F32, good, 3, (double[]){ 0, -1, 0 }),
+    FAILS(COPSE_ERR_FORMAT, create(COPSE_F32, good, 3, (double[]){ 0, -1, 0 }),
           "row 2: the label -1");
-    FAILS(COPSE_ERR_FORMAT, create(COPSE_ELEMENT_F32, good, 3, (double[]){ NAN, 1, 0 }), "row 1");
-    FAILS(COPSE_ERR_FORMAT, create(COPSE_ELEMENT_F32, good, 3, (double[]){ 0, 65536, 0 }),
+    FAILS(COPSE_ERR_FORMAT, create(COPSE_F32, good, 3, (double[]){ NAN, 1, 0 }), "row 1");
+    FAILS(COPSE_ERR_FORMAT, create(COPSE_F32, good, 3, (double[]){ 0, 65536, 0 }),
           "row 2: the label 65536 is out of range, by default at most 65536 classes");
     FAILS(COPSE_ERR_SHAPE,
-          copse_dataset_create(ctx, &(struct copse_array_view){ COPSE_ELEMENT_F32, 0, { 0 }, good },
+          copse_dataset_create(ctx, &(struct copse_array_view){ COPSE_F32, 0, { 0 }, good },
                                NULL, NULL, &ds),
           "axes");
 }
@@ -424,7 +424,7 @@ static void *hungry(void *user, void *block, size_t size)
 static copse_status everything(copse_context *c, const char *const *paths, size_t count)
 {
     copse_dataset *ds = NULL, *train = NULL, *test = NULL;
-    copse_batches *b = NULL;
+    copse_loader *b = NULL;
     struct copse_host_batch t;
     copse_status s = COPSE_OK;
 
@@ -446,11 +446,11 @@ static copse_status everything(copse_context *c, const char *const *paths, size_
     if (s == COPSE_OK)
         s = copse_dataset_split(ds, NULL, &train, &test);
     if (s == COPSE_OK)
-        s = copse_batches_create(train, &(struct copse_batches_params){ .batch = 2, .prefetch = 2 },
-                                 &b);
+        s = copse_loader_create(train, &(struct copse_loader_params){ .batch = 2, .prefetch = 2 },
+                                &b);
     while (s == COPSE_OK)
-        s = copse_batches_next(b, &t);
-    copse_batches_release(&b);
+        s = copse_loader_next(b, &t);
+    copse_loader_release(&b);
     copse_dataset_release(&train);
     copse_dataset_release(&test);
     copse_dataset_release(&ds);

@@ -16,7 +16,7 @@
 static void assert_split(copse_shard_rule rule, uint64_t n, size_t batch, uint32_t replicas,
                          const char *expected)
 {
-    struct copse_input_share share;
+    struct copse_input_shard shard;
     copse_input_plan *plan;
     char text[200] = "";
     uint64_t next = 0;
@@ -27,19 +27,19 @@ static void assert_split(copse_shard_rule rule, uint64_t n, size_t batch, uint32
                                     .replicas = replicas, .batch = batch, .rule = rule, .rows = n },
                                 &plan));
     for (uint32_t r = 0; r < replicas; r++) {
-        assert_ok(copse_input_plan_share(plan, 0, 0, r, &share));
-        if (share.count > 0)
-            assert_int_equal(share.first, next);
-        next += share.count;
+        assert_ok(copse_input_plan_shard(plan, 0, 0, r, &shard));
+        if (shard.count > 0)
+            assert_int_equal(shard.first, next);
+        next += shard.count;
         snprintf(text + strlen(text), sizeof text - strlen(text), "%s%zu", r > 0 ? "," : "",
-                 share.count);
+                 shard.count);
     }
     assert_int_equal(next, n);
     assert_string_equal(text, expected);
-    assert_error(COPSE_ERR_ARGUMENT, copse_input_plan_share(plan, 0, 1, 0, &share), "no step 1");
-    assert_error(COPSE_ERR_ARGUMENT, copse_input_plan_share(plan, 0, 0, replicas, &share),
+    assert_error(COPSE_ERR_ARGUMENT, copse_input_plan_shard(plan, 0, 1, 0, &shard), "no step 1");
+    assert_error(COPSE_ERR_ARGUMENT, copse_input_plan_shard(plan, 0, 0, replicas, &shard),
                  "no step 0");
-    assert_error(COPSE_ERR_ARGUMENT, copse_input_plan_share(plan, 1, 0, 0, &share),
+    assert_error(COPSE_ERR_ARGUMENT, copse_input_plan_shard(plan, 1, 0, 0, &shard),
                  "no pipeline 1");
     copse_input_plan_release(&plan);
 }
@@ -150,8 +150,8 @@ static void one_6(void **state)
 /* Every row exactly once over all pipelines, whatever the numbers; and where the plan says. */
 static void test_data_policy_gives_each_row_to_one_replica(void **state)
 {
-    struct copse_host_batch shares[8];
-    struct copse_input_share at;
+    struct copse_host_batch shards[8];
+    struct copse_input_shard at;
     copse_distributed *d;
     copse_status s;
     const size_t rows = 53;
@@ -174,19 +174,19 @@ static void test_data_policy_gives_each_row_to_one_replica(void **state)
                         p.input.pipeline = w;
                         assert_ok(copse_distributed_create(ctx, &p, &d));
                         assert_ok(copse_distributed_start(d, epoch, 0));
-                        for (; (s = copse_distributed_next(d, shares)) == COPSE_OK; steps++)
+                        for (; (s = copse_distributed_next(d, shards)) == COPSE_OK; steps++)
                             for (uint32_t r = 0; r < local; r++) {
-                                assert_ok(copse_input_plan_share(copse_distributed_plan(d), w,
+                                assert_ok(copse_input_plan_shard(copse_distributed_plan(d), w,
                                                                  steps, r, &at));
-                                assert_int_equal(at.count, shares[r].count);
-                                assert_int_equal(shares[r].index, steps);
-                                assert_int_equal(shares[r].epoch, epoch);
+                                assert_int_equal(at.count, shards[r].count);
+                                assert_int_equal(shards[r].index, steps);
+                                assert_int_equal(shards[r].epoch, epoch);
                                 if (at.count > 0)
-                                    assert_int_equal(at.first, shares[r].first);
-                                for (size_t i = 0; i < shares[r].count; i++) {
-                                    assert_int_equal((uint32_t)rig_floats(&shares[r])[i],
-                                                     shares[r].rows[i]);
-                                    seen[shares[r].rows[i]]++;
+                                    assert_int_equal(at.first, shards[r].first);
+                                for (size_t i = 0; i < shards[r].count; i++) {
+                                    assert_int_equal((uint32_t)rig_floats(&shards[r])[i],
+                                                     shards[r].rows[i]);
+                                    seen[shards[r].rows[i]]++;
                                 }
                             }
                         assert_int_equal(s, COPSE_ERR_END);
@@ -308,7 +308,7 @@ static void mir_6(void **state)
 static void one_9_walk(copse_dataset *data, uint32_t classes)
 {
     const int32_t others[5] = { 70, 71, 72, 73, 74 };
-    struct copse_host_batch shares[2];
+    struct copse_host_batch shards[2];
     struct copse_dataset_info info;
     copse_distributed *d;
     copse_status s;
@@ -324,13 +324,13 @@ static void one_9_walk(copse_dataset *data, uint32_t classes)
     assert_int_equal(info.rank, 1);
     assert_int_equal(info.shape[0], 3);
     assert_int_equal(info.classes, classes);
-    while ((s = copse_distributed_next(d, shares)) == COPSE_OK)
+    while ((s = copse_distributed_next(d, shards)) == COPSE_OK)
         for (int r = 0; r < 2; r++)
-            for (size_t i = 0; i < shares[r].count; i++, rows++) {
-                const uint32_t row = shares[r].rows[i];
+            for (size_t i = 0; i < shards[r].count; i++, rows++) {
+                const uint32_t row = shards[r].rows[i];
                 for (uint32_t k = 0; k < 3; k++)
-                    assert_true(rig_floats(&shares[r])[3 * i + k] == (float)(3 * row + k));
-                assert_int_equal(rig_labels(&shares[r])[i], row);
+                    assert_true(rig_floats(&shards[r])[3 * i + k] == (float)(3 * row + k));
+                assert_int_equal(rig_labels(&shards[r])[i], row);
                 assert_int_equal(others[row], 70 + row);
             }
     assert_int_equal(s, COPSE_ERR_END);
@@ -348,8 +348,8 @@ static void one_9(void **state)
     for (int i = 0; i < 15; i++)
         numbers[i] = (float)i;
     assert_ok(copse_dataset_create(
-        ctx, &(struct copse_array_view){ COPSE_ELEMENT_F32, 2, { 5, 3 }, numbers },
-        &(struct copse_array_view){ COPSE_ELEMENT_I32, 1, { 5 }, labels }, &plain, &ds));
+        ctx, &(struct copse_array_view){ COPSE_F32, 2, { 5, 3 }, numbers },
+        &(struct copse_array_view){ COPSE_I32, 1, { 5 }, labels }, &plain, &ds));
     one_9_walk(ds, 5);
     copse_dataset_release(&ds);
     const struct copse_dataset_params read = {
@@ -361,8 +361,8 @@ static void one_9(void **state)
     copse_dataset_release(&ds);
     assert_error(COPSE_ERR_SHAPE,
                  copse_dataset_create(
-                     ctx, &(struct copse_array_view){ COPSE_ELEMENT_F32, 2, { 5, 3 }, numbers },
-                     &(struct copse_array_view){ COPSE_ELEMENT_I32, 1, { 4 }, labels }, &plain,
+                     ctx, &(struct copse_array_view){ COPSE_F32, 2, { 5, 3 }, numbers },
+                     &(struct copse_array_view){ COPSE_I32, 1, { 4 }, labels }, &plain,
                      &ds),
                  "4 labels for 5 rows");
 }

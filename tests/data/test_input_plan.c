@@ -64,7 +64,7 @@ static void test_plan_can_be_read(void **state)
         .pipelines = 2, .batch = 4, .files = files, .file_count = 3, .file_rows = rows
     };
     struct copse_input_reading reading;
-    struct copse_input_share share;
+    struct copse_input_shard shard;
     copse_input_plan *plan;
     size_t index;
 
@@ -89,10 +89,10 @@ static void test_plan_can_be_read(void **state)
                    "{\"pipeline\":0,\"files\":[{\"index\":0,\"path\":\"a\\\"\\\\.npy\"},"
                    "{\"index\":2,\"path\":\"c.npy\"}],\"rows\":5,"
                    "\"minibatches\":{\"first\":0,\"every\":1},\"steps\":4,"
-                   "\"shares\":[[[0,2]],[[2,2]],[[4,1]],[[5,0]]]},"
+                   "\"shards\":[[[0,2]],[[2,2]],[[4,1]],[[5,0]]]},"
                    "{\"pipeline\":1,\"files\":[{\"index\":1,\"path\":\"b.npy\"}],\"rows\":1,"
                    "\"minibatches\":{\"first\":0,\"every\":1},\"steps\":2,"
-                   "\"shares\":[[[0,1]],[[1,0]]]}]}");
+                   "\"shards\":[[[0,1]],[[1,0]]]}]}");
     assert_ok(copse_input_plan_describe(plan, 0, &reading));
     assert_int_equal(reading.policy, COPSE_INPUT_FILE);
     assert_int_equal(reading.files, 2);
@@ -109,7 +109,7 @@ static void test_plan_can_be_read(void **state)
     assert_ok(copse_input_plan_create(ctx, &p, &plan));
     copse_input_plan *same = copse_input_plan_retain(plan);
     copse_input_plan_release(&same);
-    assert_error(COPSE_ERR_ARGUMENT, copse_input_plan_share(plan, 0, 0, 0, &share), "not known");
+    assert_error(COPSE_ERR_ARGUMENT, copse_input_plan_shard(plan, 0, 0, 0, &shard), "not known");
     assert_written(plan, COPSE_INPUT_PLAN_TEXT, UINT64_MAX,
                    "2 pipelines, 2 replicas, policy file, rule balanced, batch 4, drop last false\n"
                    "pipeline 0: rows not known, steps of 1 minibatch\n"

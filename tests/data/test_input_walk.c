@@ -93,19 +93,19 @@ static void test_joined_rows_keep_their_labels(void **state)
                                           .file_count = 3,
                                           .read = { .scale = COPSE_SCALE_MAX },
                                           .batches = { .batch = 5, .seed = 1 } };
-    struct copse_host_batch share;
+    struct copse_host_batch shard;
     copse_distributed *d;
 
     (void)state;
     assert_ok(copse_distributed_create(ctx, &p, &d));
-    assert_ok(copse_distributed_next(d, &share));
-    assert_int_equal(share.count, 5);
+    assert_ok(copse_distributed_next(d, &shard));
+    assert_int_equal(shard.count, 5);
     for (size_t i = 0; i < 5; i++) {
         /* One scale for all files: the largest is in the last. */
-        const uint32_t row = share.rows[i];
-        assert_true(rig_floats(&share)[2 * i] == (float)(2 * row + 1) / 10);
-        assert_true(rig_floats(&share)[2 * i + 1] == (float)(2 * row + 2) / 10);
-        assert_int_equal(rig_labels(&share)[i], row);
+        const uint32_t row = shard.rows[i];
+        assert_true(rig_floats(&shard)[2 * i] == (float)(2 * row + 1) / 10);
+        assert_true(rig_floats(&shard)[2 * i + 1] == (float)(2 * row + 2) / 10);
+        assert_int_equal(rig_labels(&shard)[i], row);
     }
     copse_distributed_release(&d);
     p.file_count = 4;
@@ -126,7 +126,7 @@ static void test_walk_goes_on_where_it_stood(void **state)
         .batches = { .batch = 8, .seed = 3 },
     };
     copse_distributed *d;
-    struct copse_host_batch shares[2];
+    struct copse_host_batch shards[2];
     char expected[400];
     uint32_t epoch;
     uint64_t step;
@@ -138,12 +138,12 @@ static void test_walk_goes_on_where_it_stood(void **state)
     for (uint64_t cut = 0; cut <= 6; cut++) {
         assert_ok(copse_distributed_start(d, 1, 0));
         for (uint64_t i = 0; i < cut; i++)
-            assert_ok(copse_distributed_next(d, shares));
+            assert_ok(copse_distributed_next(d, shards));
         copse_distributed_position(d, &epoch, &step);
         assert_int_equal(step, cut);
         strcpy(expected, rest(d));
         assert_ok(copse_distributed_start(d, 0, 0));
-        assert_ok(copse_distributed_next(d, shares));
+        assert_ok(copse_distributed_next(d, shards));
         assert_ok(copse_distributed_start(d, epoch, step));
         assert_string_equal(rest(d), expected);
     }
@@ -218,7 +218,7 @@ static copse_status give_nothing(void *user, const struct copse_input_context *i
 
 static void test_function_is_called_for_each_replica(void **state)
 {
-    struct copse_host_batch shares[3];
+    struct copse_host_batch shards[3];
     struct counter c = { .end = 7, .bad = 4 };
     struct copse_distributed_fn_params p = { .pipeline = give_function,
                                              .user = &c,
@@ -229,14 +229,14 @@ static void test_function_is_called_for_each_replica(void **state)
     assert_ok(copse_distributed_from_function(ctx, &p, &d));
     assert_true(copse_distributed_steps(d) == UINT64_MAX);
     assert_null(copse_distributed_data(d));
-    assert_ok(copse_distributed_next(d, shares));
+    assert_ok(copse_distributed_next(d, shards));
     assert_int_equal(c.calls, 3);
     /* A failure loses nothing. */
-    assert_error(COPSE_ERR_IO, copse_distributed_next(d, shares), "stuck");
-    assert_int_equal(shares[0].count, 0);
+    assert_error(COPSE_ERR_IO, copse_distributed_next(d, shards), "stuck");
+    assert_int_equal(shards[0].count, 0);
     assert_string_equal(rest(d), "3,4,5");
     const int calls = c.calls;
-    assert_int_equal(copse_distributed_next(d, shares), COPSE_ERR_END);
+    assert_int_equal(copse_distributed_next(d, shards), COPSE_ERR_END);
     assert_int_equal(c.calls, calls);
     assert_error(COPSE_ERR_UNSUPPORTED, copse_distributed_start(d, 0, 0), "function");
     assert_error(COPSE_ERR_UNSUPPORTED, copse_distributed_pad(d, 9), "function");
@@ -251,7 +251,7 @@ static void test_function_is_called_for_each_replica(void **state)
     copse_distributed_release(&d);
     c.end = -1;
     assert_ok(copse_distributed_from_function(ctx, &p, &d));
-    assert_error(COPSE_ERR_ARGUMENT, copse_distributed_next(d, shares), "without data");
+    assert_error(COPSE_ERR_ARGUMENT, copse_distributed_next(d, shards), "without data");
     copse_distributed_release(&d);
     assert_int_equal(c.released, 2);
 
@@ -290,7 +290,7 @@ static void *hungry(void *user, void *block, size_t size)
 static copse_status everything(copse_context *c, const char *const *files)
 {
     struct counter counter = { .end = 2, .bad = -1 };
-    struct copse_host_batch shares[2];
+    struct copse_host_batch shards[2];
     copse_distributed *d;
 
     COPSE_TRY(copse_distributed_create(
@@ -301,7 +301,7 @@ static copse_status everything(copse_context *c, const char *const *files)
                                             .input = { .replicas = 2 },
                                             .batches = { .batch = 2, .prefetch = 1 } },
         &d));
-    copse_status s = copse_distributed_next(d, shares);
+    copse_status s = copse_distributed_next(d, shards);
     copse_distributed_release(&d);
     COPSE_TRY(s);
     COPSE_TRY(copse_distributed_from_function(
@@ -309,7 +309,7 @@ static copse_status everything(copse_context *c, const char *const *files)
         &(struct copse_distributed_fn_params){
             .pipeline = give_function, .user = &counter, .input = { .replicas = 2 } },
         &d));
-    s = copse_distributed_next(d, shares);
+    s = copse_distributed_next(d, shards);
     copse_distributed_release(&d);
     assert_int_equal(counter.released, 1);
     return s;

@@ -187,7 +187,7 @@ static void test_numbered_folders_are_as_idx(void **state)
 static void test_pictures_are_decoded_ahead(void **state)
 {
     copse_dataset *ds;
-    copse_batches *b;
+    copse_loader *b;
     struct copse_host_batch t;
     (void)state;
     make_classes();
@@ -197,14 +197,14 @@ static void test_pictures_are_decoded_ahead(void **state)
         check_rows(ds, NULL, COUNT);
         check_rows(ds, (const uint32_t[]){ 29, 0, 0, 0, 7, 29, 13 }, 7);
         for (uint32_t prefetch = 0; prefetch < 4; prefetch += 3) {
-            OK(copse_batches_create(
-                ds, &(struct copse_batches_params){ .batch = 4, .seed = 3, .prefetch = prefetch },
+            OK(copse_loader_create(
+                ds, &(struct copse_loader_params){ .batch = 4, .seed = 3, .prefetch = prefetch },
                 &b));
             for (uint32_t epoch = 0; epoch < 40; epoch++) {
-                OK(copse_batches_start(b, epoch, epoch % 5));
+                OK(copse_loader_start(b, epoch, epoch % 5));
                 /* not to the end: announced pictures are left over */
                 for (size_t i = 0; i < 8 - epoch % 5; i++) {
-                    OK(copse_batches_next(b, &t));
+                    OK(copse_loader_next(b, &t));
                     for (size_t k = 0; k < t.count; k++)
                         for (int n = 0; n < W * H; n++)
                             assert_int_equal(
@@ -212,7 +212,7 @@ static void test_pictures_are_decoded_ahead(void **state)
                                 pixel((int)t.rows[k], n));
                 }
             }
-            copse_batches_release(&b);
+            copse_loader_release(&b);
         }
         copse_dataset_release(&ds);
     }
@@ -248,7 +248,7 @@ static void break_picture(const char *name)
 static void test_broken_pixels_are_named(void **state)
 {
     copse_dataset *ds;
-    copse_batches *b;
+    copse_loader *b;
     struct copse_host_batch t;
     copse_status s;
     (void)state;
@@ -260,29 +260,29 @@ static void test_broken_pixels_are_named(void **state)
     assert_null(ds);
     for (uint32_t prefetch = 0; prefetch < 3; prefetch += 2) { /* found when it is decoded */
         OK(open_with(NULL, &(struct copse_source_params){ .picture_bytes = 1 }, false, &ds));
-        OK(copse_batches_create(
+        OK(copse_loader_create(
             ds,
-            &(struct copse_batches_params){ .batch = 4, .no_shuffle = true, .prefetch = prefetch },
+            &(struct copse_loader_params){ .batch = 4, .no_shuffle = true, .prefetch = prefetch },
             &b));
         for (int i = 0; i < 5; i++)
-            OK(copse_batches_next(b, &t));
-        FAILS(COPSE_ERR_FORMAT, copse_batches_next(b, &t), "dog/03.png is a damaged PNG");
-        copse_batches_release(&b);
+            OK(copse_loader_next(b, &t));
+        FAILS(COPSE_ERR_FORMAT, copse_loader_next(b, &t), "dog/03.png is a damaged PNG");
+        copse_loader_release(&b);
         copse_dataset_release(&ds);
     }
     make_classes();
     OK(open_with(NULL, &(struct copse_source_params){ .picture_bytes = 1 }, false, &ds));
     remove(in_folder("cat/05.png"));
-    OK(copse_batches_create(ds, &(struct copse_batches_params){ .batch = 30 }, &b));
-    FAILS(COPSE_ERR_IO, copse_batches_next(b, &t), "cat/05.png");
+    OK(copse_loader_create(ds, &(struct copse_loader_params){ .batch = 30 }, &b));
+    FAILS(COPSE_ERR_IO, copse_loader_next(b, &t), "cat/05.png");
     grey("cat/05.png", 15); /* it is back */
-    OK(copse_batches_next(b, &t));
-    OK(copse_batches_start(b, 1, 0));
+    OK(copse_loader_next(b, &t));
+    OK(copse_loader_start(b, 1, 0));
     png_write_grey(in_folder("cat/05.png"), 1, 1, (const uint8_t[]){ 0 });
-    s = copse_batches_next(b, &t);
+    s = copse_loader_next(b, &t);
     assert_int_equal(s, COPSE_ERR_SHAPE);
     assert_non_null(strstr(copse_last_error(), "cat/05.png has 1 x 1 pixels now, not 6 x 5"));
-    copse_batches_release(&b);
+    copse_loader_release(&b);
     copse_dataset_release(&ds);
 }
 
@@ -465,20 +465,19 @@ static void test_params_that_do_not_fit(void **state)
 static void walk(copse_dataset *ds, const char *augment, uint32_t prefetch, uint32_t epoch,
                  uint64_t seed, uint8_t (*to)[W * H])
 {
-    copse_batches *b;
+    copse_loader *b;
     struct copse_host_batch t;
     copse_status s;
-    OK(copse_batches_create(
-        ds,
-        &(struct copse_batches_params){
-            .batch = 7, .seed = seed, .prefetch = prefetch, .augment = augment },
-        &b));
-    OK(copse_batches_start(b, epoch, 0));
-    while ((s = copse_batches_next(b, &t)) == COPSE_OK)
+    OK(copse_loader_create(ds,
+                           &(struct copse_loader_params){
+                               .batch = 7, .seed = seed, .prefetch = prefetch, .augment = augment },
+                           &b));
+    OK(copse_loader_start(b, epoch, 0));
+    while ((s = copse_loader_next(b, &t)) == COPSE_OK)
         for (size_t i = 0; i < t.count; i++)
             memcpy(to[t.rows[i]], (const uint8_t *)t.columns[0].data + i * W * H, W * H);
     assert_int_equal(s, COPSE_ERR_END);
-    copse_batches_release(&b);
+    copse_loader_release(&b);
 }
 
 static void test_augmentation_is_by_seed_epoch_and_row(void **state)
@@ -580,16 +579,16 @@ static void test_descriptions_of_augmentation(void **state)
         { "brightness 101", "out of range" },
         { "Flip", "is no step" },
     };
-    copse_batches *b;
+    copse_loader *b;
     copse_dataset *ds = numbered(6);
     (void)state;
     OK(copse_augment_check("brightness 100;shift 1 ; flip"));
     for (size_t i = 0; i < COPSE_COUNT(wrong); i++)
         FAILS(COPSE_ERR_ARGUMENT, copse_augment_check(wrong[i].text), wrong[i].error);
-    FAILS(COPSE_ERR_ARGUMENT,
-          copse_batches_create(ds, &(struct copse_batches_params){ .batch = 2, .augment = "flip" },
-                               &b),
-          "column \"x\" must be u8");
+    FAILS(
+        COPSE_ERR_ARGUMENT,
+        copse_loader_create(ds, &(struct copse_loader_params){ .batch = 2, .augment = "flip" }, &b),
+        "column \"x\" must be u8");
     copse_dataset_release(&ds);
 }
 

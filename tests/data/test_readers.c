@@ -28,7 +28,7 @@ static void test_idx_plain_and_gzip(void **state)
             gz ? temp_gzip("i", idx_u8, sizeof idx_u8) : temp_write("i", idx_u8, sizeof idx_u8);
         OK(copse_read_idx(ctx, path, NULL, &array));
         const struct copse_array_view *v = copse_array_view(array);
-        assert_int_equal(v->type, COPSE_ELEMENT_U8);
+        assert_int_equal(v->type, COPSE_U8);
         assert_int_equal(v->rank, 3);
         assert_int_equal(v->shape[0] * 100 + v->shape[1] * 10 + v->shape[2], 213);
         assert_memory_equal(v->data, idx_u8 + 16, 6);

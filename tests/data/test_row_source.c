@@ -87,22 +87,22 @@ static void test_rows_are_announced_once_and_before_they_are_read(void **state)
 {
     atomic_bool is_released;
     copse_dataset *ds;
-    copse_batches *b;
+    copse_loader *b;
     struct copse_host_batch t;
 
     (void)state;
     for (uint32_t prefetch = 0; prefetch < 3; prefetch += 2) {
         struct counted *c = make(64, &is_released, &ds);
-        OK(copse_batches_create(
-            ds, &(struct copse_batches_params){ .batch = 4, .prefetch = prefetch }, &b));
+        OK(copse_loader_create(
+            ds, &(struct copse_loader_params){ .batch = 4, .prefetch = prefetch }, &b));
         for (size_t i = 0; i < 16; i++) {
-            OK(copse_batches_next(b, &t));
+            OK(copse_loader_next(b, &t));
             for (size_t k = 0; k < t.count; k++) /* the first batch is read at once */
                 assert_int_equal(atomic_load(&c->announced[t.rows[k]]), i > 0);
         }
         for (size_t i = 0; i < 64; i++)
             assert_int_equal(atomic_load(&c->read[i]), 1);
-        copse_batches_release(&b);
+        copse_loader_release(&b);
         copse_dataset_release(&ds);
     }
 }
@@ -113,7 +113,7 @@ static void test_failure_reaches_the_caller(void **state)
 {
     atomic_bool is_released;
     copse_dataset *ds;
-    copse_batches *b;
+    copse_loader *b;
     struct copse_host_batch t;
     int32_t x;
 
@@ -123,34 +123,34 @@ static void test_failure_reaches_the_caller(void **state)
         atomic_store(&c->broken, 7);
         FAILS(COPSE_ERR_FORMAT, copse_dataset_gather(ds, "x", (const uint32_t[]){ 7 }, 1, &x),
               "file7.png: it is damaged");
-        OK(copse_batches_create(
+        OK(copse_loader_create(
             ds,
-            &(struct copse_batches_params){ .batch = 2, .no_shuffle = true, .prefetch = prefetch },
+            &(struct copse_loader_params){ .batch = 2, .no_shuffle = true, .prefetch = prefetch },
             &b));
         for (int i = 0; i < 3; i++)
-            OK(copse_batches_next(b, &t));
+            OK(copse_loader_next(b, &t));
         for (int i = 0; i < 3; i++) {
-            FAILS(COPSE_ERR_FORMAT, copse_batches_next(b, &t), "file7.png: it is damaged");
+            FAILS(COPSE_ERR_FORMAT, copse_loader_next(b, &t), "file7.png: it is damaged");
             assert_null(t.columns);
         }
         size_t index;
-        copse_batches_position(b, NULL, &index);
+        copse_loader_position(b, NULL, &index);
         assert_int_equal(index, 3);
-        OK(copse_batches_start(b, 1, 4)); /* behind it */
-        OK(copse_batches_next(b, &t));
+        OK(copse_loader_start(b, 1, 4)); /* behind it */
+        OK(copse_loader_next(b, &t));
         assert_int_equal(((const int32_t *)t.columns[0].data)[0], 8);
-        OK(copse_batches_start(b, 1, 2));
-        OK(copse_batches_next(b, &t));
-        FAILS(COPSE_ERR_FORMAT, copse_batches_next(b, &t), "file7.png: it is damaged");
+        OK(copse_loader_start(b, 1, 2));
+        OK(copse_loader_next(b, &t));
+        FAILS(COPSE_ERR_FORMAT, copse_loader_next(b, &t), "file7.png: it is damaged");
         atomic_store(&c->broken, -1);
         copse_status s;
         /* the thread may have read it before it was repaired */
-        while ((s = copse_batches_next(b, &t)) == COPSE_ERR_FORMAT)
+        while ((s = copse_loader_next(b, &t)) == COPSE_ERR_FORMAT)
             assert_int_not_equal(prefetch, 0);
         OK(s);
         assert_int_equal(t.index, 3);
         assert_int_equal(((const int32_t *)t.columns[0].data)[1], 7);
-        copse_batches_release(&b);
+        copse_loader_release(&b);
         copse_dataset_release(&ds);
     }
 }

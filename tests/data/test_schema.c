@@ -69,8 +69,8 @@ static void test_text_is_read_back(void **state)
 {
     const struct copse_dataset_params keep = { .missing = COPSE_MISSING_MEAN };
     const float rows[] = { 1, 2, 3, 5 }, values[] = { 0.5f, -3 };
-    const struct copse_array_view x = { COPSE_ELEMENT_F32, 3, { 2, 1, 2 }, rows };
-    const struct copse_array_view y = { COPSE_ELEMENT_F32, 1, { 2 }, values };
+    const struct copse_array_view x = { COPSE_F32, 3, { 2, 1, 2 }, rows };
+    const struct copse_array_view y = { COPSE_F32, 1, { 2 }, values };
     const struct copse_dataset_params standard = { .scale = COPSE_SCALE_STANDARD };
 
     (void)state;

@@ -103,7 +103,7 @@ static void test_weighted_shards(void **state)
         for (size_t rows = 0; rows < 300; rows += 7) {
             size_t first = 0;
             OK(copse__shard_weighted(rows, weights, replicas, s));
-            for (uint32_t r = 0; r < replicas; r++) { /* within one row of the exact share */
+            for (uint32_t r = 0; r < replicas; r++) { /* within one row of the exact shard */
                 const double exact = (double)rows * weights[r] / sum;
                 assert_true((double)s[r].count > exact - 1.0 && (double)s[r].count < exact + 1.0);
                 assert_int_equal(s[r].first, first);

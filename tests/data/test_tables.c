@@ -415,8 +415,8 @@ static void test_rows_are_read_by_a_schema(void **state)
 static void test_numbers_and_classes_by_a_schema(void **state)
 {
     const double rows[] = { 1, 5 }, classes[] = { 7, 5 };
-    const struct copse_array_view array_x = { COPSE_ELEMENT_F64, 2, { 2, 1 }, rows };
-    const struct copse_array_view array_y = { COPSE_ELEMENT_F64, 1, { 2 }, classes };
+    const struct copse_array_view array_x = { COPSE_F64, 2, { 2, 1 }, rows };
+    const struct copse_array_view array_y = { COPSE_F64, 1, { 2 }, classes };
 
     (void)state;
     train_on("1,5\n3,7\n5,7\n", NULL);

@@ -431,7 +431,7 @@ static void test_hostile_settings(void **state)
     const size_t size = 4 * (size_t)70000;
     char *many = malloc(size);
     const float rows[] = { 1, 2 };
-    const struct copse_array_view x = { COPSE_ELEMENT_F32, 2, { 2, 1 }, rows };
+    const struct copse_array_view x = { COPSE_F32, 2, { 2, 1 }, rows };
 
     (void)state;
     drop();

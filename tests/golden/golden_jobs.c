@@ -40,33 +40,33 @@ static copse_status print_norms(const struct model *m, copse_trainer *t)
 }
 
 /* The next batch; the epochs follow one another. `x` is NULL: all are over. */
-static copse_status next(copse_batches *walk, struct copse_host_batch *out)
+static copse_status next(copse_loader *walk, struct copse_host_batch *out)
 {
     uint32_t epoch;
     size_t index;
-    const copse_status s = copse_batches_next(walk, out);
+    const copse_status s = copse_loader_next(walk, out);
     if (s != COPSE_ERR_END)
         return s;
-    copse_batches_position(walk, &epoch, &index);
+    copse_loader_position(walk, &epoch, &index);
     if (epoch + 1 == keys.epochs)
         return COPSE_OK;
-    COPSE_TRY(copse_batches_start(walk, epoch + 1, 0));
-    return copse_batches_next(walk, out);
+    COPSE_TRY(copse_loader_start(walk, epoch + 1, 0));
+    return copse_loader_next(walk, out);
 }
 
-static copse_status open_walk(bool drop_last, copse_batches **out)
+static copse_status open_walk(bool drop_last, copse_loader **out)
 {
-    return copse_batches_create(
+    return copse_loader_create(
         env.data,
-        &(struct copse_batches_params){ .batch = keys.batch, .seed = 5, .drop_last = drop_last },
+        &(struct copse_loader_params){ .batch = keys.batch, .seed = 5, .drop_last = drop_last },
         out);
 }
 
-static struct copse_position position_of(const copse_batches *walk)
+static struct copse_position position_of(const copse_loader *walk)
 {
     struct copse_position p;
     size_t index;
-    copse_batches_position(walk, &p.epoch, &index);
+    copse_loader_position(walk, &p.epoch, &index);
     p.batch = index;
     return p;
 }
@@ -106,7 +106,7 @@ static void close_trainers(struct trainers *w)
 }
 
 /* Trains until the data ends, or on `most` batches (0: any number). */
-static copse_status train(struct trainers *w, copse_batches *walk, unsigned most)
+static copse_status train(struct trainers *w, copse_loader *walk, unsigned most)
 {
     struct copse_host_batch in;
     for (unsigned taken = 1; !most || taken <= most; taken++) {
@@ -150,7 +150,7 @@ static copse_status evaluate(struct trainers *w)
 static copse_status run_trainers(void)
 {
     struct trainers w = { .count = strcmp(keys.loop, "three") == 0 ? TRAINERS : 1 };
-    copse_batches *walk;
+    copse_loader *walk;
     struct copse_position position;
     char name[64];
     COPSE_TRY(open_walk(false, &walk));
@@ -163,7 +163,7 @@ static copse_status run_trainers(void)
         close_trainers(&w);
         COPSE_TRY(open_trainers(&w));
         COPSE_TRY(copse_trainer_restore(w.t[0], path("half.safetensors"), &position, NULL));
-        COPSE_TRY(copse_batches_start(walk, position.epoch, position.batch));
+        COPSE_TRY(copse_loader_start(walk, position.epoch, position.batch));
     }
     COPSE_TRY(train(&w, walk, 0));
     COPSE_TRY(evaluate(&w));
@@ -173,7 +173,7 @@ static copse_status run_trainers(void)
         COPSE_TRY(copse_trainer_checkpoint(w.t[i], path(name), NULL));
     }
     close_trainers(&w);
-    copse_batches_release(&walk);
+    copse_loader_release(&walk);
     return COPSE_OK;
 }
 
@@ -254,7 +254,7 @@ static copse_status replicate(struct towers *w, const struct copse_host_batch *i
     return COPSE_OK;
 }
 
-static copse_status train_towers(struct towers *w, copse_batches *walk, unsigned most)
+static copse_status train_towers(struct towers *w, copse_loader *walk, unsigned most)
 {
     struct copse_host_batch in;
     for (unsigned taken = 1; !most || taken <= most; taken++) {
@@ -271,7 +271,7 @@ static copse_status train_towers(struct towers *w, copse_batches *walk, unsigned
 static copse_status run_towers(void)
 {
     struct towers w = { .t = { NULL } };
-    copse_batches *walk;
+    copse_loader *walk;
     struct copse_position position;
     COPSE_TRY(open_walk(true, &walk));
     COPSE_TRY(open_towers(&w));
@@ -283,12 +283,12 @@ static copse_status run_towers(void)
         close_towers(&w);
         COPSE_TRY(open_towers(&w));
         COPSE_TRY(copse_replicated_restore(w.m.st, path("half.safetensors"), &position, NULL));
-        COPSE_TRY(copse_batches_start(walk, position.epoch, position.batch));
+        COPSE_TRY(copse_loader_start(walk, position.epoch, position.batch));
     }
     COPSE_TRY(train_towers(&w, walk, 0));
     COPSE_TRY(copse_replicated_checkpoint(w.m.st, path("checkpoint0.safetensors"), NULL));
     close_towers(&w);
-    copse_batches_release(&walk);
+    copse_loader_release(&walk);
     return COPSE_OK;
 }
 
@@ -371,7 +371,7 @@ static copse_status run_train_step(void)
 {
     struct model m;
     copse_train_step *step;
-    copse_batches *walk;
+    copse_loader *walk;
     struct copse_host_batch in;
     struct copse_train_step_result r;
     COPSE_TRY(model_open(&m));
@@ -401,7 +401,7 @@ static copse_status run_train_step(void)
     COPSE_TRY(copse_trainer_checkpoint(copse_train_step_trainer(step),
                                        path("checkpoint0.safetensors"), NULL));
     copse_train_step_release(&step);
-    copse_batches_release(&walk);
+    copse_loader_release(&walk);
     model_close(&m);
     return COPSE_OK;
 }
@@ -463,7 +463,10 @@ static copse_status run_values(void)
           .shape = COPSE_SHAPE(7),
           .aggregation = COPSE_AGGREGATION_MEAN,
           .synchronization = COPSE_SYNC_ON_READ },
-        { .name = "table", .shape = COPSE_SHAPE(4, 5), .aggregation = COPSE_AGGREGATION_SUM },
+        { .name = "table",
+          .shape = COPSE_SHAPE(4, 5),
+          .initializer = COPSE_INIT_ZEROS,
+          .aggregation = COPSE_AGGREGATION_SUM },
     };
     copse_variable **made[3] = { &v.total, &v.local, &v.table };
     COPSE_TRY(make_strategy(&st));

@@ -230,12 +230,12 @@ copse_status make_trainer(struct model *m, copse_variable *const *variables, siz
                                         .variables = variables,
                                         .variable_count = count,
                                         .accumulate = keys.accumulate,
-                                        .sharing = keys.shares ? COPSE_SHARD_WEIGHTED
-                                                   : is_ceil   ? COPSE_SHARD_CEIL
-                                                   : is_fixed  ? COPSE_SHARD_FIXED
-                                                               : COPSE_SHARD_BALANCED,
+                                        .sharding = keys.shares ? COPSE_SHARD_WEIGHTED
+                                                    : is_ceil   ? COPSE_SHARD_CEIL
+                                                    : is_fixed  ? COPSE_SHARD_FIXED
+                                                                : COPSE_SHARD_BALANCED,
                                         .batch_size = is_fixed ? keys.batch : 0,
-                                        .shares = weights(),
+                                        .shard_weights = weights(),
                                         .check_numerics = keys.check,
                                         .check_gradients = keys.check,
                                         .summarize_gradients = keys.summary,

@@ -9,6 +9,7 @@
 #include "copse/device/function.h"
 #include "copse/distribute/accelerator.h"
 #include "copse/distribute/parameter_server.h"
+#include "copse/distribute/value.h"
 #include "core/base/base.h"
 #include "tests/rig/train/named_model.h"
 
@@ -56,19 +57,19 @@ static void train(const struct way *p, enum named_form form, float out[NAMED_WEI
     copse_strategy *st = strategy_of(p);
     copse_trainer *t;
     copse_dataset *ds;
-    copse_batches *batches;
+    copse_loader *batches;
     struct copse_step_result first = { .loss = 0 }, last = { .loss = 0 };
     copse_status s;
     OK(named_create(st, &m, p->prefetch, &t));
     OK(named_dataset(ctx, &data, form, &ds));
-    OK(copse_batches_create(
-        ds, &(struct copse_batches_params){ .batch = NAMED_BATCH, .seed = 1, .prefetch = 2 },
+    OK(copse_loader_create(
+        ds, &(struct copse_loader_params){ .batch = NAMED_BATCH, .seed = 1, .prefetch = 2 },
         &batches));
     for (uint32_t i = 0; i < NAMED_STEPS; i++) {
         struct copse_host_batch b;
         if (i % 4 == 0)
-            OK(copse_batches_start(batches, i / 4, 0));
-        OK(copse_batches_next(batches, &b));
+            OK(copse_loader_start(batches, i / 4, 0));
+        OK(copse_loader_next(batches, &b));
         step(t, p, &b, i);
     }
     OK(copse_trainer_result(t, true, &first));
@@ -77,7 +78,7 @@ static void train(const struct way *p, enum named_form form, float out[NAMED_WEI
     assert_int_equal(s, COPSE_ERR_END);
     assert_true(last.loss < 0.8 * first.loss);
     OK(copse_variable_read(m.w, 0, out));
-    copse_batches_release(&batches);
+    copse_loader_release(&batches);
     copse_dataset_release(&ds);
     copse_trainer_release(&t);
     copse_strategy_release(&st);
@@ -150,14 +151,18 @@ static void dataset_keeps_types_and_rows(void **state)
     FAILS(COPSE_ERR_ARGUMENT, copse_dataset_columns(ctx, twice, 2, 2, &ds), "both named 'a'");
     FAILS(COPSE_ERR_ARGUMENT, copse_dataset_columns(ctx, &blank, 1, 2, &ds), "no name");
     FAILS(COPSE_ERR_ARGUMENT, copse_dataset_columns(ctx, &none, 1, 2, &ds), "no data");
-    FAILS(COPSE_ERR_ARGUMENT, copse_dataset_columns(ctx, twice, 17, 2, &ds), "1 to 16");
+    FAILS(COPSE_ERR_ARGUMENT, copse_dataset_columns(ctx, twice, COPSE_MAX_INPUTS + 1, 2, &ds),
+          "1 to 64");
     FAILS(COPSE_ERR_SHAPE, copse_dataset_columns(ctx, twice, 1, 0, &ds), "1 to 2^32-1 rows");
 }
 
 /* ---- names ---- */
 
+static const copse_batch *kept; /* after the call */
+
 static copse_tensor *asks(copse_graph *g, const copse_batch *in, void *user)
 {
+    kept = in;
     copse_tensor *x = copse_input(in, "x");
     copse_tensor *again = copse_input(in, "x");
     CHECK_GRAPH(g, again == x);
@@ -200,9 +205,59 @@ static void names_have_rules(void **state)
     c[1].type = (copse_type)77;
     FAILS(COPSE_ERR_ARGUMENT, copse_trainer_step(t, &b), "no element type 77");
     b.column_count = COPSE_MAX_INPUTS + 1;
-    FAILS(COPSE_ERR_ARGUMENT, copse_trainer_step(t, &b), "1 to 16 inputs");
+    FAILS(COPSE_ERR_ARGUMENT, copse_trainer_step(t, &b), "1 to 64 inputs");
     FAILS(COPSE_ERR_ARGUMENT, rig_failure(NULL, copse_input(NULL, "x")), "NULL");
+    const copse_batch own = { .is_training = true };
+    FAILS(COPSE_ERR_ARGUMENT, rig_failure(NULL, copse_input(&own, "x")), "not that of a loss");
+    FAILS(COPSE_ERR_ARGUMENT, rig_failure(NULL, copse_input(kept, "x")), "not that of a loss");
     assert_int_equal(copse_trainer_steps(t), 2);
+    copse_trainer_release(&t);
+    copse_strategy_release(&st);
+}
+
+/* ---- types of arrays alone ---- */
+
+/* Each call names the type and those that it takes. */
+static void types_of_arrays_are_refused(void **state)
+{
+    static const double x[2] = { 1, 2 };
+    const struct copse_column column = { "x", COPSE_F64, COPSE_SCALAR, x };
+    const struct copse_host_batch b = { .columns = &column, .column_count = 1, .count = 2 };
+    const struct copse_variable_params double_variable = { .name = "d", .type = COPSE_F64 };
+    copse_strategy *st = rig_strategy(1, NULL);
+    copse_variable *w = rig_scalar(st, "w", 1.0f), *v;
+    copse_dataset *ds;
+    copse_value *value;
+    copse_trainer *t;
+    copse_graph *g;
+    (void)state;
+    OK(copse_trainer_create(st, &(struct copse_trainer_params){ .loss = asks, .user = w }, &t));
+    FAILS(COPSE_ERR_ARGUMENT, copse_trainer_step(t, &b),
+          "input 'x': f64 is a type of arrays alone; f32, i32, u8, f16, bf16 or i64 is needed");
+    FAILS(COPSE_ERR_ARGUMENT, copse_dataset_columns(ctx, &column, 1, 2, &ds),
+          "column 'x': f64 is a type of arrays alone; f32, i32, u8, f16, bf16 or i64 is needed");
+    FAILS(COPSE_ERR_ARGUMENT, copse_variable_create(st, &double_variable, &v),
+          "(f64): f32 or i32 is needed");
+    FAILS(COPSE_ERR_ARGUMENT, copse_value_create(ctx, COPSE_U16, COPSE_SCALAR, x, &value),
+          "(u16): f32 or i32 is needed");
+    static const copse_type types[] = { COPSE_BOOL, COPSE_I8,  COPSE_I16, COPSE_U16,
+                                        COPSE_U32,  COPSE_U64, COPSE_F64 };
+    for (size_t i = 0; i < COPSE_COUNT(types); i++) {
+        char text[64];
+        snprintf(text, sizeof text, "input 'x': %s is a type of arrays", copse_type_name(types[i]));
+        OK(copse_graph_create(ctx, &g));
+        FAILS(COPSE_ERR_ARGUMENT, rig_failure(g, copse_graph_input(g, "x", types[i], COPSE_SCALAR)),
+              text);
+        copse_graph_release(&g);
+        OK(copse_graph_create(ctx, &g));
+        copse_tensor *y = copse_graph_input(g, "y", COPSE_F32, COPSE_SCALAR);
+        FAILS(COPSE_ERR_ARGUMENT, rig_failure(g, copse_cast(g, y, types[i])),
+              "cast: to f32, i32, f16 or bf16");
+        copse_graph_release(&g);
+    }
+    assert_int_equal(copse_type_size(COPSE_F64), 8);
+    assert_int_equal(copse_type_size((copse_type)13), 0);
+    assert_string_equal(copse_type_name((copse_type)13), "?");
     copse_trainer_release(&t);
     copse_strategy_release(&st);
 }
@@ -304,6 +359,7 @@ int main(void)
         cmocka_unit_test(types_have_the_bits_of_f32),
         cmocka_unit_test(dataset_keeps_types_and_rows),
         cmocka_unit_test(names_have_rules),
+        cmocka_unit_test(types_of_arrays_are_refused),
         cmocka_unit_test(i64_inputs_are_i32_on_devices),
         cmocka_unit_test(bytes_are_converted_first),
     };

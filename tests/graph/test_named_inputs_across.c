@@ -11,26 +11,26 @@ static copse_status named_train(struct worker *w, copse_strategy *st)
     struct named_model m;
     copse_trainer *t;
     copse_dataset *ds;
-    copse_batches *batches;
+    copse_loader *batches;
     copse_status s;
     const uint32_t prefetch = w->rank % 2;
     COPSE_TRY(named_create(st, &m, prefetch, &t));
     COPSE_TRY(named_dataset(ctx, &data, NAMED_TYPED, &ds));
     COPSE_TRY(
-        copse_batches_create(ds, &(struct copse_batches_params){ .batch = NAMED_BATCH }, &batches));
+        copse_loader_create(ds, &(struct copse_loader_params){ .batch = NAMED_BATCH }, &batches));
     s = COPSE_OK;
     for (uint32_t i = 0; i < NAMED_STEPS && !s; i++) {
         struct copse_host_batch b;
         if (i % 4 == 0)
-            s = copse_batches_start(batches, i / 4, 0);
+            s = copse_loader_start(batches, i / 4, 0);
         if (!s)
-            s = copse_batches_next(batches, &b);
+            s = copse_loader_next(batches, &b);
         if (!s)
             s = copse_trainer_step(t, &b);
     }
     if (!s)
         s = copse_variable_read(m.w, 0, w->values);
-    copse_batches_release(&batches);
+    copse_loader_release(&batches);
     copse_dataset_release(&ds);
     copse_trainer_release(&t);
     return s;

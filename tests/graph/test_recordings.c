@@ -231,7 +231,7 @@ static void every_device_keeps_its_bits(void **state)
     compare((struct job_params){ .ids = rig_devices, .count = 1, .accumulate = 3 }, 2, 1);
 }
 
-/* Shares of three replicas are empty in some steps. */
+/* Shards of three replicas are empty in some steps. */
 static void mixtures_keep_their_bits(void **state)
 {
     (void)state;

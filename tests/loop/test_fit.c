@@ -14,7 +14,7 @@ struct job {
     copse_strategy *st;
     struct model *m; /* on the heap: the trainer has its address */
     copse_dataset *data, *held_out;
-    copse_batches *batches, *held_batches;
+    copse_loader *batches, *held_batches;
     copse_trainer *t;
 };
 
@@ -24,8 +24,8 @@ static int32_t y[MODEL_ROWS];
 static copse_dataset *dataset_of(const float *from, size_t rows)
 {
     copse_dataset *data = NULL;
-    const struct copse_array_view xs = { COPSE_ELEMENT_F32, 2, { rows, MODEL_IN }, from };
-    const struct copse_array_view ys = { COPSE_ELEMENT_I32, 1, { rows }, y };
+    const struct copse_array_view xs = { COPSE_F32, 2, { rows, MODEL_IN }, from };
+    const struct copse_array_view ys = { COPSE_I32, 1, { rows }, y };
     OK(copse_dataset_create(ctx, &xs, &ys,
                             &(struct copse_dataset_params){ .scale = COPSE_SCALE_NONE }, &data));
     return data;
@@ -41,11 +41,11 @@ static struct job begin(copse_strategy *st, struct copse_trainer_params params)
     OK(model_create(j.m, st));
     j.data = dataset_of(x, ROWS);
     j.held_out = dataset_of(x, 33);
-    OK(copse_batches_create(j.data, &(struct copse_batches_params){ .batch = BATCH, .seed = 4 },
-                            &j.batches));
-    OK(copse_batches_create(j.held_out,
-                            &(struct copse_batches_params){ .batch = BATCH, .no_shuffle = true },
-                            &j.held_batches));
+    OK(copse_loader_create(j.data, &(struct copse_loader_params){ .batch = BATCH, .seed = 4 },
+                           &j.batches));
+    OK(copse_loader_create(j.held_out,
+                           &(struct copse_loader_params){ .batch = BATCH, .no_shuffle = true },
+                           &j.held_batches));
     params.loss = model_loss;
     params.user = j.m;
     OK(copse_trainer_create(st, &params, &j.t));
@@ -55,8 +55,8 @@ static struct job begin(copse_strategy *st, struct copse_trainer_params params)
 static void end(struct job *j)
 {
     copse_trainer_release(&j->t);
-    copse_batches_release(&j->batches);
-    copse_batches_release(&j->held_batches);
+    copse_loader_release(&j->batches);
+    copse_loader_release(&j->held_batches);
     copse_dataset_release(&j->data);
     copse_dataset_release(&j->held_out);
     copse_strategy_release(&j->st);
@@ -97,26 +97,26 @@ static void loop(struct job *j, double loss[EPOCHS], double accuracy[EPOCHS])
         struct copse_host_batch batch;
         struct copse_step_result r;
         copse_status s;
-        double examples = 0, gathered = 0;
+        double examples = 0, accumulated = 0;
         loss[epoch] = accuracy[epoch] = 0;
-        OK(copse_batches_start(j->batches, epoch, 0));
+        OK(copse_loader_start(j->batches, epoch, 0));
         for (bool is_over = false; !is_over;) {
-            s = copse_batches_next(j->batches, &batch);
+            s = copse_loader_next(j->batches, &batch);
             is_over = s == COPSE_ERR_END;
             if (is_over) {
                 OK(copse_trainer_flush(j->t));
             } else {
                 OK(s);
                 OK(copse_trainer_step(j->t, &batch));
-                gathered += (double)batch.count;
+                accumulated += (double)batch.count;
             }
-            if (copse_trainer_gathered(j->t) > 0 || gathered == 0)
+            if (copse_trainer_accumulated(j->t) > 0 || accumulated == 0)
                 continue;
             OK(copse_trainer_result(j->t, true, &r));
-            loss[epoch] += r.loss * gathered;
-            accuracy[epoch] += r.reports[0] * gathered;
-            examples += gathered;
-            gathered = 0;
+            loss[epoch] += r.loss * accumulated;
+            accuracy[epoch] += r.reports[0] * accumulated;
+            examples += accumulated;
+            accumulated = 0;
         }
         assert_int_equal(examples, ROWS);
         loss[epoch] /= examples;
@@ -171,11 +171,11 @@ static void bits_and_means_are_those_of_a_loop(void **state)
 {
     (void)state;
     const struct copse_trainer_params plain = { 0 }, fed = { .prefetch = 2 },
-                                      gathered = { .accumulate = 2 };
+                                      accumulated = { .accumulate = 2 };
     check_fit(mirrored(1), mirrored(1), plain, plain);
     check_fit(mirrored(3), mirrored(3), plain, plain);
     check_fit(mirrored(3), mirrored(3), plain, fed);
-    check_fit(mirrored(2), mirrored(2), gathered, gathered);
+    check_fit(mirrored(2), mirrored(2), accumulated, accumulated);
 }
 
 /* Runs of three steps, and an epoch whose last batch is smaller. */
@@ -280,7 +280,7 @@ static copse_status release_trainer(void *user, const struct copse_epoch *e, boo
 static copse_status release_batches(void *user, const struct copse_epoch *e, bool *stop)
 {
     (void)e, (void)stop;
-    copse_batches_release(&((struct job *)user)->batches);
+    copse_loader_release(&((struct job *)user)->batches);
     return COPSE_OK;
 }
 

@@ -16,7 +16,7 @@ struct local_job {
     struct job j;
     copse_trainer *t;
     copse_variable *locals[LOCALS];
-    copse_batches *batches;
+    copse_loader *batches;
 };
 
 static copse_status add_own(copse_replica_context *rc, copse_value *const *args, size_t count,
@@ -43,7 +43,7 @@ static copse_status local_run(void *user)
     struct local_job *l = user;
     struct copse_host_batch batch;
     struct copse_step_result result;
-    COPSE_TRY(copse_batches_next(l->batches, &batch));
+    COPSE_TRY(copse_loader_next(l->batches, &batch));
     COPSE_TRY(copse_trainer_step(l->t, &batch));
     COPSE_TRY(copse_trainer_result(l->t, true, &result));
     return copse_strategy_run(copse_trainer_strategy(l->t), add_own, NULL, 0, l, NULL);
@@ -54,7 +54,7 @@ static copse_status local_save(void *user, const char *path)
     const struct local_job *l = user;
     struct copse_state_params p = { .position = { 0, 0 } };
     size_t index;
-    copse_batches_position(l->batches, &p.position.epoch, &index);
+    copse_loader_position(l->batches, &p.position.epoch, &index);
     p.position.batch = index;
     return copse_trainer_checkpoint(l->t, path, &p);
 }
@@ -64,7 +64,7 @@ static copse_status local_restore(void *user, const char *path)
     const struct local_job *l = user;
     struct copse_position at;
     COPSE_TRY(copse_trainer_restore(l->t, path, &at, NULL));
-    return copse_batches_start(l->batches, at.epoch, (size_t)at.batch);
+    return copse_loader_start(l->batches, at.epoch, (size_t)at.batch);
 }
 
 static uint64_t local_progress(void *user)
@@ -94,8 +94,8 @@ static void local_open(struct local_job *l, copse_step **step)
                                              .aggregation = aggregations[i] },
             &l->locals[i]));
     OK(job_dataset(&l->j, st, &data));
-    OK(copse_batches_create(data, &(struct copse_batches_params){ .batch = 32, .seed = 5 },
-                            &l->batches));
+    OK(copse_loader_create(data, &(struct copse_loader_params){ .batch = 32, .seed = 5 },
+                           &l->batches));
     copse_dataset_release(&data);
     OK(copse_step_create(l->j.ctx, st, &functions, l, step));
 }
@@ -119,7 +119,7 @@ static void local_close(struct local_job *l, copse_step **step, double *read, fl
     *values = job_values(&l->j, 0);
     assert_non_null(*values);
     copse_step_release(step);
-    copse_batches_release(&l->batches);
+    copse_loader_release(&l->batches);
     copse_trainer_release(&l->t);
 }
 

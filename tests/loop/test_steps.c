@@ -67,7 +67,7 @@ static copse_status line_dataset(void *user, copse_strategy *st, copse_dataset *
 {
     const struct line *l = user;
     const struct copse_array_view x = {
-        .type = COPSE_ELEMENT_F32, .rank = 2, .shape = { l->rows, 1 }, .data = l->x
+        .type = COPSE_F32, .rank = 2, .shape = { l->rows, 1 }, .data = l->x
     };
     assert_non_null(st);
     return copse_dataset_create(ctx, &x, NULL,

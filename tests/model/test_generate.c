@@ -229,10 +229,10 @@ static void wrong_models_prompts_and_settings_are_refused(void **state)
     static const float x[8] = { 0, 1, 2, 3, 4, 5, 6, 7 };
     static const int32_t y[4] = { 0, 1, 0, 1 };
     const struct copse_array_view features = {
-        .type = COPSE_ELEMENT_F32, .rank = 2, .shape = { 4, 2 }, .data = x
+        .type = COPSE_F32, .rank = 2, .shape = { 4, 2 }, .data = x
     };
     const struct copse_array_view labels = {
-        .type = COPSE_ELEMENT_I32, .rank = 1, .shape = { 4 }, .data = y
+        .type = COPSE_I32, .rank = 1, .shape = { 4 }, .data = y
     };
     const struct copse_generate_params one = { .length = 1 };
     copse_dataset *points = NULL;

@@ -41,10 +41,9 @@ static copse_dataset *make_data(copse_context *in, bool is_regression, bool has_
 {
     copse_dataset *data = NULL;
     const struct copse_array_view features = {
-        .type = COPSE_ELEMENT_F32, .rank = 2, .shape = { ROWS, IN }, .data = x
+        .type = COPSE_F32, .rank = 2, .shape = { ROWS, IN }, .data = x
     };
-    const struct copse_array_view labels = { .type = is_regression ? COPSE_ELEMENT_F32
-                                                                   : COPSE_ELEMENT_I32,
+    const struct copse_array_view labels = { .type = is_regression ? COPSE_F32 : COPSE_I32,
                                              .rank = 1,
                                              .shape = { ROWS },
                                              .data = is_regression ? (const void *)target : y };
@@ -97,6 +96,80 @@ static void a_loaded_model_predicts_the_same(void **state)
     }
 }
 
+struct epochs {
+    uint32_t count;
+    uint64_t steps;
+    double first, last, held_out;
+};
+
+static copse_status keep_epoch(void *user, const struct copse_epoch *e, bool *stop)
+{
+    struct epochs *to = user;
+    if (e->epoch == 1)
+        to->first = e->training.loss;
+    to->last = e->training.loss;
+    to->held_out = e->held_out.loss;
+    to->steps = e->training.step;
+    to->count++;
+    *stop = to->count == 6;
+    return COPSE_OK;
+}
+
+/* One call trains as a trainer and a loader do. Another model of the strategy keeps its values, also
+   with a decay of all weights. */
+static void a_fit_trains_one_model(void **state)
+{
+    float by_fit[ROWS * CLASSES], by_hand[ROWS * CLASSES], beside[2][ROWS * CLASSES];
+    const struct copse_optimizer_params decay = { .kind = COPSE_ADAMW, .weight_decay = 0.1f };
+    struct epochs seen = { 0 };
+    copse_loader *batches;
+    copse_trainer *t;
+    (void)state;
+    copse_strategy *st = strategy_of(ctx, 2), *other = strategy_of(ctx, 2);
+    copse_dataset *data = make_data(ctx, false, true, NULL);
+    copse_model *m = make_model(st, data, network, "one"),
+                *still = make_model(st, data, network, "two"),
+                *again = make_model(other, data, network, "one");
+    OK(copse_model_predict(still, data, beside[0]));
+    OK(copse_model_fit(m, data,
+                       &(struct copse_model_fit_params){ .epochs = 9,
+                                                         .seed = 5,
+                                                         .optimizer = decay,
+                                                         .held_out = data,
+                                                         .on_epoch = keep_epoch,
+                                                         .user = &seen }));
+    assert_int_equal(seen.count, 6);     /* the function stopped it */
+    assert_int_equal(seen.steps, 6 * 3); /* batches of 64 of 130 rows */
+    assert_true(seen.last < seen.first && seen.held_out < seen.first);
+
+    OK(copse_loader_create(data, &(struct copse_loader_params){ .batch = 64, .seed = 5 },
+                           &batches));
+    OK(copse_trainer_create(
+        other,
+        &(struct copse_trainer_params){
+            .loss = copse_model_loss, .user = again, .optimizer = decay, .seed = 5 },
+        &t));
+    OK(copse_trainer_fit(t, batches, &(struct copse_fit_params){ .epochs = 6 }));
+    OK(copse_model_predict(m, data, by_fit));
+    OK(copse_model_predict(again, data, by_hand));
+    OK(copse_model_predict(still, data, beside[1]));
+    assert_memory_equal(by_fit, by_hand, sizeof by_fit);
+    assert_memory_equal(beside[0], beside[1], sizeof beside[0]);
+    copse_trainer_release(&t);
+    copse_loader_release(&batches);
+
+    const struct copse_model_fit_params nothing = { .epochs = 0 };
+    FAILS(COPSE_ERR_ARGUMENT, copse_model_fit(m, data, &nothing), "epochs is 0");
+    const struct copse_model_fit_params large = { .epochs = 1, .batch = ROWS + 1 };
+    FAILS(COPSE_ERR_ARGUMENT, copse_model_fit(m, data, &large), "larger than the data");
+    copse_model_release(&again);
+    copse_model_release(&still);
+    copse_model_release(&m);
+    copse_dataset_release(&data);
+    copse_strategy_release(&other);
+    copse_strategy_release(&st);
+}
+
 /* Layers of images, as the lines of a description file; the file has their description and their
    variables. */
 static void layers_of_images_are_saved_and_loaded(void **state)
@@ -109,10 +182,10 @@ static void layers_of_images_are_saved_and_loaded(void **state)
     float pictures[COUNT * SIDE * SIDE], here[COUNT * 2], there[COUNT * 2];
     int32_t classes[COUNT];
     const struct copse_array_view features = {
-        .type = COPSE_ELEMENT_F32, .rank = 3, .shape = { COUNT, SIDE, SIDE }, .data = pictures
+        .type = COPSE_F32, .rank = 3, .shape = { COUNT, SIDE, SIDE }, .data = pictures
     };
     const struct copse_array_view labels = {
-        .type = COPSE_ELEMENT_I32, .rank = 1, .shape = { COUNT }, .data = classes
+        .type = COPSE_I32, .rank = 1, .shape = { COUNT }, .data = classes
     };
     const char *path = temp_path("images.safetensors");
     copse_checkpoint *file = NULL;
@@ -290,10 +363,10 @@ static void each_target_is_measured_in_its_own_unit(void **state)
         two[r][1] = 1000.0f * (float)(r % 2) + 3.0f * target[r];
     }
     const struct copse_array_view features = {
-        .type = COPSE_ELEMENT_F32, .rank = 2, .shape = { ROWS, IN }, .data = x
+        .type = COPSE_F32, .rank = 2, .shape = { ROWS, IN }, .data = x
     };
     const struct copse_array_view labels = {
-        .type = COPSE_ELEMENT_F32, .rank = 2, .shape = { ROWS, TARGETS }, .data = two
+        .type = COPSE_F32, .rank = 2, .shape = { ROWS, TARGETS }, .data = two
     };
     copse_strategy *st = strategy_of(ctx, 2);
     copse_dataset *data = NULL;
@@ -602,6 +675,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_loaded_model_predicts_the_same),
+        cmocka_unit_test(a_fit_trains_one_model),
         cmocka_unit_test(layers_of_images_are_saved_and_loaded),
         cmocka_unit_test(the_file_alone_gives_the_predictions),
         cmocka_unit_test(bytes_are_scaled_by_the_schema),

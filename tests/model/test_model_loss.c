@@ -117,10 +117,10 @@ static copse_dataset *make_data(bool is_of_numbers)
 {
     copse_dataset *data = NULL;
     const struct copse_array_view features = {
-        .type = COPSE_ELEMENT_F32, .rank = 2, .shape = { ROWS, IN }, .data = x
+        .type = COPSE_F32, .rank = 2, .shape = { ROWS, IN }, .data = x
     };
     const struct copse_array_view labels = {
-        .type = is_of_numbers ? COPSE_ELEMENT_F32 : COPSE_ELEMENT_I32,
+        .type = is_of_numbers ? COPSE_F32 : COPSE_I32,
         .rank = is_of_numbers ? 2 : 1,
         .shape = { ROWS, TARGETS },
         .data = is_of_numbers ? (const void *)numbers : classes
@@ -136,7 +136,7 @@ static double loss_with(const char *text, bool is_of_numbers, loss_of *definitio
     copse_dataset *data = make_data(is_of_numbers);
     copse_model *m = make_model(st, data, "dense out", NULL);
     copse_trainer *t = NULL;
-    copse_batches *batches = NULL;
+    copse_loader *batches = NULL;
     struct copse_host_batch batch;
     struct copse_step_result result;
     float h[ROWS * CLASSES];
@@ -145,10 +145,10 @@ static double loss_with(const char *text, bool is_of_numbers, loss_of *definitio
         OK(copse_model_set_loss(m, text));
     OK(copse_trainer_create(
         st, &(struct copse_trainer_params){ .loss = copse_model_loss, .user = m }, &t));
-    OK(copse_batches_create(data, &(struct copse_batches_params){ .batch = ROWS, .seed = 1 },
-                            &batches));
-    OK(copse_batches_start(batches, 0, 0));
-    OK(copse_batches_next(batches, &batch));
+    OK(copse_loader_create(data, &(struct copse_loader_params){ .batch = ROWS, .seed = 1 },
+                           &batches));
+    OK(copse_loader_start(batches, 0, 0));
+    OK(copse_loader_next(batches, &batch));
     OK(copse_trainer_evaluate(t, &batch, &result));
     OK(copse__model_outputs(m, &batch, false, h));
     const char *y = copse_batch_column(&batch, "y")->data;
@@ -161,7 +161,7 @@ static double loss_with(const char *text, bool is_of_numbers, loss_of *definitio
         weights += weight;
     }
     *want = sum / weights;
-    copse_batches_release(&batches);
+    copse_loader_release(&batches);
     copse_trainer_release(&t);
     copse_model_release(&m);
     copse_dataset_release(&data);

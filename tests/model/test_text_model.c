@@ -123,16 +123,16 @@ static void the_shape_of_the_outputs_decides_what_a_text_model_learns(void **sta
         rig_near(found.bits_per_byte, found.loss / log(2.0), 1e-9); /* ASCII */
         assert_int_equal(worst_found, worst);
         /* what training reports, on two replicas */
-        copse_batches *batches = NULL;
+        copse_loader *batches = NULL;
         struct copse_host_batch batch;
-        OK(copse_batches_create(
-            data, &(struct copse_batches_params){ .batch = info.rows, .no_shuffle = true },
+        OK(copse_loader_create(
+            data, &(struct copse_loader_params){ .batch = info.rows, .no_shuffle = true },
             &batches));
-        OK(copse_batches_next(batches, &batch));
+        OK(copse_loader_next(batches, &batch));
         OK(copse_trainer_evaluate(t, &batch, &result));
         rig_near(result.loss, found.loss, 1e-5);
         rig_near(result.reports[0], found.accuracy, 1e-6);
-        copse_batches_release(&batches);
+        copse_loader_release(&batches);
         /* the end of the text, without labels */
         copse_dataset *end = make_text(ctx, COPSE_TEXT_END, schema);
         float *last = malloc(v * sizeof *last);
@@ -206,7 +206,7 @@ static void a_large_vocabulary_has_the_same_loss(void **state)
         const struct copse_source_params of_all = { .text = &all }, of_few = { .text = &few };
         copse_strategy *st = strategy_of(ctx, 1 + n);
         copse_dataset *whole = NULL, *data = NULL;
-        copse_batches *batches = NULL;
+        copse_loader *batches = NULL;
         struct copse_host_batch batch;
         struct copse_evaluation found;
         struct copse_step_result result, first;
@@ -217,9 +217,9 @@ static void a_large_vocabulary_has_the_same_loss(void **state)
                                                              .source = &of_few },
                              &data));
         copse_model *m = make_model(st, whole, networks[n], NULL);
-        OK(copse_batches_create(
-            data, &(struct copse_batches_params){ .batch = ROWS, .no_shuffle = true }, &batches));
-        OK(copse_batches_next(batches, &batch));
+        OK(copse_loader_create(
+            data, &(struct copse_loader_params){ .batch = ROWS, .no_shuffle = true }, &batches));
+        OK(copse_loader_next(batches, &batch));
         assert_int_equal(batch.count, ROWS);
         copse_trainer *t = train(m, data, 0);
         OK(copse_trainer_evaluate(t, &batch, &first));
@@ -232,7 +232,7 @@ static void a_large_vocabulary_has_the_same_loss(void **state)
         assert_true(first.loss > 5.0 && result.loss < first.loss / 2 && found.accuracy > 0.5);
         rig_near(found.bits_per_byte, found.loss / log(2.0) / 3, 1e-9); /* of three bytes each */
         copse_trainer_release(&t);
-        copse_batches_release(&batches);
+        copse_loader_release(&batches);
         copse_model_release(&m);
         copse_dataset_release(&data);
         copse_dataset_release(&whole);

@@ -3,6 +3,7 @@
    hostile texts. */
 #include <locale.h>
 
+#include "copse/nn/layers.h"
 #include "copse/train/model_file.h"
 #include "core/base/base.h"
 #include "core/base/random.h"

@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "copse/distribute/replica.h"
+#include "copse/nn/layers.h"
 #include "core/base/base.h"
 #include "tests/nn/layer_rig.h"
 #include "tests/rig/graph_rig.h"

@@ -322,12 +322,12 @@ static void operands_may_have_16_bits(void **state)
                    *wide = attended(harness_device(d), &s, true);
             for (size_t i = 0; i < results_of(&s); i++)
                 if (memcmp(&narrow[i], &wide[i], sizeof *narrow) != 0)
-                    fail_msg("%s, %s: result %zu is %.9g and %.9g", id, copse__type_name(s.type), i,
+                    fail_msg("%s, %s: result %zu is %.9g and %.9g", id, copse_type_name(s.type), i,
                              narrow[i], wide[i]);
             for (size_t i = results_of(&s); i < results_of(&s) + words_of(&s); i++)
                 if (!(fabs(narrow[i] - wide[i]) <= close * (1 + fabs(wide[i]))))
                     fail_msg("%s, %s: derivative %zu is %.9g and %.9g", id,
-                             copse__type_name(s.type), i, narrow[i], wide[i]);
+                             copse_type_name(s.type), i, narrow[i], wide[i]);
             free(narrow);
             free(wide);
         }

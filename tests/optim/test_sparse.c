@@ -222,7 +222,7 @@ static void one_device_has_the_dense_bits(void **state)
         on_each_device(&(struct sparse_job){ exact_rules[k], true, false, EXAMPLES }, compare_on);
 }
 
-/* Also with shares of different sizes, with replicas that have no example, and with lists that grow
+/* Also with shards of different sizes, with replicas that have no example, and with lists that grow
    from step to step. */
 static void every_strategy_has_the_dense_bits(void **state)
 {

@@ -112,7 +112,7 @@ copse_status network_command(struct parity *p, const struct request *r)
         .loss = network_loss,
         .user = p,
         .optimizer = optimizer_of(r->words + 2),
-        .sharing = strcmp(r->words[1], "ceil") == 0 ? COPSE_SHARD_CEIL : COPSE_SHARD_BALANCED,
+        .sharding = strcmp(r->words[1], "ceil") == 0 ? COPSE_SHARD_CEIL : COPSE_SHARD_BALANCED,
     };
     return copse_trainer_create(p->st, &params, &p->trainer);
 }
@@ -147,19 +147,19 @@ copse_status restore_command(struct parity *p, const struct request *r)
 
 static copse_status walk(copse_distributed *d)
 {
-    struct copse_host_batch shares[MAX_RANKS];
+    struct copse_host_batch shards[MAX_RANKS];
     copse_status s;
-    while ((s = copse_distributed_next(d, shares)) == COPSE_OK)
+    while ((s = copse_distributed_next(d, shards)) == COPSE_OK)
         for (uint32_t i = 0; i < copse_distributed_replicas(d); i++)
-            COPSE_TRY(say_array(COPSE_F32, COPSE_SHAPE((uint32_t)shares[i].count),
-                                rig_data(&shares[i], "x")));
+            COPSE_TRY(say_array(COPSE_F32, COPSE_SHAPE((uint32_t)shards[i].count),
+                                rig_data(&shards[i], "x")));
     return s == COPSE_ERR_END ? COPSE_OK : s;
 }
 
 /* split RULE BATCH ROWS: rows 0, 1, ... of an epoch, an array for every step and replica */
 copse_status split_command(struct parity *p, const struct request *r)
 {
-    struct copse_array_view rows = { .type = COPSE_ELEMENT_F32,
+    struct copse_array_view rows = { .type = COPSE_F32,
                                      .rank = 2,
                                      .shape = { (size_t)atoi(r->words[3]), 1 } };
     struct copse_distributed_params params = {

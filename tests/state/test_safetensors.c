@@ -58,11 +58,11 @@ static const uint8_t odd[3] = { 1, 2, 255 };
 static const double precise = 0.1;
 
 static const struct copse_named_array arrays[] = {
-    { "layer.0/weight \"q\" \n \xc3\xa4", { COPSE_ELEMENT_F32, 2, { 2, 3 }, weights } },
-    { "odd", { COPSE_ELEMENT_U8, 1, { 3 }, odd } },
-    { "empty", { COPSE_ELEMENT_F32, 2, { 0, 7 }, NULL } },
-    { "step", { COPSE_ELEMENT_I32, 0, { 0 }, &step } },
-    { "a", { COPSE_ELEMENT_F64, 1, { 1 }, &precise } },
+    { "layer.0/weight \"q\" \n \xc3\xa4", { COPSE_F32, 2, { 2, 3 }, weights } },
+    { "odd", { COPSE_U8, 1, { 3 }, odd } },
+    { "empty", { COPSE_F32, 2, { 0, 7 }, NULL } },
+    { "step", { COPSE_I32, 0, { 0 }, &step } },
+    { "a", { COPSE_F64, 1, { 1 }, &precise } },
 };
 static const struct copse_metadata metadata[] = { { "format", "copse" }, { "tab\there", "" } };
 
@@ -98,7 +98,7 @@ static void test_what_was_written_comes_back(void **state)
     assert_int_equal(count, COPSE_COUNT(arrays));
     for (size_t i = 0; i < count; i++) {
         const struct copse_array_view *a = &arrays[i].array, *b = &got[i].array;
-        size_t bytes = copse_element_size(a->type);
+        size_t bytes = copse_type_size(a->type);
         assert_string_equal(arrays[i].name, got[i].name);
         assert_int_equal(a->type, b->type);
         assert_int_equal(a->rank, b->rank);
@@ -127,7 +127,7 @@ static void test_file_layout(void **state)
         "\"data_offsets\":[0,24]}}";
     unsigned char bytes[1000];
     const char *path = temp_path("layout");
-    const struct copse_named_array x = { "x", { COPSE_ELEMENT_F32, 2, { 2, 3 }, weights } };
+    const struct copse_named_array x = { "x", { COPSE_F32, 2, { 2, 3 }, weights } };
     const struct copse_metadata kv = { "k", "v" };
 
     (void)state;
@@ -330,7 +330,7 @@ static void test_full_disk_leaves_the_old_file(void **state)
 {
     static float large[100000];
     const struct copse_named_array list[] = {
-        { "large", { COPSE_ELEMENT_F32, 1, { 100000 }, large } },
+        { "large", { COPSE_F32, 1, { 100000 }, large } },
     };
     struct rlimit limit, small;
     const char *path = write_arrays("kept");

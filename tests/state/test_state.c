@@ -213,8 +213,8 @@ static void applications_keep_their_own(void **state)
     static const double history[3] = { 1.5, NAN, -0.0 };
     const struct copse_named_array arrays[2] = {
         { "application/history",
-          { .type = COPSE_ELEMENT_F64, .rank = 1, .shape = { 3 }, .data = history } },
-        { "application/empty", { .type = COPSE_ELEMENT_U8, .rank = 1 } },
+          { .type = COPSE_F64, .rank = 1, .shape = { 3 }, .data = history } },
+        { "application/empty", { .type = COPSE_U8, .rank = 1 } },
     };
     const struct copse_metadata note = { "application.note", "caf\303\251 \"1\"\n" };
     struct copse_state_params p = { .position = { 3, 4 },
@@ -328,7 +328,7 @@ static void var_7(void **state)
         assert_non_null(sum);
         assert_null(copse_checkpoint_find(file, "sum/m")); /* not trained: no slots */
         assert_memory_equal(sum->data, sums, sizeof sums);
-        assert_int_equal(copse_checkpoint_find(file, "count")->type, COPSE_ELEMENT_I32);
+        assert_int_equal(copse_checkpoint_find(file, "count")->type, COPSE_I32);
         copse_checkpoint_release(&file);
         for (size_t k = 0; k < 4; k++) {
             struct life o;

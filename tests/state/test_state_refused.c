@@ -81,7 +81,7 @@ static void foreign_checkpoints_change_nothing(void **state)
     rewrite(temp_path("good"), temp_path("bad"), "b2/m", "b2/x", false);
     expect_refused(&l, temp_path("bad"), COPSE_ERR_ARGUMENT, "'b2/m'");
     rewrite(temp_path("good"), temp_path("bad"), "w0", NULL, true);
-    expect_refused(&l, temp_path("bad"), COPSE_ERR_SHAPE, "'w0' is F32 [640]");
+    expect_refused(&l, temp_path("bad"), COPSE_ERR_SHAPE, "'w0' is f32 [640]");
 
     OK(copse_trainer_save(l.t, temp_path("bad")));
     expect_refused(&l, temp_path("bad"), COPSE_ERR_FORMAT, "no training state");

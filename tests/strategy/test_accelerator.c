@@ -239,7 +239,7 @@ static void tpu_1_on_several_devices(void **state)
 }
 
 /* More cores than examples; a core without one takes part in every sum. */
-static void tpu_1_with_empty_shares(void **state)
+static void tpu_1_with_empty_shards(void **state)
 {
     (void)state;
     float want[2048], got[2048];
@@ -411,7 +411,7 @@ static void tpu_4(void **state)
     (void)state;
     job_open(&j, &p);
     const size_t count = read_all(&j, 0, before);
-    FAILS(COPSE_ERR_ARGUMENT, copse_trainer_feed(j.t, &nothing), "1 to 16 inputs");
+    FAILS(COPSE_ERR_ARGUMENT, copse_trainer_feed(j.t, &nothing), "1 to 64 inputs");
     feed(&j, 0, 3);
     const uint64_t submissions = copse_strategy_submissions(j.st);
     FAILS(COPSE_ERR_ARGUMENT, copse_trainer_feed(j.t, &last), "static");
@@ -524,7 +524,7 @@ int main(void)
         cmocka_unit_test(tpu_1),
         cmocka_unit_test(tpu_1_every_way_on_one_queue),
         cmocka_unit_test(tpu_1_on_several_devices),
-        cmocka_unit_test(tpu_1_with_empty_shares),
+        cmocka_unit_test(tpu_1_with_empty_shards),
         cmocka_unit_test(tpu_1_with_sums_in_the_loss),
         cmocka_unit_test(runs_and_single_steps_mix),
         cmocka_unit_test(old_results_are_dropped),

@@ -60,7 +60,7 @@ static const float steps_of_levels[14] = { 5, 7, 4, 8, 3, 9, 1, 3, 2, 6, 10, 14,
 
 static copse_status levels_data(void *user, copse_strategy *st, copse_dataset **out)
 {
-    const struct copse_array_view x = { COPSE_ELEMENT_F32, 2, { 14, 1 }, steps_of_levels };
+    const struct copse_array_view x = { COPSE_F32, 2, { 14, 1 }, steps_of_levels };
     (void)user, (void)st;
     return copse_dataset_create(ctx, &x, NULL,
                                 &(struct copse_dataset_params){ .scale = COPSE_SCALE_NONE }, out);
@@ -181,7 +181,7 @@ static void gathered_batches_of_a_run_that_fails_come_again(void **state)
     l.t = copse_step_trainer(step);
     FAILS(COPSE_ERR_CANCELLED, copse_step_run(step),
           "in a run of 3 batches, at batch 3 of epoch 0");
-    assert_int_equal(copse_trainer_gathered(l.t), 0);
+    assert_int_equal(copse_trainer_accumulated(l.t), 0);
     assert_int_equal(copse_trainer_steps(l.t), 1);
     l.cancelled_in = 0;
     struct copse_position at;

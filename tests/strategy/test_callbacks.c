@@ -4,7 +4,7 @@
    of strategy.h. */
 #include "copse/distribute/accelerator.h"
 #include "copse/distribute/partition.h"
-#include "copse/distribute/shares.h"
+#include "copse/distribute/shards.h"
 #include "copse/loop/feed.h"
 #include "copse/predict.h"
 #include "copse/train/audit.h"
@@ -71,9 +71,9 @@ static copse_status t_flush(struct stage *s)
 {
     return copse_trainer_flush(s->t);
 }
-static copse_status t_set_shares(struct stage *s)
+static copse_status t_set_weights(struct stage *s)
 {
-    return copse_trainer_set_shares(s->t, s->room);
+    return copse_trainer_set_shard_weights(s->t, s->room);
 }
 static copse_status t_save(struct stage *s)
 {
@@ -150,13 +150,14 @@ static copse_status t_create(struct stage *s)
 
 static copse_status t_asks(struct stage *s)
 {
-    float shares[2];
+    float weights[2];
     bool is_known;
     (void)copse_trainer_steps(s->t);
     (void)copse_trainer_fed(s->t);
-    (void)copse_trainer_gathered(s->t);
-    return copse_trainer_strategy(s->t) == s->st ? copse_trainer_shares(s->t, shares, &is_known)
-                                                 : COPSE_ERR_INTERNAL;
+    (void)copse_trainer_accumulated(s->t);
+    return copse_trainer_strategy(s->t) == s->st
+               ? copse_trainer_shard_weights(s->t, weights, &is_known)
+               : COPSE_ERR_INTERNAL;
 }
 
 static copse_train_step *beside; /* of the strategy whose replicas run a model */
@@ -437,7 +438,7 @@ static const struct row {
     { "copse_trainer_evaluate", t_evaluate, OF_TRAINER, 0 },
     { "copse_trainer_result", t_result, OF_TRAINER, 0 },
     { "copse_trainer_flush", t_flush, OF_TRAINER, 0 },
-    { "copse_trainer_set_shares", t_set_shares, OF_TRAINER, 0 },
+    { "copse_trainer_set_shard_weights", t_set_weights, OF_TRAINER, 0 },
     { "copse_trainer_save", t_save, OF_TRAINER, 0 },
     { "copse_trainer_checkpoint", t_checkpoint, OF_TRAINER, 0 },
     { "copse_trainer_restore", t_restore, OF_TRAINER, 0 },

@@ -96,7 +96,7 @@ arrays "$work/three" 3 && arrays "$work/four" 4 || no 'python3'
 from 'no schema' '6 of 6 variables' 'the file has no schema: only shapes were compared$' low.csv three
 from 'no schema, another shape' '4 of 6 variables' 'not taken, because they have another shape in the file: dense3.weight, dense3.bias$' low.csv four
 grep -q 'the file has no schema: only shapes were compared$' "$work/stdout" || no "no word on the schema"
-bad 'another body' "'dense2.weight' is F32 \[4, 3\], the variable is F32 \[4, 5\]" train $host --data "$work/low.csv" --model mlp:4,5 \
+bad 'another body' "'dense2.weight' is f32 \[4, 3\], the variable is f32 \[4, 5\]" train $host --data "$work/low.csv" --model mlp:4,5 \
     --init "$work/four"
 # Nothing is left of a network of one layer.
 "$copse" train --devices host --epochs 1 --model 'dense out' --quiet --data "$work/low.csv" --save "$work/one" >/dev/null || no 'one layer'

@@ -47,7 +47,7 @@ grep -q 'not in the file: dense1.weight, dense2.weight, dense2.bias$' "$work/std
 grep -q 'not used: other$' "$work/stdout" || no "unused: $(cat "$work/stdout")"
 # f16 is converted: 0x3c00 is 1
 st "$work/half" '{"dense1.bias":{"dtype":"F16","shape":[2],"data_offsets":[0,4]}}' '\000\074\000\074'
-good 'init from f16' '1 of 4 variables, 1 converted to F32' train $host --model mlp:2 --init "$work/half"
+good 'init from f16' '1 of 4 variables, 1 converted to f32' train $host --model mlp:2 --init "$work/half"
 # A run on parameter servers, of two replicas, and one that is resumed.
 good 'init with servers' '6 of 6' train $host --strategy parameter_server --init "$work/a.safetensors"
 good 'init of replicas' '6 of 6' train --epochs 1 --devices host:0,host:0 --init "$work/a.safetensors"
@@ -55,7 +55,7 @@ good 'init and resume' '6 of 6' train $host --init "$work/a.safetensors" --check
 good 'init and resume again' 'resumed ' train $host --init "$work/a.safetensors" --checkpoint "$work/points" --resume
 
 save="--save $work/out/p.safetensors"
-bad 'init of another shape' "'dense2.weight' is F32 \[128, 64\], the variable is F32 \[128, 32\]" \
+bad 'init of another shape' "'dense2.weight' is f32 \[128, 64\], the variable is f32 \[128, 32\]" \
     train $host $save --model mlp:128,32 --init "$work/a.safetensors"
 bad 'init in the wrong layout' 'without that it would fit' train $host $save --init "$work/a.safetensors" --init-layout torch
 bad 'init of nothing' "no array with the name of a variable: it has 'x'" train $host $save --init "$work/x"
@@ -63,7 +63,7 @@ bad 'init of no file' 'nowhere' train $host $save --init "$work/nowhere"
 bad 'init layout alone' '--init-layout belongs to --init' train $host $save --init-layout torch
 bad 'init is save' "'.*' is the file of --init" train $host --init "$work/a.safetensors" --save "$work/a.safetensors"
 st "$work/ints" '{"dense1.bias":{"dtype":"I32","shape":[2],"data_offsets":[0,8]}}' '\000\000\000\000\000\000\000\000'
-bad 'init from integers' "'dense1.bias' is I32, the variable is F32" train $host $save --model mlp:2 --init "$work/ints"
+bad 'init from integers' "'dense1.bias' is i32, the variable is f32" train $host $save --model mlp:2 --init "$work/ints"
 st "$work/nan" '{"dense1.bias":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}}' '\000\000\000\000\000\000\300\177'
 bad 'init from NaN' "'dense1.bias' is NaN at element 1" train $host $save --model mlp:2 --init "$work/nan"
 # A file of PyTorch's: its layout must be said. dense1.weight is [2, 64] there.
@@ -75,11 +75,11 @@ good 'init from PyTorch with its layout' '1 of 4' train $host --model mlp:2 --in
 # ---- info ----
 st "$work/x" '{"__metadata__":{"note":"two\nlines \u001b[31m"},"x":{"dtype":"F32","shape":[2,3],"data_offsets":[0,24]},"x/m":{"dtype":"F32","shape":[],"data_offsets":[24,28]},"application/n":{"dtype":"U8","shape":[1],"data_offsets":[28,29]}}' \
     "$(printf '\\000%.0s' $(seq 29))"
-good info '^ *x +F32 +\[2, 3\] +6$' info "$work/x"
+good info '^ *x +f32 +\[2, 3\] +6$' info "$work/x"
 head -1 "$work/stdout" | grep -q ': 6 parameters, 3 arrays, ' || no "info: $(head -1 "$work/stdout")"
 grep -q '^2 of the arrays are slots' "$work/stdout" || no 'slots are parameters'
 grep -q '^ *note  two$' "$work/stdout" && grep -q '^ *lines ?\[31m$' "$work/stdout" || no "metadata: $(cat "$work/stdout")"
-good 'info json' '^\{"path":".*","bytes":[0-9]+,"parameters":6,"arrays":\[\{"name":"x","type":"F32","shape":\[2,3\],"elements":6\},.*"metadata":\{"note":"two\\nlines \\u001b\[31m"\}\}$' \
+good 'info json' '^\{"path":".*","bytes":[0-9]+,"parameters":6,"arrays":\[\{"name":"x","type":"f32","shape":\[2,3\],"elements":6\},.*"metadata":\{"note":"two\\nlines \\u001b\[31m"\}\}$' \
     info "$work/x" --json
 good 'info of a model' '17226 parameters, 8 arrays' info "$work/a.safetensors"
 good 'info of a checkpoint' 'format +copse-checkpoint-1' info "$work/points/$(ls "$work/points" | tail -1)"
@@ -272,7 +272,7 @@ if ldd "$copse" | grep -q libasan; then limit=:; else limit='ulimit -v 4000000';
 under() { (eval "$limit" && exec "$copse" "$@"); }
 under info "$work/holes" >stdout 2>stderr && grep -q '^total  *2,000,150,002$' stdout || no "info of 8 GB: $(cat stdout stderr)"
 under train $host --model mlp:8 --quiet --init "$work/holes" >stdout 2>stderr || true
-grep -q "dense1.weight' is F32 \[40000, 50000\], the variable is F32 \[64, 8\]" stderr || no "init from 8 GB: $(cat stderr)"
+grep -q "dense1.weight' is f32 \[40000, 50000\], the variable is f32 \[64, 8\]" stderr || no "init from 8 GB: $(cat stderr)"
 # A file that describes much more than it has: nothing of that size is allocated.
 schema='{\"version\":1,\"kind\":\"array\",\"task\":\"classification\",\"input\":{\"type\":\"f32\",\"shape\":[40000],\"offset\":0,\"scale\":1},\"classes\":3,\"numbered\":true}'
 signed bomb "\"format\":\"copse-model-1\",\"seed\":\"1\",\"network\":\"dense 50000 relu; dense 40000; dense out\",\"schema\":\"$schema\""
@@ -282,8 +282,8 @@ bad 'predict with a large description' 'its network has 4000210003 numbers, and 
 awk 'BEGIN { for (i = 0; i < 40; i++) printf "%d,%d\n", i, i % 2 }' >forty.csv
 good 'a long run' '^10400 steps' train --devices host --data "$work/forty.csv" --model mlp:1 --batch 2 --epochs 650 --lr 1e-6 --dropout 0 \
     --schedule constant --save long.safetensors --checkpoint long_run.safetensors --quiet
-"$copse" info out/long.safetensors | grep -q 'application/steps  *F64  *\[5200, 2\]' || no "history: $("$copse" info out/long.safetensors | grep steps)"
-"$copse" info out/long_run.safetensors | grep -q 'application/steps  *F64  *\[10400, 2\]' || no 'the history of a checkpoint'
+"$copse" info out/long.safetensors | grep -q 'application/steps  *f64  *\[5200, 2\]' || no "history: $("$copse" info out/long.safetensors | grep steps)"
+"$copse" info out/long_run.safetensors | grep -q 'application/steps  *f64  *\[10400, 2\]' || no 'the history of a checkpoint'
 "$copse" export out/long.safetensors --npy short_npy >/dev/null && "$copse" export out/long_run.safetensors --npy long_npy >/dev/null
 # means NAME: f64 of the .npy file, one a line
 doubles() { tail -c +129 "$1" | od -An -v -tf8 -w16; }

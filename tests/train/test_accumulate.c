@@ -75,7 +75,7 @@ static void run(size_t replicas, const size_t *sizes, uint32_t count, bool is_su
         size_t first = 0;
         for (uint32_t k = 0; k < count; k++) {
             const struct copse_host_batch batch = rows(first, sizes[k]);
-            assert_int_equal(copse_trainer_gathered(j.t), k);
+            assert_int_equal(copse_trainer_accumulated(j.t), k);
             if (k > 0) /* not between updates */
                 assert_int_equal(copse_trainer_checkpoint(j.t, "/nowhere", NULL),
                                  COPSE_ERR_ARGUMENT);
@@ -128,11 +128,11 @@ static void flush_updates_with_what_there_is(void **state)
     close_job(&j);
     open_job(&j, 3, 4, false);
     OK(copse_trainer_step(j.t, &first));
-    OK(copse_trainer_evaluate(j.t, &all, &r)); /* does not disturb what is gathered */
+    OK(copse_trainer_evaluate(j.t, &all, &r)); /* does not disturb what is accumulated */
     OK(copse_trainer_step(j.t, &rest));
     assert_int_equal(copse_trainer_result(j.t, true, &r), COPSE_ERR_END);
     OK(copse_trainer_flush(j.t));
-    assert_int_equal(copse_trainer_gathered(j.t), 0);
+    assert_int_equal(copse_trainer_accumulated(j.t), 0);
     OK(copse_trainer_result(j.t, true, &r));
     assert_int_equal(r.step, 1);
     values_of(&j, other);
@@ -142,7 +142,7 @@ static void flush_updates_with_what_there_is(void **state)
 }
 
 /* A micro-batch that fails takes those before it along, and nothing else. */
-static void failed_micro_batch_drops_what_was_gathered(void **state)
+static void failed_micro_batch_drops_what_was_accumulated(void **state)
 {
     (void)state;
     static float before[2048], after[2048];
@@ -160,11 +160,11 @@ static void failed_micro_batch_drops_what_was_gathered(void **state)
     data_x[20 * MODEL_IN] = NAN;
     FAILS(COPSE_ERR_NONFINITE, copse_trainer_step(j.t, &bad), "replica 1");
     data_x[20 * MODEL_IN] = 0.0f;
-    assert_int_equal(copse_trainer_gathered(j.t), 0);
+    assert_int_equal(copse_trainer_accumulated(j.t), 0);
     OK(copse_trainer_step(j.t, &good));
     copse_trainer_cancel(j.t);
     FAILS(COPSE_ERR_CANCELLED, copse_trainer_step(j.t, &good), "cancelled");
-    assert_int_equal(copse_trainer_gathered(j.t), 0);
+    assert_int_equal(copse_trainer_accumulated(j.t), 0);
     values_of(&j, after);
     assert_memory_equal(before, after, model_parameters() * sizeof *before);
     for (int i = 0; i < 3; i++)
@@ -174,7 +174,7 @@ static void failed_micro_batch_drops_what_was_gathered(void **state)
     close_job(&j);
 }
 
-/* What was gathered after a checkpoint is no part of what comes after it. */
+/* What was accumulated after a checkpoint is no part of what comes after it. */
 static void restored_trainer_has_gathered_nothing(void **state)
 {
     (void)state;
@@ -190,7 +190,7 @@ static void restored_trainer_has_gathered_nothing(void **state)
     values_of(&j, once);
     OK(copse_trainer_step(j.t, &stray));
     OK(copse_trainer_restore(j.t, path, NULL, NULL));
-    assert_int_equal(copse_trainer_gathered(j.t), 0);
+    assert_int_equal(copse_trainer_accumulated(j.t), 0);
     OK(copse_trainer_step(j.t, &first));
     OK(copse_trainer_step(j.t, &rest));
     values_of(&j, again);
@@ -212,7 +212,7 @@ static void other_trainers_leave_gathered_gradients_alone(void **state)
     OK(copse_trainer_step(j.t, &batch));
     OK(copse_trainer_step(other, &batch));
     OK(copse_trainer_step(j.t, &batch));
-    copse_trainer_release(&j.t); /* takes what it gathered along */
+    copse_trainer_release(&j.t); /* takes what it accumulated along */
     OK(copse_trainer_step(other, &batch));
     copse_trainer_release(&other);
     close_job(&j);
@@ -244,7 +244,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(micro_batches_train_like_the_whole),
         cmocka_unit_test(flush_updates_with_what_there_is),
-        cmocka_unit_test(failed_micro_batch_drops_what_was_gathered),
+        cmocka_unit_test(failed_micro_batch_drops_what_was_accumulated),
         cmocka_unit_test(restored_trainer_has_gathered_nothing),
         cmocka_unit_test(other_trainers_leave_gathered_gradients_alone),
         cmocka_unit_test(gathering_allocates_nothing),

@@ -15,7 +15,7 @@ struct shared {
     bool is_inside; /* w stands in the operand */
 };
 
-/* s = sum of x over the share; loss = w all_reduce(s), or all_reduce(w s). */
+/* s = sum of x over the shard; loss = w all_reduce(s), or all_reduce(w s). */
 static copse_tensor *shared_loss(copse_graph *g, const copse_batch *in, void *user)
 {
     const struct shared *m = user;
@@ -68,7 +68,7 @@ static void shared_case(size_t n, copse_averaging op, bool is_inside, size_t row
 static void sums_and_derivatives_are_those_of_all_replicas(void **state)
 {
     (void)state;
-    static const size_t rows[] = { 10, 7, 3 }; /* even, uneven, and empty shares */
+    static const size_t rows[] = { 10, 7, 3 }; /* even, uneven, and empty shards */
     for (size_t n = 1; n <= 5; n++)
         for (size_t i = 0; i < 3; i++)
             for (int inside = 0; inside < 2; inside++) {
@@ -278,7 +278,7 @@ static copse_tensor *odd_loss(copse_graph *g, const copse_batch *in, void *user)
 {
     const struct odd *m = user;
     copse_tensor *x = rig_x(in), *y, *w = copse_variable_tensor(m->w);
-    if (m->kind == 0) /* the size of the share is in the shape */
+    if (m->kind == 0) /* the size of the shard is in the shape */
         x = copse_all_reduce(g, x, COPSE_SUM);
     y = copse_sum(g, x, NULL, 0, false);
     y = copse_reshape(g, y, COPSE_SHAPE(1));

@@ -34,7 +34,7 @@ struct shared {
     uint32_t odd; /* crossings more on the worker that differs */
 };
 
-/* s = sum of x over the share; loss = w all_reduce(s), or all_reduce(w s). */
+/* s = sum of x over the shard; loss = w all_reduce(s), or all_reduce(w s). */
 static copse_tensor *shared_loss(copse_graph *g, const copse_batch *in, void *user)
 {
     const struct shared *m = user;
@@ -94,7 +94,7 @@ static copse_status shared_step(struct worker *w, copse_strategy *st)
 
 static void sums_and_derivatives_are_those_of_all_workers(void **state)
 {
-    static const uint32_t rows[] = { 10, 7, 3 }; /* even, uneven, and empty shares */
+    static const uint32_t rows[] = { 10, 7, 3 }; /* even, uneven, and empty shards */
     struct worker w[4];
     (void)state;
     host_alone();
@@ -156,7 +156,7 @@ static copse_status norm_train(struct worker *w, copse_strategy *st)
 
 static void normalised_batches_have_the_bits_of_one_process(void **state)
 {
-    static const uint32_t batches[] = { 24, 23, 3 }; /* even, uneven, and empty shares */
+    static const uint32_t batches[] = { 24, 23, 3 }; /* even, uneven, and empty shards */
     (void)state;
     host_alone();
     for (size_t i = 0; i < COPSE_COUNT(batches); i++)

@@ -117,7 +117,7 @@ static void is_untouched(const struct net *n)
     {                                                                                          \
         NAME,                                                                                  \
         {                                                                                      \
-            .type = COPSE_ELEMENT_##TYPE, .rank = RANK, .shape = { __VA_ARGS__ }, .data = DATA \
+            .type = COPSE_##TYPE, .rank = RANK, .shape = { __VA_ARGS__ }, .data = DATA \
         }                                                                                      \
     }
 
@@ -275,7 +275,7 @@ static void floats_are_converted_or_refused(void **state)
                                  ARRAY("dense2.weight", BF16, bf16, 2, HIDDEN, OUT));
     FAILS(COPSE_ERR_SHAPE,
           copse_trainer_load(n.t, path, &(struct copse_load_params){ .is_exact = true }, &r),
-          "F64");
+          "f64");
     assert_int_equal(r.matched_count, 0);
     is_untouched(&n);
     OK(copse_trainer_load(n.t, path, NULL, &r));
@@ -286,7 +286,7 @@ static void floats_are_converted_or_refused(void **state)
     FAILS(COPSE_ERR_NONFINITE,
           copse_trainer_load(n.t, FILE_WITH(ARRAY("dense1.bias", F64, too_large, 1, HIDDEN)), NULL,
                              &r),
-          "infinite at element 1 as an F32");
+          "infinite at element 1 as an f32");
     has(n.b1, HIDDEN, bias_f16);
     net_close(&n);
 }
@@ -309,18 +309,18 @@ static void what_does_not_fit_is_refused_and_nothing_changes(void **state)
               word);                                                                           \
         is_untouched(&n);                                                                      \
     } while (0)
-    REFUSED(COPSE_ERR_SHAPE, "'dense1.bias' is F32 [5], the variable is F32 [4]",
+    REFUSED(COPSE_ERR_SHAPE, "'dense1.bias' is f32 [5], the variable is f32 [4]",
             ARRAY("dense1.bias", F32, w1, 1, 5));
-    REFUSED(COPSE_ERR_SHAPE, "F32 [2, 4]", ARRAY("dense2.weight", F32, w2, 2, OUT, HIDDEN));
+    REFUSED(COPSE_ERR_SHAPE, "f32 [2, 4]", ARRAY("dense2.weight", F32, w2, 2, OUT, HIDDEN));
     REFUSED(COPSE_ERR_SHAPE, "transposed it would fit",
             ARRAY("dense2.weight", F32, w2, 2, OUT, HIDDEN));
-    REFUSED(COPSE_ERR_SHAPE, "F32 [8]", ARRAY("dense2.weight", F32, w2, 1, W2));
-    REFUSED(COPSE_ERR_SHAPE, "'dense2.weight' is I32, the variable is F32",
+    REFUSED(COPSE_ERR_SHAPE, "f32 [8]", ARRAY("dense2.weight", F32, w2, 1, W2));
+    REFUSED(COPSE_ERR_SHAPE, "'dense2.weight' is i32, the variable is f32",
             ARRAY("dense2.weight", I32, ints, 2, HIDDEN, OUT));
-    REFUSED(COPSE_ERR_SHAPE, "U16", ARRAY("dense2.weight", U16, halves, 2, HIDDEN, OUT));
-    REFUSED(COPSE_ERR_SHAPE, "'count' is I64, the variable is I32",
+    REFUSED(COPSE_ERR_SHAPE, "u16", ARRAY("dense2.weight", U16, halves, 2, HIDDEN, OUT));
+    REFUSED(COPSE_ERR_SHAPE, "'count' is i64, the variable is i32",
             ARRAY("count", I64, longs, 1, 2));
-    REFUSED(COPSE_ERR_SHAPE, "'count' is F32, the variable is I32", ARRAY("count", F32, w1, 1, 2));
+    REFUSED(COPSE_ERR_SHAPE, "'count' is f32, the variable is i32", ARRAY("count", F32, w1, 1, 2));
     REFUSED(COPSE_ERR_NONFINITE, "NaN at element 2",
             ARRAY("dense1.bias", F32, nan_bias, 1, HIDDEN));
 #undef REFUSED
@@ -479,7 +479,7 @@ static void parts_are_loaded_from_one_array(void **state)
     copse_strategy_release(&st);
 }
 
-static void gathered_micro_batches_are_refused(void **state)
+static void accumulated_micro_batches_are_refused(void **state)
 {
     (void)state;
     const float x[2 * IN] = { 1, 2, 3, 4, 5, 6 }, y[2 * OUT] = { 0 };
@@ -491,7 +491,7 @@ static void gathered_micro_batches_are_refused(void **state)
         st, &(struct copse_trainer_params){ .loss = net_loss, .user = &n, .accumulate = 2 }, &n.t));
     OK(copse_trainer_step(n.t, &batch));
     const char *path = FILE_WITH(ARRAY("dense1.weight", F32, w1, 2, IN, HIDDEN));
-    FAILS(COPSE_ERR_ARGUMENT, copse_trainer_load(n.t, path, NULL, NULL), "gathered");
+    FAILS(COPSE_ERR_ARGUMENT, copse_trainer_load(n.t, path, NULL, NULL), "accumulated");
     is_untouched(&n);
     OK(copse_trainer_flush(n.t));
     OK(copse_trainer_load(n.t, path, NULL, NULL));
@@ -511,7 +511,7 @@ int main(void)
         cmocka_unit_test(embeddings_are_not_transposed),
         cmocka_unit_test(every_strategy_loads),
         cmocka_unit_test(parts_are_loaded_from_one_array),
-        cmocka_unit_test(gathered_micro_batches_are_refused),
+        cmocka_unit_test(accumulated_micro_batches_are_refused),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

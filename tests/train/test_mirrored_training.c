@@ -63,7 +63,7 @@ static void mir_5(void **state)
         OK(copse_trainer_create(st, &(struct copse_trainer_params){ .loss = curve, .user = v },
                                 &t));
         for (size_t step = 1; step <= 8; step++) {
-            /* empty shares among them */
+            /* empty shards among them */
             const struct copse_host_batch rows = rig_rows(1 + step % 6);
             OK(copse_trainer_step(t, &rows));
             for (int i = 0; i < 2; i++) {
@@ -89,18 +89,18 @@ static void mir_6(void **state)
     copse_variable *v[2] = { rig_scalar(st, "w", 1.0f), rig_scalar(st, "b", 0.0f) };
     struct copse_host_batch batch;
     copse_dataset *data;
-    copse_batches *batches;
+    copse_loader *batches;
     copse_trainer *t;
     copse_status s;
     bool is_used[ELEMENTS] = { false };
     size_t steps = 0, used = 0;
     OK(copse_trainer_create(st, &(struct copse_trainer_params){ .loss = curve, .user = v }, &t));
     OK(copse_dataset_create(
-        ctx, &(struct copse_array_view){ COPSE_ELEMENT_F32, 2, { ELEMENTS, 1 }, x }, NULL,
+        ctx, &(struct copse_array_view){ COPSE_F32, 2, { ELEMENTS, 1 }, x }, NULL,
         &(struct copse_dataset_params){ .scale = COPSE_SCALE_NONE }, &data));
-    OK(copse_batches_create(
-        data, &(struct copse_batches_params){ .batch = REPLICAS, .drop_last = true }, &batches));
-    while ((s = copse_batches_next(batches, &batch)) == COPSE_OK) {
+    OK(copse_loader_create(
+        data, &(struct copse_loader_params){ .batch = REPLICAS, .drop_last = true }, &batches));
+    while ((s = copse_loader_next(batches, &batch)) == COPSE_OK) {
         assert_int_equal(batch.count, REPLICAS);
         for (size_t i = 0; i < batch.count; i++)
             is_used[(int)rig_floats(&batch)[i]] = true;
@@ -112,7 +112,7 @@ static void mir_6(void **state)
         used += is_used[i];
     assert_int_equal(steps, 2);
     assert_int_equal(used, ELEMENTS - 1);
-    copse_batches_release(&batches);
+    copse_loader_release(&batches);
     copse_dataset_release(&data);
     copse_trainer_release(&t);
     copse_strategy_release(&st);

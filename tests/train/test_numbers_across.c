@@ -5,7 +5,7 @@
 #include "copse/compat/gradients.h"
 #include "copse/compat/single_loss.h"
 #include "copse/compat/train_step.h"
-#include "copse/distribute/shares.h"
+#include "copse/distribute/shards.h"
 #include "copse/distribute/sync.h"
 #include "copse/loop/monitor.h"
 #include "copse/loop/step.h"
@@ -94,7 +94,7 @@ static copse_status put_replicas(copse_trainer *t, copse_strategy *st, struct nu
         const uint32_t rank = copse_strategy_first_rank(st) + r;
         struct copse_replica_result own;
         COPSE_TRY(copse_trainer_replica_result(t, r, &own));
-        put_each(n, rank, own.share);
+        put_each(n, rank, own.fraction);
         put_each(n, rank, own.loss);
         for (uint32_t i = 0; i < reports; i++)
             put_each(n, rank, own.reports[i]);
@@ -113,7 +113,7 @@ static copse_status train(copse_trainer *t, copse_strategy *st, struct numbers *
     for (size_t i = 0; i < (is_gathering ? 3 : COPSE_COUNT(counts)); i++) {
         const struct copse_host_batch batch = rows(first % 4, counts[i]);
         COPSE_TRY(copse_trainer_step(t, &batch));
-        put(n, copse_trainer_gathered(t));
+        put(n, copse_trainer_accumulated(t));
         first += counts[i];
     }
     COPSE_TRY(copse_trainer_flush(t));
@@ -129,13 +129,13 @@ static copse_status train(copse_trainer *t, copse_strategy *st, struct numbers *
     return s == COPSE_ERR_END ? COPSE_OK : s;
 }
 
-static copse_status put_shares(const copse_trainer *t, struct numbers *n)
+static copse_status put_weights(const copse_trainer *t, struct numbers *n)
 {
-    float shares[RANKS] = { 0 };
+    float weights[RANKS] = { 0 };
     bool is_known;
-    COPSE_TRY(copse_trainer_shares(t, shares, &is_known));
+    COPSE_TRY(copse_trainer_shard_weights(t, weights, &is_known));
     for (uint32_t r = 0; r < RANKS; r++)
-        put(n, (double)shares[r]);
+        put(n, (double)weights[r]);
     return COPSE_OK;
 }
 
@@ -162,12 +162,12 @@ static copse_status train_both(copse_strategy *st, struct numbers *n, bool is_ga
         struct copse_trainer_params p = trainer_of(&m);
         p.accumulate = is_gathering ? 2 : 1;
         p.summarize_gradients = !is_gathering;
-        p.sharing = is_gathering ? COPSE_SHARD_WEIGHTED : COPSE_SHARD_BALANCED;
-        p.shares = is_gathering ? weights : NULL;
+        p.sharding = is_gathering ? COPSE_SHARD_WEIGHTED : COPSE_SHARD_BALANCED;
+        p.shard_weights = is_gathering ? weights : NULL;
         COPSE_TRY(copse_trainer_create(st, &p, &t));
         copse_status s = train(t, st, n, is_gathering);
         if (!s)
-            s = put_shares(t, n);
+            s = put_weights(t, n);
         if (!s && !is_gathering)
             s = put_gradients(t, st, m.w, n);
         copse_trainer_release(&t);
@@ -341,11 +341,12 @@ static copse_status single_numbers(copse_strategy *st, struct numbers *n)
 /* ---- the table ---- */
 
 static const struct group groups[] = {
-    { "copse_trainer_result, _evaluate, _replica_result, _shares, _gradient, _steps; copse_report, "
+    { "copse_trainer_result, _evaluate, _replica_result, _shard_weights, _gradient, _steps; "
+      "copse_report, "
       "copse_all_reduce, "
       "copse_sync_moments in losses",
       trainer_numbers },
-    { "copse_trainer_gathered, _flush, weighted shares", gathering_numbers },
+    { "copse_trainer_accumulated, _flush, weighted shards", gathering_numbers },
     { "copse_train_step_run, copse_global_step", train_step_numbers },
     { "copse_step_outputs, copse_outputs_get, copse_step_position, copse_monitor_run, _describe",
       single_numbers },

@@ -7,7 +7,7 @@
 #include "copse/distribute/accelerator.h"
 #include "copse/distribute/collective.h"
 #include "copse/distribute/parameter_server.h"
-#include "copse/distribute/shares.h"
+#include "copse/distribute/shards.h"
 #include "copse/distribute/sync.h"
 #include "copse/predict.h"
 #include "tests/rig/train/train_model.h"
@@ -120,7 +120,7 @@ static copse_strategy *mirrored(size_t count)
     return st;
 }
 
-/* 37 rows on 3 replicas are unequal shares; of 2 rows and of 1 some shares are empty. */
+/* 37 rows on 3 replicas are unequal shards; of 2 rows and of 1 some shards are empty. */
 static void values_are_those_of_the_function_in_row_order(void **state)
 {
     (void)state;
@@ -164,12 +164,12 @@ static void every_strategy_predicts(void **state)
 static void weighted_and_fixed_splits_give_the_same_values(void **state)
 {
     (void)state;
-    const float shares[3] = { 1.0f, 0.0f, 5.0f };
+    const float weights[3] = { 1.0f, 0.0f, 5.0f };
     const struct copse_trainer_params params[] = {
-        { .sharing = COPSE_SHARD_WEIGHTED, .shares = shares },
-        { .sharing = COPSE_SHARD_FIXED, .batch_size = 6 },
-        { .sharing = COPSE_SHARD_CEIL },
-        { .sharing = COPSE_SHARD_MEASURED },
+        { .sharding = COPSE_SHARD_WEIGHTED, .shard_weights = weights },
+        { .sharding = COPSE_SHARD_FIXED, .batch_size = 6 },
+        { .sharding = COPSE_SHARD_CEIL },
+        { .sharding = COPSE_SHARD_MEASURED },
     };
     for (size_t i = 0; i < sizeof params / sizeof *params; i++) {
         struct fixture *f = fixture_on(mirrored(3), &params[i]);

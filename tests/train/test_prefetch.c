@@ -408,8 +408,8 @@ static copse_status step_make(void *user, copse_trainer **out)
 
 static copse_status step_data(void *user, copse_strategy *st, copse_dataset **out)
 {
-    const struct copse_array_view x = { COPSE_ELEMENT_F32, 2, { 100, MODEL_IN }, data_x };
-    const struct copse_array_view y = { COPSE_ELEMENT_I32, 1, { 100 }, data_y };
+    const struct copse_array_view x = { COPSE_F32, 2, { 100, MODEL_IN }, data_x };
+    const struct copse_array_view y = { COPSE_I32, 1, { 100 }, data_y };
     (void)user, (void)st;
     return copse_dataset_create(ctx, &x, &y,
                                 &(struct copse_dataset_params){ .scale = COPSE_SCALE_NONE }, out);

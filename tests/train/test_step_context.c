@@ -147,7 +147,7 @@ static copse_status put_arrays(copse_step *step, struct numbers *n)
     return COPSE_OK;
 }
 
-/* Three steps; in the last one replicas have shares of one row, or none. */
+/* Three steps; in the last one replicas have shards of one row, or none. */
 static copse_status array_numbers(copse_strategy *st, struct numbers *n)
 {
     struct single u = { .st = st };

@@ -144,9 +144,9 @@ static void replicas_have_plans_of_their_own(void **state)
     assert_int_equal(second.plain.bytes, recorded(&j, 1));
     assert_true(second.plain.peak < first.plain.peak); /* one example less */
     FAILS(COPSE_ERR_ARGUMENT, copse_trainer_memory(j.t, 2, &odd, 0, &first),
-          "replica 2 has no share");
+          "replica 2 has no shard");
     FAILS(COPSE_ERR_ARGUMENT, copse_trainer_memory(j.t, 1, &one, 0, &first),
-          "replica 1 has no share");
+          "replica 1 has no shard");
     close_job(&j);
 }
 

@@ -40,7 +40,7 @@ static copse_status constant_data(void *user, copse_strategy *st, copse_dataset 
 {
     static const float x[] = { 4, 5 };
     const struct copse_array_view view = {
-        .type = COPSE_ELEMENT_F32, .rank = 2, .shape = { 2, 1 }, .data = x
+        .type = COPSE_F32, .rank = 2, .shape = { 2, 1 }, .data = x
     };
     (void)user, (void)st;
     return copse_dataset_create(ctx, &view, NULL,

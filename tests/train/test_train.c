@@ -51,8 +51,8 @@ static void split_batch_trains_like_whole_one(void **state)
     }
 }
 
-/* 3 examples over 5 replicas: two have none. 7: shares 2, 2, 1, 1, 1. */
-static void empty_and_unequal_shares_are_right(void **state)
+/* 3 examples over 5 replicas: two have none. 7: shards 2, 2, 1, 1, 1. */
+static void empty_and_unequal_shards_are_right(void **state)
 {
     (void)state;
     for (uint32_t batch = 1; batch <= 7; batch += 2) {
@@ -258,7 +258,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(split_batch_trains_like_whole_one),
-        cmocka_unit_test(empty_and_unequal_shares_are_right),
+        cmocka_unit_test(empty_and_unequal_shards_are_right),
         cmocka_unit_test(no_weight_is_updated_before_its_last_reader),
         cmocka_unit_test(sum_loss_adds_up),
         cmocka_unit_test(replicas_hold_same_bits_after_every_step),

@@ -223,7 +223,7 @@ static void expect(size_t batch, float want[AVERAGES])
 static void averages_are_those_of_the_whole_batch(void **state)
 {
     static const char *const cores[] = { "host:0", "host:0", "host:0" };
-    /* even, uneven and empty shares of three replicas */
+    /* even, uneven and empty shards of three replicas */
     static const size_t batches[] = { BATCH, 7, 2 };
     float want[AVERAGES], one[AVERAGES], got[AVERAGES];
     (void)state;

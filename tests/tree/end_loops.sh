@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: MIT
 # end_loops.sh SOURCE-FOLDER: a loop that a call ends with COPSE_ERR_END keeps the status and compares it: any other error
 # is no end of the data. In C code and in pages.
-# Reads: while (copse_batches_next(...) == COPSE_OK)  - refused, whatever comes after it
-#        while ((s = copse_batches_next(...)) == COPSE_OK)  - COPSE_ERR_END must follow within 30 lines
+# Reads: while (copse_loader_next(...) == COPSE_OK)  - refused, whatever comes after it
+#        while ((s = copse_loader_next(...)) == COPSE_OK)  - COPSE_ERR_END must follow within 30 lines
 set -u
 cd "$1" || exit 1
 failed=0
@@ -13,7 +13,7 @@ functions=$(awk '/COPSE_ERR_END/ { is_found = 1 }
                  /^COPSE_API/ { head = 1 }
                  head && match($0, /copse_[a-z_]+\(/) { if (is_found) print substr($0, RSTART, RLENGTH - 1); is_found = head = 0 }' \
     $(find include/copse -name '*.h') | sort -u)
-for name in copse_batches_next copse_trainer_result copse_distributed_next copse_distributed_next_value copse_step_run; do
+for name in copse_loader_next copse_trainer_result copse_distributed_next copse_distributed_next_value copse_step_run; do
     printf '%s\n' "$functions" | grep -qx "$name" || { echo "$name is not found in the headers"; failed=1; }
 done
 

@@ -24,13 +24,13 @@ static copse_tensor *loss(copse_graph *g, const copse_batch *in, void *layer)
     return copse_sparse_cross_entropy(g, y, wanted, COPSE_MEAN);
 }
 
-static copse_status train(copse_trainer *t, copse_batches *batches, uint32_t epochs)
+static copse_status train(copse_trainer *t, copse_loader *batches, uint32_t epochs)
 {
     struct copse_host_batch batch;
     copse_status s = COPSE_ERR_END;
     for (uint32_t e = 0; e < epochs && s == COPSE_ERR_END; e++) {
-        COPSE_TRY(copse_batches_start(batches, e, 0));
-        while ((s = copse_batches_next(batches, &batch)) == COPSE_OK)
+        COPSE_TRY(copse_loader_start(batches, e, 0));
+        while ((s = copse_loader_next(batches, &batch)) == COPSE_OK)
             COPSE_TRY(copse_trainer_step(t, &batch));
     }
     return s == COPSE_ERR_END ? COPSE_OK : s;
@@ -50,7 +50,7 @@ static copse_status check(const char *what, const float *values)
     return right(values) > ROWS * 9 / 10 ? COPSE_OK : COPSE_ERR_INTERNAL;
 }
 
-static copse_status of_a_model(copse_context *ctx, copse_dataset *data, copse_batches *batches,
+static copse_status of_a_model(copse_context *ctx, copse_dataset *data, copse_loader *batches,
                                const char *path)
 {
     static float values[2 * ROWS];
@@ -78,7 +78,7 @@ static copse_status of_a_model(copse_context *ctx, copse_dataset *data, copse_ba
     return check("a model", values);
 }
 
-static copse_status of_layers(copse_context *ctx, copse_batches *batches)
+static copse_status of_layers(copse_context *ctx, copse_loader *batches)
 {
     static float values[2 * ROWS];
     copse_strategy *st;
@@ -105,11 +105,11 @@ static copse_status of_layers(copse_context *ctx, copse_batches *batches)
 
 int main(int argc, char **argv)
 {
-    const struct copse_array_view x = { COPSE_ELEMENT_F32, 2, { ROWS, 2 }, points },
-                                  y = { COPSE_ELEMENT_I32, 1, { ROWS }, labels };
+    const struct copse_array_view x = { COPSE_F32, 2, { ROWS, 2 }, points },
+                                  y = { COPSE_I32, 1, { ROWS }, labels };
     copse_context *ctx = NULL;
     copse_dataset *data = NULL;
-    copse_batches *batches = NULL;
+    copse_loader *batches = NULL;
     for (int i = 0; i < ROWS; i++) {
         points[i][0] = (float)(i * 37 % ROWS) / ROWS;
         points[i][1] = (float)(i * 23 % ROWS) / ROWS;
@@ -119,15 +119,15 @@ int main(int argc, char **argv)
     if (s == COPSE_OK)
         s = copse_dataset_create(ctx, &x, &y, NULL, &data);
     if (s == COPSE_OK)
-        s = copse_batches_create(data, &(struct copse_batches_params){ .batch = 20, .seed = 1 },
-                                 &batches);
+        s = copse_loader_create(data, &(struct copse_loader_params){ .batch = 20, .seed = 1 },
+                                &batches);
     if (s == COPSE_OK)
         s = of_a_model(ctx, data, batches, argv[1]);
     if (s == COPSE_OK)
         s = of_layers(ctx, batches);
     if (s != COPSE_OK)
         fprintf(stderr, "%s: %s\n", copse_status_name(s), copse_last_error());
-    copse_batches_release(&batches);
+    copse_loader_release(&batches);
     copse_dataset_release(&data);
     copse_context_release(&ctx);
     return s != COPSE_OK;

@@ -324,7 +324,7 @@ static copse_status input_numbers(copse_strategy *st, struct numbers *n)
     const struct copse_input_context in = { .pipelines = ranks / own,
                                             .pipeline = copse_strategy_first_rank(st) / own,
                                             .replicas = ranks };
-    struct copse_host_batch shares[RANKS];
+    struct copse_host_batch shards[RANKS];
     copse_dataset *data;
     copse_distributed *walk;
     size_t size;
@@ -341,12 +341,12 @@ static copse_status input_numbers(copse_strategy *st, struct numbers *n)
     copse_dataset_release(&data);
     COPSE_TRY(s);
     put(n, (double)copse_distributed_steps(walk));
-    while ((s = copse_distributed_next(walk, shares)) == COPSE_OK)
+    while ((s = copse_distributed_next(walk, shards)) == COPSE_OK)
         for (uint32_t r = 0; r < own; r++) {
             const uint32_t i = in.pipeline + r * in.pipelines; /* minibatch of the step */
-            put_each(n, i, (double)shares[r].count);
-            put_each(n, i, (double)shares[r].index);
-            put_each(n, i, shares[r].count ? (double)rig_floats(&shares[r])[0] : 0);
+            put_each(n, i, (double)shards[r].count);
+            put_each(n, i, (double)shards[r].index);
+            put_each(n, i, shards[r].count ? (double)rig_floats(&shards[r])[0] : 0);
         }
     copse_distributed_release(&walk);
     return s == COPSE_ERR_END ? COPSE_OK : s;

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "copse/strategy.h"
+#include "copse/copse.h"
 #include "core/base/base.h"
 #include "tests/rig/rig.h"
 
@@ -152,6 +152,88 @@ static void ones_with_a_scale_are_a_constant(void **state)
     free(x);
 }
 
+/* A trained variable of two or more dimensions starts as COPSE_INIT_GLOROT_UNIFORM, another one as
+   COPSE_INIT_ZEROS. */
+static void default_of(struct copse_variable_params like, bool is_glorot)
+{
+    float got[24], glorot[24] = { 0 };
+    char names[2][16];
+    for (int i = 0; i < 2; i++) {
+        copse_variable *v;
+        struct copse_variable_params p = like;
+        snprintf(names[i], sizeof names[i], "v%u", made++);
+        p.name = names[i];
+        p.seed = 3 ^ copse__hash(COPSE_HASH_START, p.name, strlen(p.name));
+        p.initializer = i ? COPSE_INIT_GLOROT_UNIFORM : COPSE_INIT_DEFAULT;
+        if (i && like.type == COPSE_I32)
+            break;
+        OK(copse_variable_create(st, &p, &v));
+        OK(copse_variable_read(v, 0, i ? glorot : got));
+    }
+    for (int i = 0; i < 24; i++)
+        assert_true(is_glorot ? got[i] == glorot[i] && got[i] != 0.0f : got[i] == 0.0f);
+}
+
+static void default_depends_on_the_use(void **state)
+{
+    const copse_shape table = COPSE_SHAPE(6, 4), taps = COPSE_SHAPE(3, 2, 4),
+                      line = COPSE_SHAPE(24);
+    (void)state;
+    default_of((struct copse_variable_params){ .shape = table }, true);
+    default_of((struct copse_variable_params){ .shape = taps, .scale = 0.5f }, true);
+    default_of((struct copse_variable_params){ .shape = table, .is_sparse = true }, true);
+    default_of((struct copse_variable_params){ .shape = line }, false);
+    default_of((struct copse_variable_params){ .shape = table, .is_frozen = true }, false);
+    default_of((struct copse_variable_params){ .shape = table, .type = COPSE_I32 }, false);
+    default_of(
+        (struct copse_variable_params){ .shape = table, .synchronization = COPSE_SYNC_ON_READ },
+        false);
+}
+
+static copse_variable *layers[4]; /* weights and biases, made with the default */
+
+static copse_tensor *two_layers(copse_graph *g, const copse_batch *in, void *user)
+{
+    copse_tensor *x = copse_input(in, "x");
+    (void)user;
+    for (int i = 0; i < 4; i += 2)
+        x = copse_dense(g, x, copse_variable_tensor(layers[i]),
+                        copse_variable_tensor(layers[i + 1]), i ? COPSE_LINEAR : COPSE_TANH);
+    return copse_mean(g, copse_square(g, x), NULL, 0, false);
+}
+
+static void two_units_of_a_layer_learn_differently(void **state)
+{
+    static const copse_shape shapes[] = {
+        { 2, { 3, 2 } }, { 1, { 2 } }, { 2, { 2, 1 } }, { 1, { 1 } }
+    };
+    static const float x[] = { 1, -2, 3, 0.5f, 1, -1 };
+    const struct copse_column column = { "x", COPSE_F32, COPSE_SHAPE(3), x };
+    const struct copse_host_batch batch = { .columns = &column, .column_count = 1, .count = 2 };
+    const struct copse_trainer_params params = { .loss = two_layers,
+                                                 .optimizer = { .kind = COPSE_SGD,
+                                                                .learning_rate = 0.1f },
+                                                 .variables = layers,
+                                                 .variable_count = 4 };
+    float before[6], after[6];
+    copse_trainer *t;
+    (void)state;
+    for (int i = 0; i < 4; i++) {
+        static const char *const names[] = { "w1", "b1", "w2", "b2" };
+        const struct copse_variable_params p = { .name = names[i], .shape = shapes[i] };
+        OK(copse_variable_create(st, &p, &layers[i]));
+    }
+    OK(copse_variable_read(layers[0], 0, before));
+    OK(copse_trainer_create(st, &params, &t));
+    OK(copse_trainer_step(t, &batch));
+    OK(copse_variable_read(layers[0], 0, after));
+    for (int i = 0; i < 6; i += 2) {
+        assert_true(after[i] != before[i] && after[i + 1] != before[i + 1]);
+        assert_true(after[i] != after[i + 1]);
+    }
+    copse_trainer_release(&t);
+}
+
 static void unknown_ones_are_refused(void **state)
 {
     static const int unknown[] = { -1, COPSE_INIT_TRUNCATED_NORMAL + 1 };
@@ -180,6 +262,8 @@ int main(void)
         cmocka_unit_test(orthogonal_vectors_are),
         cmocka_unit_test(truncated_normal_has_no_tails),
         cmocka_unit_test(ones_with_a_scale_are_a_constant),
+        cmocka_unit_test(default_depends_on_the_use),
+        cmocka_unit_test(two_units_of_a_layer_learn_differently),
         cmocka_unit_test(unknown_ones_are_refused),
     };
     return cmocka_run_group_tests(tests, open_host, close_host);

@@ -27,8 +27,8 @@ static copse_status evaluate(struct run *r)
     double loss = 0.0, report = 0.0;
     copse_status s;
     copse_dataset_describe(r->held_out, &info);
-    COPSE_TRY(copse_batches_start(r->held, 0, 0));
-    while ((s = copse_batches_next(r->held, &batch)) == COPSE_OK) {
+    COPSE_TRY(copse_loader_start(r->held, 0, 0));
+    while ((s = copse_loader_next(r->held, &batch)) == COPSE_OK) {
         const double n = (double)batch.count, predictions = n * r->model.positions;
         COPSE_TRY(copse_trainer_evaluate(r->trainer, &batch, &result));
         loss += result.loss * n;
@@ -225,7 +225,7 @@ static bool is_over(const struct watch *w)
     if (w->count == 0 || epochs == 0)
         return false;
     return w->at.epoch >= epochs || (w->at.epoch + 1 == epochs &&
-                                     w->at.batch + w->workers > copse_batches_count(w->r->batches));
+                                     w->at.batch + w->workers > copse_loader_count(w->r->batches));
 }
 
 static double now(void)

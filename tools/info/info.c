@@ -132,7 +132,7 @@ static copse_status print_text(const struct info *in)
         const struct copse_array_view *a = &in->arrays[i].array;
         shape_text(a, shape);
         printf("  %-*s  %-4s  %-18s %12" PRIu64 "\n", width,
-               session_plain(plain, sizeof plain, in->arrays[i].name), copse_element_name(a->type),
+               session_plain(plain, sizeof plain, in->arrays[i].name), copse_type_name(a->type),
                shape, elements(a));
     }
     if (in->line_count > 0)
@@ -150,7 +150,7 @@ static bool add_array(cJSON *list, const struct copse_named_array *named)
     if (!cJSON_AddItemToArray(list, o))
         return false;
     json_add_text(o, "name", named->name);
-    json_add_text(o, "type", copse_element_name(named->array.type));
+    json_add_text(o, "type", copse_type_name(named->array.type));
     cJSON *shape = cJSON_AddArrayToObject(o, "shape");
     for (uint32_t i = 0; shape && i < named->array.rank; i++) {
         char digits[24];

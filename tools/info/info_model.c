@@ -40,7 +40,7 @@ copse_status info_model_open(copse_context *ctx, copse_checkpoint *file, struct 
     *m = (struct info_model){ .file = file, .training = line_of(file, "training") };
     if (!m->training)
         m->training = line_of(file, "settings");
-    if (epochs && epochs->type == COPSE_ELEMENT_F64 && epochs->rank == 2 &&
+    if (epochs && epochs->type == COPSE_F64 && epochs->rank == 2 &&
         (epochs->shape[1] == 3 || epochs->shape[1] == 4)) {
         COPSE_TRY(copse_checkpoint_fetch(file, "application/epochs"));
         m->epochs = epochs->data;

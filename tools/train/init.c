@@ -77,7 +77,7 @@ static void print_report(const char *path, const struct copse_load_report *l,
     printf("init     %s: %zu of %zu variables", path, l->matched_count,
            l->matched_count + l->missing_count + l->skipped_count);
     if (l->converted > 0)
-        printf(", %zu converted to F32", l->converted);
+        printf(", %zu converted to f32", l->converted);
     printf("\n");
     print_names("         set: ", l->matched, l->matched_count);
     print_skipped(c, l->skipped, l->skipped_count);

@@ -215,8 +215,8 @@ void run_close(struct run *r)
     copse_strategy_release(&r->strategy);
     copse_cluster_release(&r->cluster);
     copse_cluster_spec_release(&r->job);
-    copse_batches_release(&r->held);
-    copse_batches_release(&r->batches);
+    copse_loader_release(&r->held);
+    copse_loader_release(&r->batches);
     copse_dataset_release(&r->held_out);
     copse_dataset_release(&r->train);
     copse_dataset_release(&r->all);
@@ -293,7 +293,7 @@ static copse_status end_epoch(struct run *r)
     r->progress.examples = 0; /* the bar has no numbers until the next epoch has results */
     COPSE_TRY(run_save_epoch(r));
     r->clock = run_now();
-    return r->epoch < r->settings.epochs ? copse_batches_start(r->batches, r->epoch, 0) : COPSE_OK;
+    return r->epoch < r->settings.epochs ? copse_loader_start(r->batches, r->epoch, 0) : COPSE_OK;
 }
 
 /* One batch, or run, and the work between two passes. */
@@ -315,7 +315,7 @@ static copse_status run_step(void *user)
     p->epoch = r->epoch + 1;
     s = run_train(r, &batch);
     if (s == COPSE_ERR_CANCELLED)
-        COPSE_TRY(copse_batches_start(r->batches, batch.epoch, batch.index));
+        COPSE_TRY(copse_loader_start(r->batches, batch.epoch, batch.index));
     COPSE_TRY(s);
     const uint32_t each = run_steps_per_run(r);
     COPSE_TRY(run_results(r, each > 7 ? each : 7));

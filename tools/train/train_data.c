@@ -245,12 +245,12 @@ copse_status run_open_data(struct run *r)
     COPSE_TRY(sum_labels(r));
     if (is_talking(r))
         show(r, copse_dataset_schema(r->all));
-    const struct copse_batches_params held = { .batch = test.rows < 1000 ? test.rows : 1000,
-                                               .no_shuffle = true };
-    COPSE_TRY(copse_batches_create(r->held_out, &held, &r->held));
-    return copse_batches_create(
+    const struct copse_loader_params held = { .batch = test.rows < 1000 ? test.rows : 1000,
+                                              .no_shuffle = true };
+    COPSE_TRY(copse_loader_create(r->held_out, &held, &r->held));
+    return copse_loader_create(
         r->train,
-        &(struct copse_batches_params){
+        &(struct copse_loader_params){
             .batch = s->batch, .seed = s->seed, .prefetch = 8, .augment = s->augment },
         &r->batches);
 }

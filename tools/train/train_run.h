@@ -17,8 +17,8 @@ struct run {
     struct train_settings settings;
     copse_context *ctx;
     copse_dataset *all, *train, *held_out;
-    copse_batches *batches;
-    copse_batches *held;     /* the held-out part */
+    copse_loader *batches;
+    copse_loader *held;      /* the held-out part */
     copse_cluster_spec *job; /* NULL: a single process */
     copse_cluster *cluster;
     copse_strategy *strategy;

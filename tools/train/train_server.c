@@ -102,10 +102,10 @@ size_t run_examples(const struct run *r, uint64_t step)
 uint64_t run_steps(const struct run *r)
 {
     const uint32_t workers = workers_of(r);
-    return (uint64_t)(copse_batches_count(r->batches) + workers - 1) / workers * r->settings.epochs;
+    return (uint64_t)(copse_loader_count(r->batches) + workers - 1) / workers * r->settings.epochs;
 }
 
 uint64_t run_updates(const struct run *r)
 {
-    return (uint64_t)copse_batches_count(r->batches) * r->settings.epochs;
+    return (uint64_t)copse_loader_count(r->batches) * r->settings.epochs;
 }

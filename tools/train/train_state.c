@@ -245,7 +245,7 @@ static copse_status collect_steps(const struct history *h, bool is_checkpoint, s
         e->steps[2 * i + 1] = accuracy / (double)(end - first);
     }
     e->arrays[0] = (struct copse_named_array){
-        STEPS, { .type = COPSE_ELEMENT_F64, .rank = 2, .shape = { rows, 2 }, .data = e->steps }
+        STEPS, { .type = COPSE_F64, .rank = 2, .shape = { rows, 2 }, .data = e->steps }
     };
     return COPSE_OK;
 }
@@ -271,7 +271,7 @@ static copse_status collect_epochs(const struct run *r, bool is_checkpoint, stru
     }
     e->arrays[1] = (struct copse_named_array){
         EPOCHS,
-        { .type = COPSE_ELEMENT_F64, .rank = 2, .shape = { rows, columns }, .data = e->epochs }
+        { .type = COPSE_F64, .rank = 2, .shape = { rows, columns }, .data = e->epochs }
     };
     return COPSE_OK;
 }
@@ -324,7 +324,7 @@ copse_status run_save(void *user, const char *path)
         return session_set_error(COPSE_ERR_DEVICE_LOST, "the devices could not be opened again");
     COPSE_TRY(run_results(r, 0));
     copse_status s = collect(r, true, &e);
-    copse_batches_position(r->batches, &epoch, &index);
+    copse_loader_position(r->batches, &epoch, &index);
     const bool is_over = r->epoch == r->settings.epochs;
     const struct copse_position position = { r->epoch, is_over ? 0 : index };
     if (s == COPSE_OK)
@@ -350,7 +350,7 @@ static const double *rows_of(const copse_checkpoint *file, const char *name, siz
 {
     const struct copse_array_view *a = copse_checkpoint_find(file, name);
     *count = 0;
-    if (!a || a->type != COPSE_ELEMENT_F64 || a->rank != 2 || a->shape[1] != columns)
+    if (!a || a->type != COPSE_F64 || a->rank != 2 || a->shape[1] != columns)
         return NULL;
     *count = a->shape[0];
     return a->data;
@@ -384,13 +384,13 @@ static copse_status take_position(struct run *r, const char *path, const struct 
 {
     const uint32_t epochs = r->settings.epochs;
     const bool is_over = at->epoch == epochs && at->batch == 0;
-    if (!is_over && (at->epoch >= epochs || at->batch > copse_batches_count(r->batches)))
+    if (!is_over && (at->epoch >= epochs || at->batch > copse_loader_count(r->batches)))
         return session_set_error(COPSE_ERR_ARGUMENT, "'%s' is of epoch %u already, --epochs is %u",
                                  path, at->epoch, epochs);
     r->epoch = at->epoch;
     r->progress.epoch = is_over ? epochs : at->epoch + 1;
     r->saved_position = *at;
-    return is_over ? COPSE_OK : copse_batches_start(r->batches, at->epoch, (size_t)at->batch);
+    return is_over ? COPSE_OK : copse_loader_start(r->batches, at->epoch, (size_t)at->batch);
 }
 
 /* The epochs that the file's run was to have. */

@@ -18,7 +18,7 @@ double run_now(void)
 copse_status run_wait_for_batch(struct run *r, struct copse_host_batch *out)
 {
     const double start = run_now();
-    const copse_status s = copse_batches_next(r->batches, out);
+    const copse_status s = copse_loader_next(r->batches, out);
     r->progress.waited += run_now() - start;
     return s;
 }

@@ -172,8 +172,8 @@ copse_status text_measure(struct run *r)
     if (!r->test.is_sequence)
         return COPSE_OK;
     copse_dataset_describe(r->held_out, &info);
-    COPSE_TRY(copse_batches_start(r->held, 0, 0));
-    while ((s = copse_batches_next(r->held, &batch)) == COPSE_OK)
+    COPSE_TRY(copse_loader_start(r->held, 0, 0));
+    while ((s = copse_loader_next(r->held, &batch)) == COPSE_OK)
         bytes += predicted_bytes(copse_dataset_schema(r->all), &batch, r->model.positions);
     r->test.token_bytes = bytes / (double)info.rows / r->model.positions;
     return s == COPSE_ERR_END ? COPSE_OK : s;

@@ -384,7 +384,7 @@ class Ops(unittest.TestCase):
 
 
 class Synchronized(unittest.TestCase):
-    """Ops over replicas with unequal shares: two of three examples and one."""
+    """Ops over replicas with unequal shards: two of three examples and one."""
 
     def trainer(self, loss):
         strategy = copse.Strategy("host:0,host:0")

@@ -74,7 +74,7 @@ class Training(unittest.TestCase):
         tokens = rng.integers(0, 5, (32,)).astype(np.int64)
         target = (image.reshape(32, 16).mean(1) / 255 + tokens).astype(np.float32)
         strategy = copse.Strategy("host")
-        w = strategy.variable("w", (16, 1))
+        w = strategy.variable("w", (16, 1), init="zeros")
         b = strategy.variable("b", (1,))
         types = []
 

@@ -80,15 +80,12 @@ static copse_status copy_column(copse_dataset *ds, const struct copse_column *co
     copse_array *values;
 
     COPSE_TRY(check_column(ds, c, i));
-    if (!copse__type_is_known(c->type))
-        return copse_fail(COPSE_ERR_ARGUMENT, "dataset: column '%s': there is no element type %d",
-                          c->name, (int)c->type);
+    COPSE_TRY(copse__type_need(c->type, "dataset: column", c->name));
     for (uint32_t k = 0; k < c->shape.rank; k++)
         shape[k + 1] = c->shape.dims[k];
-    const copse_element element = copse__type(c->type)->element;
-    if (!copse__shape_size(c->shape.rank + 1, shape, copse_element_size(element), &count, &bytes))
+    if (!copse__shape_size(c->shape.rank + 1, shape, copse_type_size(c->type), &count, &bytes))
         return copse_fail(COPSE_ERR_SHAPE, "dataset: column '%s' is too large", c->name);
-    COPSE_TRY(copse__array_create(ds->ctx, element, c->shape.rank + 1, shape, NULL, &values));
+    COPSE_TRY(copse__array_create(ds->ctx, c->type, c->shape.rank + 1, shape, NULL, &values));
     memcpy(values->data, c->data, values->bytes);
     return copse__dataset_add(ds, c->name, c->type, c->shape, values);
 }
@@ -147,8 +144,11 @@ copse_status copse_dataset_columns(copse_context *ctx, const struct copse_column
     COPSE_TRY(copse_need("dataset", ctx, columns, out));
     *out = NULL;
     if (count == 0 || count > COPSE_MAX_INPUTS)
-        return copse_fail(COPSE_ERR_ARGUMENT, "dataset: has 1 to %d columns, not %zu",
-                          COPSE_MAX_INPUTS, count);
+        return copse_fail(
+            COPSE_ERR_ARGUMENT,
+            "dataset: has 1 to %d columns (COPSE_MAX_INPUTS), not %zu; join columns of one "
+            "type along an axis",
+            COPSE_MAX_INPUTS, count);
     if (rows == 0 || rows > UINT32_MAX)
         return copse_fail(COPSE_ERR_SHAPE, "dataset: there must be 1 to 2^32-1 rows, not %zu",
                           rows);

@@ -45,7 +45,7 @@ static copse_status refuse_value(const struct source *f, size_t i, const char *w
 
 static double load(const struct source *f, size_t i)
 {
-    return (double)(float)copse__element_load(f->from->type, f->from->data, i);
+    return (double)(float)copse__type_load(f->from->type, f->from->data, i);
 }
 
 /* Mean and deviation of each number of a row. */
@@ -108,7 +108,7 @@ static copse_status make_schema(copse_context *ctx, struct source *f, bool is_id
                                 copse_schema **out)
 {
     struct copse_schema_parts p = { .kind = COPSE_DATA_ARRAY, .type = COPSE_F32, .input_scale = 1 };
-    const bool is_picture = is_idx && f->from->type == COPSE_ELEMENT_U8 && f->from->rank >= 3;
+    const bool is_picture = is_idx && f->from->type == COPSE_U8 && f->from->rank >= 3;
     const bool is_scaled =
         params->scale == COPSE_SCALE_STANDARD || params->scale == COPSE_SCALE_MAX;
 
@@ -188,7 +188,7 @@ static copse_status fill_f32(struct source *f, const struct copse_schema_parts *
 static copse_status fill_u8(const struct source *f, uint8_t *to)
 {
     for (size_t i = 0; i < f->rows * f->row_size; i++) {
-        const double v = copse__element_load(f->from->type, f->from->data, i);
+        const double v = copse__type_load(f->from->type, f->from->data, i);
         if (!(v >= 0 && v <= 255) || v != floor(v))
             return refuse_value(f, i,
                                 "not a byte (a whole number from 0 to 255), as the schema has it");
@@ -201,7 +201,7 @@ static copse_status fill_u8(const struct source *f, uint8_t *to)
 static copse_status set_features(copse_dataset *ds, struct source *f)
 {
     const struct copse_schema_parts *p = &ds->schema->is;
-    const copse_element type = p->type == COPSE_U8 ? COPSE_ELEMENT_U8 : COPSE_ELEMENT_F32;
+    const copse_type type = p->type == COPSE_U8 ? COPSE_U8 : COPSE_F32;
     copse_array *x;
 
     if (f->owner != NULL && f->from->type == type)
@@ -209,9 +209,9 @@ static copse_status set_features(copse_dataset *ds, struct source *f)
     else
         COPSE_TRY(copse__array_create(ds->ctx, type, f->from->rank, f->from->shape, NULL, &x));
     COPSE_TRY(copse__dataset_add(ds, "x", p->type, p->shape, x));
-    if (type == COPSE_ELEMENT_F32)
+    if (type == COPSE_F32)
         return fill_f32(f, p, x->data);
-    if (f->from->type != COPSE_ELEMENT_U8)
+    if (f->from->type != COPSE_U8)
         return fill_u8(f, x->data);
     if (x != f->owner)
         memcpy(x->data, f->from->data, x->bytes);
@@ -232,7 +232,7 @@ static copse_status check(const struct copse_array_view *features,
                           "dataset: a regression has no classes: leave out classes or task");
     if (features == NULL)
         return COPSE_OK;
-    if (copse_element_size(features->type) == 0 || features->data == NULL)
+    if (copse_type_size(features->type) == 0 || features->data == NULL)
         return copse_fail(COPSE_ERR_ARGUMENT, "dataset: %s: features without type or data", name);
     if (features->rank < 1 || features->rank > COPSE_ARRAY_MAX_RANK ||
         !copse__shape_size(features->rank, features->shape, sizeof(double), count, &bytes))

@@ -49,9 +49,9 @@ static copse_status read_parts(copse_context *ctx, const char *const *paths, siz
 
 /* The rows of all arrays. `others`: elements of arrays of different types become this type. */
 static copse_status join(copse_context *ctx, copse_array *const *parts, size_t count,
-                         copse_element others, copse_array **out)
+                         copse_type others, copse_array **out)
 {
-    copse_element type = parts[0]->view.type;
+    copse_type type = parts[0]->view.type;
     size_t shape[COPSE_ARRAY_MAX_RANK], numbers, bytes, at = 0;
 
     memcpy(shape, parts[0]->view.shape, sizeof shape);
@@ -68,11 +68,11 @@ static copse_status join(copse_context *ctx, copse_array *const *parts, size_t c
     for (size_t i = 0; i < count; at += parts[i++]->count) {
         const struct copse_array_view *from = &parts[i]->view;
         if (from->type == type)
-            memcpy((char *)(*out)->data + at * copse_element_size(type), from->data,
+            memcpy((char *)(*out)->data + at * copse_type_size(type), from->data,
                    parts[i]->bytes);
         for (size_t k = 0; from->type != type && k < parts[i]->count; k++) {
-            const double v = copse__element_load(from->type, from->data, k);
-            if (type == COPSE_ELEMENT_F32)
+            const double v = copse__type_load(from->type, from->data, k);
+            if (type == COPSE_F32)
                 ((float *)(*out)->data)[at + k] = (float)v;
             else
                 ((double *)(*out)->data)[at + k] = v;
@@ -95,11 +95,11 @@ static copse_status join_parts(copse_context *ctx, struct copse_source_arrays *p
         out->is_idx &= parts[i].is_idx;
     }
     if (s == COPSE_OK)
-        s = join(ctx, list, count, COPSE_ELEMENT_F32, &out->features);
+        s = join(ctx, list, count, COPSE_F32, &out->features);
     for (size_t i = 0; s == COPSE_OK && i < count; i++)
         list[i] = parts[i].labels;
     if (s == COPSE_OK && parts[0].labels != NULL)
-        s = join(ctx, list, count, COPSE_ELEMENT_F64, &out->labels);
+        s = join(ctx, list, count, COPSE_F64, &out->labels);
     copse__free(&copse__base(ctx)->mem, list);
     return s;
 }

@@ -26,7 +26,7 @@ static copse_status read_rows(struct copse_row_source *self, const uint32_t *row
                               void *out)
 {
     const struct text_rows *r = (const struct text_rows *)self;
-    const size_t size = copse_element_size(r->tokens->view.type);
+    const size_t size = copse_type_size(r->tokens->view.type);
 
     for (size_t i = 0; i < count; i++) {
         const size_t at = start_of(r, rows != NULL ? rows[i] : i);
@@ -67,7 +67,7 @@ static copse_status add_column(copse_dataset *ds, const char *name, copse_type t
     *r = *from;
     r->tokens = copse_array_retain(from->tokens);
     from->starts = from->line_ends = NULL;
-    r->is_widened = type == COPSE_I32 && from->tokens->view.type == COPSE_ELEMENT_U8;
+    r->is_widened = type == COPSE_I32 && from->tokens->view.type == COPSE_U8;
     copse__row_source_init(&r->rows, &table);
     return copse__dataset_add_rows(ds, name, type, COPSE_SHAPE((uint32_t)from->length), &r->rows);
 }
@@ -151,7 +151,7 @@ static copse_status find_line_ends(struct text_rows *r, int64_t line_end)
     bool ok = true;
 
     for (size_t i = 0; ok && line_end >= 0 && i < r->tokens->count; i++)
-        if ((v->type == COPSE_ELEMENT_U8 ? ((const uint8_t *)v->data)[i]
+        if ((v->type == COPSE_U8 ? ((const uint8_t *)v->data)[i]
                                          : ((const int32_t *)v->data)[i]) == line_end)
             ok = COPSE_PUSH(&copse__base(r->tokens->ctx)->mem, &ends, i);
     r->line_ends = ends.at;
@@ -237,7 +237,7 @@ static copse_status find_learned(copse_dataset *ds, const struct text_rows *r, s
     for (uint32_t i = 0; i < p->outputs; i++)
         sizes[i] = (uint8_t)copse_text_token(ds->schema, i, NULL);
     for (size_t at = 0; at < bytes && token < r->tokens->count; token++)
-        at += sizes[v->type == COPSE_ELEMENT_U8 ? ((const uint8_t *)v->data)[token]
+        at += sizes[v->type == COPSE_U8 ? ((const uint8_t *)v->data)[token]
                                                 : ((const int32_t *)v->data)[token]];
     copse__free(mem, sizes);
     ds->learned = (token + r->stride - 1) / r->stride;

@@ -42,7 +42,7 @@ static copse_status warn_of_unused_classes(copse_context *ctx, const struct cops
     if (seen == NULL)
         return copse_fail(COPSE_ERR_NO_MEMORY, "dataset: no memory");
     for (size_t i = 0; i < from->shape[0]; i++) {
-        const uint32_t label = (uint32_t)copse__element_load(from->type, from->data, i);
+        const uint32_t label = (uint32_t)copse__type_load(from->type, from->data, i);
         used += !seen[label];
         seen[label] = true;
         least = COPSE_MIN(least, label);
@@ -68,7 +68,7 @@ static copse_status set_classes(copse_context *ctx, const struct copse_array_vie
                           "dataset: %s: the labels of a classification have the shape [rows]",
                           name);
     for (size_t i = 0; i < from->shape[0]; i++) {
-        const double v = copse__element_load(from->type, from->data, i);
+        const double v = copse__type_load(from->type, from->data, i);
         if (!is_class(v))
             return copse_fail(
                 COPSE_ERR_FORMAT,
@@ -95,7 +95,7 @@ static copse_status set_target(const struct copse_array_view *from, size_t targe
     double mean = 0, squares = 0;
 
     for (size_t i = 0; i < from->shape[0]; i++) {
-        const double v = copse__element_load(from->type, from->data, i * targets + target);
+        const double v = copse__type_load(from->type, from->data, i * targets + target);
         if (!isfinite((float)v))
             return copse_fail(COPSE_ERR_FORMAT, "dataset: %s: row %zu: the target %g is not finite",
                               name, i + 1, v);
@@ -115,7 +115,7 @@ static bool have_fractions(const struct copse_array_view *from)
     const size_t count = from->shape[0] * targets_of(from);
 
     for (size_t i = 0; i < count; i++) {
-        const double v = copse__element_load(from->type, from->data, i);
+        const double v = copse__type_load(from->type, from->data, i);
         if (v != floor(v))
             return true;
     }
@@ -175,10 +175,10 @@ copse_status copse__label_array_read(copse_context *ctx, const struct copse_arra
     if (targets_of(labels) != targets)
         return copse_fail(COPSE_ERR_SHAPE, "dataset: %s: a row has %zu labels, the schema has %zu",
                           name, targets_of(labels), targets);
-    COPSE_TRY(copse__array_create(ctx, is_regression ? COPSE_ELEMENT_F32 : COPSE_ELEMENT_I32,
+    COPSE_TRY(copse__array_create(ctx, is_regression ? COPSE_F32 : COPSE_I32,
                                   is_regression ? 2 : 1, shape, NULL, out));
     for (size_t i = 0; i < rows * targets; i++) {
-        const double v = copse__element_load(labels->type, labels->data, i);
+        const double v = copse__type_load(labels->type, labels->data, i);
         if (is_regression) {
             const struct copse_schema_target *t = &schema->is.targets[i % targets];
             const float y = (float)((v - t->mean) / t->scale);

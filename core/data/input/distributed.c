@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Iterates over the part of one pipeline: batches of `copse_batches`, split into one minibatch per
-   replica according to the schedule. The thread of `copse_batches` prepares host memory ahead; the
+/* Iterates over the part of one pipeline: batches of `copse_loader`, split into one minibatch per
+   replica according to the schedule. The thread of `copse_loader` prepares host memory ahead; the
    code that uploads the batches manages device memory. */
 #include "core/data/dataset/dataset.h"
 #include "core/data/input/input_plan.h"
@@ -17,7 +17,7 @@ struct copse_distributed {
     struct copse_schedule schedule;
     /* steps from the pipeline's own rows; steps including padded ones */
     uint64_t own, steps;
-    copse_batches *batches;       /* NULL if own is 0 */
+    copse_loader *batches;        /* NULL if own is 0 */
     struct copse_host_batch held; /* the current batch */
     bool is_held;
     struct copse_column *columns; /* [replicas][COPSE_MAX_INPUTS], the columns of a step's shards */
@@ -43,9 +43,9 @@ static copse_status make(copse_context *ctx, uint32_t replicas, copse_distribute
 }
 
 /* Start; d->data and d->schedule are set. */
-static copse_status make_batches(copse_distributed *d, const struct copse_batches_params *params)
+static copse_status make_batches(copse_distributed *d, const struct copse_loader_params *params)
 {
-    struct copse_batches_params p = *params;
+    struct copse_loader_params p = *params;
 
     d->own = d->steps = copse__schedule_steps(&d->schedule);
     if (d->own == 0)
@@ -57,7 +57,7 @@ static copse_status make_batches(copse_distributed *d, const struct copse_batche
         return copse_fail(COPSE_ERR_NO_MEMORY, "input: no memory for a walk");
     p.batch = COPSE_MIN(d->schedule.batch, d->data->info.rows);
     p.drop_last = d->schedule.drop_last;
-    return copse_batches_create(d->data, &p, &d->batches);
+    return copse_loader_create(d->data, &p, &d->batches);
 }
 
 /* ---- global batches ---- */
@@ -144,7 +144,7 @@ copse_status copse_distributed_create(copse_context *ctx,
     COPSE_TRY(copse_no_reserved(copse_distributed_params, params));
     COPSE_TRY(copse__dataset_no_reserved(&params->read));
     COPSE_TRY(copse_no_reserved(copse_input_context, &params->input));
-    COPSE_TRY(copse_no_reserved(copse_batches_params, &params->batches));
+    COPSE_TRY(copse_no_reserved(copse_loader_params, &params->batches));
     if ((params->data == NULL) == (params->files == NULL))
         return copse_fail(COPSE_ERR_ARGUMENT, "input: give a dataset or files, one of them");
     COPSE_TRY(copse__input_context(&params->input, &in));
@@ -168,7 +168,7 @@ copse_status copse_distributed_create(copse_context *ctx,
 
 static copse_status set_up_replica_batches(copse_distributed *d)
 {
-    const struct copse_batches_params *p = &d->source.batches;
+    const struct copse_loader_params *p = &d->source.batches;
     size_t rows = d->data->info.rows, batch;
 
     if (p->batch == 0 || !copse__mul(p->batch, d->replicas, &batch))
@@ -194,7 +194,7 @@ static copse_status ask(copse_distributed *d, const struct copse_distributed_fn_
     d->source = source; /* released with d from here on */
     d->data = source.data;
     COPSE_TRY(copse_no_reserved(copse_pipeline_source, &source));
-    COPSE_TRY(copse_no_reserved(copse_batches_params, &source.batches));
+    COPSE_TRY(copse_no_reserved(copse_loader_params, &source.batches));
     if ((source.data == NULL) == (source.next == NULL))
         return copse_fail(COPSE_ERR_ARGUMENT,
                           "input: the pipeline function must give a dataset or a function, one of "
@@ -240,7 +240,7 @@ void copse_distributed_release(copse_distributed **walk)
     *walk = NULL;
     copse_context *ctx = d->ctx;
     struct copse_mem *mem = &copse__base(ctx)->mem;
-    copse_batches_release(&d->batches);
+    copse_loader_release(&d->batches);
     copse_dataset_release(&d->data);
     copse_input_plan_release(&d->plan);
     if (d->source.release != NULL)
@@ -251,7 +251,7 @@ void copse_distributed_release(copse_distributed **walk)
     copse_context_release(&ctx);
 }
 
-static copse_status next_of_function(copse_distributed *d, struct copse_host_batch *shares)
+static copse_status next_of_function(copse_distributed *d, struct copse_host_batch *shards)
 {
     while (d->taken_count < d->replicas && !d->is_over) {
         struct copse_host_batch *b = &d->taken[d->taken_count];
@@ -267,13 +267,13 @@ static copse_status next_of_function(copse_distributed *d, struct copse_host_bat
     }
     if (d->taken_count == 0 || (d->taken_count < d->replicas && d->last == COPSE_LAST_STEP_DROP))
         return COPSE_ERR_END;
-    memcpy(shares, d->taken, d->taken_count * sizeof *shares);
+    memcpy(shards, d->taken, d->taken_count * sizeof *shards);
     d->taken_count = 0;
     return COPSE_OK;
 }
 
 /* Columns of the current batch, starting at a row. */
-static const struct copse_column *share_columns(const copse_distributed *d, uint32_t r,
+static const struct copse_column *shard_columns(const copse_distributed *d, uint32_t r,
                                                 size_t first)
 {
     struct copse_column *to = d->columns + (size_t)r * COPSE_MAX_INPUTS;
@@ -284,41 +284,41 @@ static const struct copse_column *share_columns(const copse_distributed *d, uint
     return to;
 }
 
-static copse_status next_of_data(copse_distributed *d, struct copse_host_batch *shares)
+static copse_status next_of_data(copse_distributed *d, struct copse_host_batch *shards)
 {
     if (d->next >= d->own) /* a padded step */
         return COPSE_OK;
     uint64_t batch = copse__schedule_batch(&d->schedule, d->next);
     if (!d->is_held || d->held.index != batch) {
         d->is_held = false;
-        COPSE_TRY(copse_batches_next(d->batches, &d->held));
+        COPSE_TRY(copse_loader_next(d->batches, &d->held));
         d->is_held = true;
     }
     for (uint32_t r = 0; r < d->replicas; r++) {
         struct copse_shard at = copse__schedule_at(&d->schedule, d->next, r).rows;
-        struct copse_host_batch *share = &shares[r];
+        struct copse_host_batch *shard = &shards[r];
         if (at.count == 0)
             continue;
-        share->columns = share_columns(d, r, at.first);
-        share->column_count = d->held.column_count;
-        share->rows = d->held.rows + at.first;
-        share->count = at.count;
-        share->first = d->schedule.batch * batch + at.first;
+        shard->columns = shard_columns(d, r, at.first);
+        shard->column_count = d->held.column_count;
+        shard->rows = d->held.rows + at.first;
+        shard->count = at.count;
+        shard->first = d->schedule.batch * batch + at.first;
     }
     return COPSE_OK;
 }
 
-copse_status copse_distributed_next(copse_distributed *d, struct copse_host_batch *shares)
+copse_status copse_distributed_next(copse_distributed *d, struct copse_host_batch *shards)
 {
-    COPSE_TRY(copse_need("input", d, shares));
-    memset(shares, 0, d->replicas * sizeof *shares);
+    COPSE_TRY(copse_need("input", d, shards));
+    memset(shards, 0, d->replicas * sizeof *shards);
     if (d->next == d->steps)
         return COPSE_ERR_END;
-    COPSE_TRY(d->data != NULL ? next_of_data(d, shares) : next_of_function(d, shares));
+    COPSE_TRY(d->data != NULL ? next_of_data(d, shards) : next_of_function(d, shards));
     for (uint32_t r = 0; r < d->replicas; r++) {
         if (d->data != NULL)
-            shares[r].epoch = d->epoch;
-        shares[r].index = (size_t)d->next;
+            shards[r].epoch = d->epoch;
+        shards[r].index = (size_t)d->next;
     }
     d->next++;
     return COPSE_OK;
@@ -363,7 +363,7 @@ copse_status copse_distributed_start(copse_distributed *d, uint32_t epoch, uint6
                           (unsigned long long)step, epoch, (unsigned long long)d->steps);
     if (d->batches != NULL) {
         uint64_t batch = copse__schedule_batch(&d->schedule, COPSE_MIN(step, d->own));
-        COPSE_TRY(copse_batches_start(d->batches, epoch, (size_t)batch));
+        COPSE_TRY(copse_loader_start(d->batches, epoch, (size_t)batch));
     }
     d->is_held = false;
     d->epoch = epoch;

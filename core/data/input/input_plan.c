@@ -271,8 +271,8 @@ const char *copse_input_plan_file(const copse_input_plan *plan, uint32_t pipelin
     return plan->params.files[first + i * stride];
 }
 
-copse_status copse_input_plan_share(const copse_input_plan *plan, uint32_t pipeline, uint64_t step,
-                                    uint32_t replica, struct copse_input_share *out)
+copse_status copse_input_plan_shard(const copse_input_plan *plan, uint32_t pipeline, uint64_t step,
+                                    uint32_t replica, struct copse_input_shard *out)
 {
     COPSE_TRY(copse_need("input", plan, out));
     memset(out, 0, sizeof *out);

@@ -108,7 +108,7 @@ static void json_of_pipeline(const copse_input_plan *plan, uint32_t w, uint64_t 
     put(to, ",\"minibatches\":{\"first\":%u,\"every\":%u},\"steps\":", s.first, s.every);
     put_known(to, s.rows > 0, all);
     /* One list per step, of [first, count] per replica. */
-    put(to, ",\"shares\":[");
+    put(to, ",\"shards\":[");
     for (uint64_t i = 0; i < all && i < steps; i++) {
         put(to, "%s[", i > 0 ? "," : "");
         for (uint32_t r = 0; r < s.replicas; r++) {

@@ -19,15 +19,15 @@ struct copse_shard {
 static inline struct copse_shard copse__shard_of(enum copse_shard_rule rule, size_t rows,
                                                  size_t global, uint32_t replicas, uint32_t replica)
 {
-    size_t share = rows / replicas, more = rows % replicas;
+    size_t shard = rows / replicas, more = rows % replicas;
 
     if (rule == COPSE_SHARD_BALANCED)
-        return (struct copse_shard){ replica * share + COPSE_MIN(replica, more),
-                                     share + (replica < more) };
-    share = rule == COPSE_SHARD_FIXED ? global / replicas : share + (more != 0);
+        return (struct copse_shard){ replica * shard + COPSE_MIN(replica, more),
+                                     shard + (replica < more) };
+    shard = rule == COPSE_SHARD_FIXED ? global / replicas : shard + (more != 0);
     /* Avoids a product that may overflow. */
-    size_t first = share == 0 || replica > rows / share ? rows : replica * share;
-    return (struct copse_shard){ first, COPSE_MIN(share, rows - first) };
+    size_t first = shard == 0 || replica > rows / shard ? rows : replica * shard;
+    return (struct copse_shard){ first, COPSE_MIN(shard, rows - first) };
 }
 
 /* Fill `out` (one entry per replica) for a batch of `rows` rows. `global` is the size of a full

@@ -36,7 +36,7 @@ copse_status copse__pictures_decode(struct copse_picture_list *list,
 {
     const size_t axes[] = { list->files.count, shape->height, shape->width, shape->channels };
 
-    COPSE_TRY(copse__array_create(list->ctx, COPSE_ELEMENT_U8, shape->channels == 1 ? 3 : 4, axes,
+    COPSE_TRY(copse__array_create(list->ctx, COPSE_U8, shape->channels == 1 ? 3 : 4, axes,
                                   NULL, out));
     struct decoding d = { list, shape, bytes_of(shape), (*out)->data };
     const copse_status s =

@@ -158,11 +158,11 @@ static copse_status read_csv(copse_context *ctx, struct csv *c, const struct cop
     float *fitted = copse__resize(c->lines.mem, c->features.at, c->features.count, sizeof *fitted);
     if (fitted != NULL)
         c->features.at = fitted;
-    COPSE_TRY(copse__array_create(ctx, COPSE_ELEMENT_F32, 2, shape, c->features.at, features));
+    COPSE_TRY(copse__array_create(ctx, COPSE_F32, 2, shape, c->features.at, features));
     c->features.at = NULL;
     if (labels == NULL)
         return COPSE_OK;
-    COPSE_TRY(copse__array_create(ctx, COPSE_ELEMENT_I32, 1, shape, c->labels.at, labels));
+    COPSE_TRY(copse__array_create(ctx, COPSE_I32, 1, shape, c->labels.at, labels));
     c->labels.at = NULL;
     return COPSE_OK;
 }

@@ -6,14 +6,14 @@
 #include "core/data/array.h"
 #include "core/data/reader/byte_stream.h"
 
-static bool type_of_code(unsigned code, copse_element *out)
+static bool type_of_code(unsigned code, copse_type *out)
 {
     static const struct {
         unsigned code;
-        copse_element type;
+        copse_type type;
     } types[] = {
-        { 0x08, COPSE_ELEMENT_U8 },  { 0x09, COPSE_ELEMENT_I8 },  { 0x0b, COPSE_ELEMENT_I16 },
-        { 0x0c, COPSE_ELEMENT_I32 }, { 0x0d, COPSE_ELEMENT_F32 }, { 0x0e, COPSE_ELEMENT_F64 },
+        { 0x08, COPSE_U8 },  { 0x09, COPSE_I8 },  { 0x0b, COPSE_I16 },
+        { 0x0c, COPSE_I32 }, { 0x0d, COPSE_F32 }, { 0x0e, COPSE_F64 },
     };
 
     for (size_t i = 0; i < COPSE_COUNT(types); i++)
@@ -28,7 +28,7 @@ static copse_status read_idx(copse_context *ctx, struct copse_input *in, copse_a
 {
     unsigned char head[4], lengths[16];
     size_t shape[4], count, bytes;
-    copse_element type;
+    copse_type type;
 
     COPSE_TRY(copse__input_take(in, head, sizeof head, "idx", "header"));
     if (head[0] != 0 || head[1] != 0)
@@ -47,7 +47,7 @@ static copse_status read_idx(copse_context *ctx, struct copse_input *in, copse_a
         if (shape[i] == 0)
             return copse_fail(COPSE_ERR_FORMAT, "idx: %s has an axis of length 0", in->path);
     }
-    size_t size = copse_element_size(type);
+    size_t size = copse_type_size(type);
     if (!copse__shape_size(rank, shape, size, &count, &bytes))
         return copse_fail(COPSE_ERR_FORMAT, "idx: the header of %s promises more than fits memory",
                           in->path);

@@ -15,12 +15,12 @@
 /* After the character of the byte order. */
 static const struct {
     char code[3];
-    copse_element type;
+    copse_type type;
 } types[] = {
-    { "b1", COPSE_ELEMENT_BOOL }, { "i1", COPSE_ELEMENT_I8 },  { "i2", COPSE_ELEMENT_I16 },
-    { "i4", COPSE_ELEMENT_I32 },  { "i8", COPSE_ELEMENT_I64 }, { "u1", COPSE_ELEMENT_U8 },
-    { "u2", COPSE_ELEMENT_U16 },  { "u4", COPSE_ELEMENT_U32 }, { "u8", COPSE_ELEMENT_U64 },
-    { "f2", COPSE_ELEMENT_F16 },  { "f4", COPSE_ELEMENT_F32 }, { "f8", COPSE_ELEMENT_F64 },
+    { "b1", COPSE_BOOL }, { "i1", COPSE_I8 },  { "i2", COPSE_I16 },
+    { "i4", COPSE_I32 },  { "i8", COPSE_I64 }, { "u1", COPSE_U8 },
+    { "u2", COPSE_U16 },  { "u4", COPSE_U32 }, { "u8", COPSE_U64 },
+    { "f2", COPSE_F16 },  { "f4", COPSE_F32 }, { "f8", COPSE_F64 },
 };
 
 /* ---- reading ---- */
@@ -144,7 +144,7 @@ static bool parse_header(struct cursor c, struct npy_header *h)
     return c.p == c.end && has_descr && has_order && has_shape;
 }
 
-static bool type_of_descr(const char *descr, copse_element *out, bool *is_big)
+static bool type_of_descr(const char *descr, copse_type *out, bool *is_big)
 {
     for (size_t i = 0; i < COPSE_COUNT(types); i++) {
         if (descr[0] == 0 || strcmp(descr + 1, types[i].code) != 0)
@@ -152,7 +152,7 @@ static bool type_of_descr(const char *descr, copse_element *out, bool *is_big)
         *out = types[i].type;
         *is_big = descr[0] == '>';
         return descr[0] == '<' || descr[0] == '>' ||
-               (descr[0] == '|' && copse_element_size(*out) == 1);
+               (descr[0] == '|' && copse_type_size(*out) == 1);
     }
     return false;
 }
@@ -210,7 +210,7 @@ static copse_status read_npy(copse_context *ctx, struct copse_input *in, copse_a
 {
     struct npy_header h = { .rank = 0 };
     size_t count, bytes;
-    copse_element type;
+    copse_type type;
     bool is_big;
 
     char *text = copse__alloc(in->mem, HEADER_MAX, 1);
@@ -224,7 +224,7 @@ static copse_status read_npy(copse_context *ctx, struct copse_input *in, copse_a
             COPSE_ERR_FORMAT,
             "npy: %s holds elements \"%s\"; only booleans, integers and floats are read", in->path,
             h.descr);
-    size_t size = copse_element_size(type);
+    size_t size = copse_type_size(type);
     if (!copse__shape_size(h.rank, h.shape, size, &count, &bytes))
         return copse_fail(COPSE_ERR_FORMAT, "npy: the header of %s promises more than fits memory",
                           in->path);
@@ -269,14 +269,14 @@ copse_status copse_read_npy(copse_context *ctx, const char *path,
 /* ---- writing ---- */
 
 /* The header is padded with blanks, so that the elements begin at a multiple of 64. */
-static void write_header(FILE *to, const struct copse_array_view *a, copse_element type)
+static void write_header(FILE *to, const struct copse_array_view *a, copse_type type)
 {
     char text[320];
     size_t i = 0;
     while (types[i].type != type)
         i++;
     int n = snprintf(text, sizeof text, "{'descr': '%c%s', 'fortran_order': False, 'shape': (",
-                     copse_element_size(type) == 1 ? '|' : '<', types[i].code);
+                     copse_type_size(type) == 1 ? '|' : '<', types[i].code);
     for (uint32_t axis = 0; axis < a->rank; axis++)
         n += snprintf(text + n, sizeof text - (size_t)n, axis ? " %zu," : "%zu,", a->shape[axis]);
     n += snprintf(text + n, sizeof text - (size_t)n, "), }");
@@ -287,11 +287,11 @@ static void write_header(FILE *to, const struct copse_array_view *a, copse_eleme
     fprintf(to, "%s%*s\n", text, size - n - 1, "");
 }
 
-static void write_elements(FILE *to, const struct copse_array_view *a, copse_element type,
+static void write_elements(FILE *to, const struct copse_array_view *a, copse_type type,
                            size_t count)
 {
     enum { ELEMENTS = 1024 };
-    const size_t size = copse_element_size(type);
+    const size_t size = copse_type_size(type);
     uint64_t chunk[ELEMENTS];
     for (size_t at = 0, n; at < count; at += n) {
         n = COPSE_MIN(count - at, ELEMENTS);
@@ -310,8 +310,8 @@ copse_status copse_write_npy(copse_context *ctx, const char *path,
     COPSE_TRY(copse_need("npy", ctx, path, array));
     struct copse_atomic_file f;
     size_t count, bytes;
-    const size_t element = copse_element_size(array->type);
-    const copse_element type = array->type == COPSE_ELEMENT_BF16 ? COPSE_ELEMENT_F32 : array->type;
+    const size_t element = copse_type_size(array->type);
+    const copse_type type = array->type == COPSE_BF16 ? COPSE_F32 : array->type;
     if (element == 0 || array->rank > COPSE_ARRAY_MAX_RANK ||
         !copse__shape_size(array->rank, array->shape, element, &count, &bytes) ||
         (count > 0 && !array->data))

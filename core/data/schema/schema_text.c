@@ -56,7 +56,7 @@ static bool add_doubles(cJSON *o, const char *name, const double *v, size_t coun
 static bool add_input(cJSON *root, const struct copse_schema_parts *p)
 {
     cJSON *o = cJSON_AddObjectToObject(root, "input");
-    bool ok = o != NULL && add_text(o, "type", copse__type_name(p->type));
+    bool ok = o != NULL && add_text(o, "type", copse_type_name(p->type));
     cJSON *shape = ok ? cJSON_AddArrayToObject(o, "shape") : NULL;
 
     ok = shape != NULL;

@@ -384,11 +384,11 @@ static copse_status read_all(struct reader *r, const char *const *paths, size_t 
 }
 
 /* Hand the memory of a vector to an array, without its surplus. */
-static copse_status make_array(const struct reader *r, copse_context *ctx, copse_element type,
+static copse_status make_array(const struct reader *r, copse_context *ctx, copse_type type,
                                uint32_t rank, size_t width, void **at, copse_array **out)
 {
     const size_t shape[2] = { r->rows, width };
-    void *fitted = copse__resize(r->mem, *at, r->rows * width, copse_element_size(type));
+    void *fitted = copse__resize(r->mem, *at, r->rows * width, copse_type_size(type));
 
     if (fitted != NULL)
         *at = fitted;
@@ -418,12 +418,12 @@ copse_status copse__table_read(copse_context *ctx, const char *const *paths, siz
     if (s == COPSE_OK)
         s = read_all(&r, paths, count, rows);
     if (s == COPSE_OK)
-        s = make_array(&r, ctx, COPSE_ELEMENT_F32, 2, schema->is.shape.dims[0], (void **)&r.x.at,
+        s = make_array(&r, ctx, COPSE_F32, 2, schema->is.shape.dims[0], (void **)&r.x.at,
                        x);
     if (s == COPSE_OK && r.has_label && schema->is.task == COPSE_TASK_REGRESSION)
-        s = make_array(&r, ctx, COPSE_ELEMENT_F32, 2, 1, (void **)&r.targets.at, y);
+        s = make_array(&r, ctx, COPSE_F32, 2, 1, (void **)&r.targets.at, y);
     else if (s == COPSE_OK && r.has_label)
-        s = make_array(&r, ctx, COPSE_ELEMENT_I32, 1, 1, (void **)&r.classes_of_rows.at, y);
+        s = make_array(&r, ctx, COPSE_I32, 1, 1, (void **)&r.classes_of_rows.at, y);
     if (s != COPSE_OK)
         copse_array_release(x);
     for (uint32_t i = 0; r.codes != NULL && i < schema->is.column_count; i++)

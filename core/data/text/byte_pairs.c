@@ -202,8 +202,8 @@ static copse_status make_array(copse_context *ctx, void *to, size_t count,
                                const struct copse_schema_parts *p, copse_array **out)
 {
     struct copse_mem *mem = &copse__base(ctx)->mem;
-    const copse_element type = p->type == COPSE_U8 ? COPSE_ELEMENT_U8 : COPSE_ELEMENT_I32;
-    void *fitted = copse__resize(mem, to, count, copse_element_size(type));
+    const copse_type type = p->type == COPSE_U8 ? COPSE_U8 : COPSE_I32;
+    void *fitted = copse__resize(mem, to, count, copse_type_size(type));
     to = fitted ? fitted : to;
     const copse_status s = copse__array_create(ctx, type, 1, &count, to, out);
     if (s != COPSE_OK)

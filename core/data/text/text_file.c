@@ -67,7 +67,7 @@ copse_status copse_read_text(copse_context *ctx, const char *path,
         s = copse_fail(COPSE_ERR_FORMAT, "text: %s has %s at byte %zu", path,
                        t.bytes[valid] == 0 ? "a NUL" : "invalid UTF-8", valid);
     else
-        s = copse__array_create(ctx, COPSE_ELEMENT_U8, 1, &t.size, t.bytes, out);
+        s = copse__array_create(ctx, COPSE_U8, 1, &t.size, t.bytes, out);
     if (s == COPSE_OK)
         t.bytes = NULL;
     copse__text_fini(ctx, &t);

@@ -226,7 +226,7 @@ static copse_status encode_characters(copse_context *ctx, struct copse_text *t,
     for (uint32_t i = 0; i < p->outputs; i++)
         of[decode((const unsigned char *)p->classes[i], &length)] = (int32_t)i;
     copse_status s = copse__array_create(
-        ctx, p->type == COPSE_U8 ? COPSE_ELEMENT_U8 : COPSE_ELEMENT_I32, 1, &count, NULL, out);
+        ctx, p->type == COPSE_U8 ? COPSE_U8 : COPSE_I32, 1, &count, NULL, out);
     if (s == COPSE_OK)
         s = fill(t, p, of, (*out)->data);
     if (s != COPSE_OK)
@@ -299,7 +299,7 @@ static copse_status encode_bytes(copse_context *ctx, struct copse_text *t,
     *out = NULL;
     if (t->size == 0)
         return empty(t);
-    COPSE_TRY(copse__array_create(ctx, COPSE_ELEMENT_U8, 1, &t->size, t->bytes, out));
+    COPSE_TRY(copse__array_create(ctx, COPSE_U8, 1, &t->size, t->bytes, out));
     t->bytes = NULL;
     return COPSE_OK;
 }

@@ -235,7 +235,7 @@ static copse_status check(const char *op, const copse_tensor *x,
 {
     if (x->shape.rank < 3)
         return copse_fail(COPSE_ERR_SHAPE, "%s: x %s%s: expected f32 [.., length, heads, width]",
-                          op, copse__type_name(x->type), COPSE_SHAPE_TEXT(x->shape));
+                          op, copse_type_name(x->type), COPSE_SHAPE_TEXT(x->shape));
     const uint32_t *of_x = last_three(&x->shape), width = p->width ? p->width : of_x[2],
                    heads = p->heads ? p->heads : of_x[1];
     if (width % 2 || width > of_x[2] || width == 0)

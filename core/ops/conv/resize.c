@@ -117,7 +117,7 @@ copse_tensor *copse_resize(copse_graph *g, copse_tensor *x, const uint32_t size[
     if (x->type != COPSE_F32 || (x->shape.rank != 3 && x->shape.rank != 4))
         return copse__refuse(g, COPSE_ERR_SHAPE,
                              "resize: operand %s%s: expected f32 [n, h, w, c] or [n, w, c]",
-                             copse__type_name(x->type), COPSE_SHAPE_TEXT(x->shape));
+                             copse_type_name(x->type), COPSE_SHAPE_TEXT(x->shape));
     if (x->shape.rank == 3)
         return resize_axis(g, x, 1, size[0], kind);
     COPSE_LATCH(g, check_size("an axis of the result", size[0])); /* before a node is made */
@@ -137,7 +137,7 @@ static copse_status check_shuffle(const char *op, const copse_tensor *x, uint32_
     if (is_right)
         return COPSE_OK;
     return copse_fail(COPSE_ERR_SHAPE, "%s: operand %s%s and r = %u: expected %s", op,
-                      copse__type_name(x->type), COPSE_SHAPE_TEXT(x->shape), (unsigned)r,
+                      copse_type_name(x->type), COPSE_SHAPE_TEXT(x->shape), (unsigned)r,
                       divides_places ? "[n, h r, w r, c]" : "[n, h, w, c r r]");
 }
 

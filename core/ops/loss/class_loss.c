@@ -148,8 +148,8 @@ static copse_status check(copse_graph *g, copse_tensor *logits, copse_tensor *la
                           "cross_entropy: operands %s%s and %s%s: expected f32 logits [examples, "
                           "classes] and i32 labels "
                           "[examples]",
-                          copse__type_name(logits->type), COPSE_SHAPE_TEXT(logits->shape),
-                          copse__type_name(labels->type), COPSE_SHAPE_TEXT(labels->shape));
+                          copse_type_name(logits->type), COPSE_SHAPE_TEXT(logits->shape),
+                          copse_type_name(labels->type), COPSE_SHAPE_TEXT(labels->shape));
     if (!p->class_weights)
         return COPSE_OK;
     COPSE_TRY(COPSE_CHECK_OPERANDS("cross_entropy", g, p->class_weights));
@@ -158,7 +158,7 @@ static copse_status check(copse_graph *g, copse_tensor *logits, copse_tensor *la
         return copse_fail(
             COPSE_ERR_SHAPE,
             "cross_entropy: class_weights %s%s: expected f32 [%u], one for each class",
-            copse__type_name(p->class_weights->type), COPSE_SHAPE_TEXT(p->class_weights->shape),
+            copse_type_name(p->class_weights->type), COPSE_SHAPE_TEXT(p->class_weights->shape),
             (unsigned)logits->shape.dims[1]);
     return COPSE_OK;
 }

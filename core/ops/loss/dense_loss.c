@@ -253,13 +253,13 @@ static copse_status check(const copse_tensor *x, const copse_tensor *w, const co
             COPSE_ERR_SHAPE,
             "dense_cross_entropy: operands %s%s, %s%s and %s%s: expected f32 x [examples, width], "
             "f32 w [width, classes] and i32 labels [examples]",
-            copse__type_name(x->type), COPSE_SHAPE_TEXT(x->shape), copse__type_name(w->type),
-            COPSE_SHAPE_TEXT(s), copse__type_name(labels->type), COPSE_SHAPE_TEXT(labels->shape));
+            copse_type_name(x->type), COPSE_SHAPE_TEXT(x->shape), copse_type_name(w->type),
+            COPSE_SHAPE_TEXT(s), copse_type_name(labels->type), COPSE_SHAPE_TEXT(labels->shape));
     if (bias &&
         (bias->type != COPSE_F32 || bias->shape.rank != 1 || bias->shape.dims[0] != s.dims[1]))
         return copse_fail(COPSE_ERR_SHAPE,
                           "dense_cross_entropy: bias %s%s: expected f32 [%u], one for each class",
-                          copse__type_name(bias->type), COPSE_SHAPE_TEXT(bias->shape),
+                          copse_type_name(bias->type), COPSE_SHAPE_TEXT(bias->shape),
                           (unsigned)s.dims[1]);
     return COPSE_OK;
 }

@@ -79,7 +79,7 @@ static copse_status check_vectors(const char *op, const copse_tensor *a, const c
     return copse_fail(
         COPSE_ERR_SHAPE,
         "%s: operands %s%s and %s%s: expected two f32 tensors of one shape, rank 1 or more", op,
-        copse__type_name(a->type), COPSE_SHAPE_TEXT(a->shape), copse__type_name(b->type),
+        copse_type_name(a->type), COPSE_SHAPE_TEXT(a->shape), copse_type_name(b->type),
         COPSE_SHAPE_TEXT(b->shape));
 }
 
@@ -128,7 +128,7 @@ copse_tensor *copse_cosine_embedding_loss(copse_graph *g, copse_tensor *a, copse
     rows.dims[--rows.rank] = 0;
     if (labels->type != COPSE_I32 || !copse__shape_equal(labels->shape, rows))
         return copse__refuse(g, COPSE_ERR_SHAPE, "%s: labels %s%s: expected i32%s", name,
-                             copse__type_name(labels->type), COPSE_SHAPE_TEXT(labels->shape),
+                             copse_type_name(labels->type), COPSE_SHAPE_TEXT(labels->shape),
                              COPSE_SHAPE_TEXT(rows));
     if (!(margin >= -1.0f && margin <= 1.0f))
         return copse__refuse(g, COPSE_ERR_ARGUMENT, "%s: margin %g is not -1 to 1", name,

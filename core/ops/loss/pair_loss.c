@@ -109,8 +109,8 @@ static copse_status check_pair(const char *op, const copse_tensor *x, const cops
         !copse__shape_equal(x->shape, target->shape))
         return copse_fail(COPSE_ERR_SHAPE,
                           "%s: operands %s%s and %s%s: expected two f32 tensors of one shape", op,
-                          copse__type_name(x->type), COPSE_SHAPE_TEXT(x->shape),
-                          copse__type_name(target->type), COPSE_SHAPE_TEXT(target->shape));
+                          copse_type_name(x->type), COPSE_SHAPE_TEXT(x->shape),
+                          copse_type_name(target->type), COPSE_SHAPE_TEXT(target->shape));
     return COPSE_OK;
 }
 
@@ -133,7 +133,7 @@ copse_tensor *copse_binary_cross_entropy(copse_graph *g, copse_tensor *logits,
             g, COPSE_ERR_SHAPE,
             "%s: positive_weight %s%s for logits f32%s: expected f32, one number or the shape "
             "of the last axes",
-            name, copse__type_name(weight->type), COPSE_SHAPE_TEXT(weight->shape),
+            name, copse_type_name(weight->type), COPSE_SHAPE_TEXT(weight->shape),
             COPSE_SHAPE_TEXT(logits->shape));
     losses = COPSE_NODE(g, &op_binary, &a, logits, targets, weight);
     return copse__noted(g, copse__average(g, losses, averaging),

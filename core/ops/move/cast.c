@@ -73,7 +73,7 @@ copse_tensor *copse_cast(copse_graph *g, copse_tensor *x, copse_type type)
     if (!copse__type_is_computed(type) && !copse__type_is_half(type))
         return copse__refuse(g, COPSE_ERR_ARGUMENT,
                              "cast: to f32, i32, f16 or bf16, not to element type %d (%s)",
-                             (int)type, copse__type_name(type));
+                             (int)type, copse_type_name(type));
     /* Nodes convert a stored type to its computed type, f32 to and from i32, and f32 to 16 bits. */
     const copse_type between[] = { copse__type(x->type)->computed, copse__type(type)->computed,
                                    type };

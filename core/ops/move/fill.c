@@ -63,7 +63,7 @@ copse_tensor *copse_fill(copse_graph *g, copse_type type, copse_shape shape, dou
     const struct fill_attr a = { type, shape, value };
     if ((type != COPSE_F32 && type != COPSE_I32) || shape.rank > COPSE_MAX_RANK)
         return copse__refuse(g, COPSE_ERR_ARGUMENT,
-                             "fill: needs a known element type and a rank of at most %d",
+                             "fill: needs the type f32 or i32 and a rank of at most %d",
                              COPSE_MAX_RANK);
     return copse__node(g, &op_fill, &a, NULL, 0);
 }

@@ -11,7 +11,7 @@ copse_tensor *copse_one_hot(copse_graph *g, copse_tensor *indices, uint32_t clas
     if (indices->type != COPSE_I32 || shape.rank >= COPSE_MAX_RANK)
         return copse__refuse(
             g, COPSE_ERR_SHAPE, "one_hot: operand %s%s: expected i32 indices of at most %d axes",
-            copse__type_name(indices->type), copse__shape_text(shape, text), COPSE_MAX_RANK - 1);
+            copse_type_name(indices->type), copse__shape_text(shape, text), COPSE_MAX_RANK - 1);
     if (classes < 1 || classes > INT32_MAX)
         return copse__refuse(g, COPSE_ERR_ARGUMENT, "one_hot: %u classes are not 1 to 2^31-1",
                              (unsigned)classes);

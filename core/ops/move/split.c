@@ -63,8 +63,8 @@ static copse_status check_stack(copse_tensor *const *x, size_t count, uint32_t a
         if (x[i]->type != x[0]->type || !copse__shape_equal(x[i]->shape, x[0]->shape))
             return copse_fail(COPSE_ERR_SHAPE,
                               "stack: operands %s%s and %s%s: expected one type and one shape",
-                              copse__type_name(x[0]->type), copse__shape_text(x[0]->shape, first),
-                              copse__type_name(x[i]->type), copse__shape_text(x[i]->shape, other));
+                              copse_type_name(x[0]->type), copse__shape_text(x[0]->shape, first),
+                              copse_type_name(x[i]->type), copse__shape_text(x[i]->shape, other));
     }
     if (axis > x[0]->shape.rank || x[0]->shape.rank == COPSE_MAX_RANK)
         return copse_fail(COPSE_ERR_SHAPE,

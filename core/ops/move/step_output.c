@@ -19,8 +19,10 @@ static copse_status check(const copse_graph *g, const char *name, const copse_te
             return copse_fail(COPSE_ERR_ARGUMENT, "output '%s' is set twice", name);
     return g->output_count < COPSE_MAX_OUTPUTS
                ? COPSE_OK
-               : copse_fail(COPSE_ERR_ARGUMENT, "output '%s': a graph has at most %d outputs", name,
-                            COPSE_MAX_OUTPUTS);
+               : copse_fail(COPSE_ERR_ARGUMENT,
+                            "output '%s': a graph has at most %d outputs (COPSE_MAX_OUTPUTS); join "
+                            "arrays with copse_concat or copse_stack",
+                            name, COPSE_MAX_OUTPUTS);
 }
 
 void copse_step_output(copse_graph *g, const char *name, copse_tensor *t,

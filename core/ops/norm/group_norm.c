@@ -22,8 +22,8 @@ static copse_status check_shapes(const char *op, const struct copse_channel_norm
         COPSE_ERR_SHAPE,
         "%s: operands %s%s, %s%s and %s%s: expected f32 x [n, .., channels], scale and offset "
         "[channels]",
-        op, copse__type_name(n->x->type), COPSE_SHAPE_TEXT(x), copse__type_name(n->scale->type),
-        COPSE_SHAPE_TEXT(n->scale->shape), copse__type_name(n->offset->type),
+        op, copse_type_name(n->x->type), COPSE_SHAPE_TEXT(x), copse_type_name(n->scale->type),
+        COPSE_SHAPE_TEXT(n->scale->shape), copse_type_name(n->offset->type),
         COPSE_SHAPE_TEXT(n->offset->shape));
 }
 

@@ -12,7 +12,7 @@ void copse_set_precision(copse_graph *g, copse_type type)
     if (!copse__type_is_known(type) || !copse__type_is_smooth(type))
         COPSE_LATCH_VOID(g, copse_fail(COPSE_ERR_ARGUMENT,
                                        "precision: f32, f16 or bf16, not element type %d (%s)",
-                                       (int)type, copse__type_name(type)));
+                                       (int)type, copse_type_name(type)));
     g->precision = type;
 }
 

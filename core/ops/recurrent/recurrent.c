@@ -29,8 +29,8 @@ static copse_status check_weights(struct layer *a)
             COPSE_ERR_SHAPE,
             "%s: operands %s%s, %s%s and %s%s: expected f32 x [batch, time, features], "
             "w [features, %u units] and r [units, %u units]",
-            a->name, copse__type_name(a->x->type), COPSE_SHAPE_TEXT(x),
-            copse__type_name(a->w->type), COPSE_SHAPE_TEXT(w), copse__type_name(a->r->type),
+            a->name, copse_type_name(a->x->type), COPSE_SHAPE_TEXT(x),
+            copse_type_name(a->w->type), COPSE_SHAPE_TEXT(w), copse_type_name(a->r->type),
             COPSE_SHAPE_TEXT(r), (unsigned)gates, (unsigned)gates);
     a->batch = x.dims[0];
     a->time = x.dims[1];
@@ -47,7 +47,7 @@ static copse_status check_one(const struct layer *a, const copse_tensor *x, cons
     if (!x || (x->type == type && copse__shape_equal(x->shape, shape)))
         return COPSE_OK;
     return copse_fail(COPSE_ERR_SHAPE, "%s: %s %s%s: expected %s%s", a->name, what,
-                      copse__type_name(x->type), COPSE_SHAPE_TEXT(x->shape), copse__type_name(type),
+                      copse_type_name(x->type), COPSE_SHAPE_TEXT(x->shape), copse_type_name(type),
                       COPSE_SHAPE_TEXT(shape));
 }
 

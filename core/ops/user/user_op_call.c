@@ -87,7 +87,7 @@ static copse_status infer(const copse_tensor *y, copse_shape *shape, copse_type 
     for (uint32_t i = 0; i < y->in_count; i++)
         if (y->in[i]->type != op->p.types[i])
             return copse__shape_error(y, "expected %s as operand %u",
-                                      copse__type_name(op->p.types[i]), (unsigned)i);
+                                      copse_type_name(op->p.types[i]), (unsigned)i);
     shapes_of(y, shapes);
     const copse_status s = copse__user_shape(op, shapes, y->attr, shape);
     *type = op->p.type;
@@ -131,7 +131,7 @@ static void gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy, co
                       !copse__shape_equal(dx[i]->shape, y->in[i]->shape))) {
             (void)copse__refuse(g, COPSE_ERR_SHAPE,
                                 "%s: the gradient function gives %s%s for operand %u, f32%s",
-                                op->p.name, copse__type_name(dx[i]->type),
+                                op->p.name, copse_type_name(dx[i]->type),
                                 COPSE_SHAPE_TEXT(dx[i]->shape), (unsigned)i,
                                 COPSE_SHAPE_TEXT(y->in[i]->shape));
             return;

@@ -37,8 +37,8 @@ static copse_status check_numbers(const struct copse_user_op_params *p)
         const copse_type type = i < p->operands ? p->types[i] : p->type;
         if (type != COPSE_F32 && type != COPSE_I32)
             return copse_fail(COPSE_ERR_ARGUMENT,
-                              "user op: %s: an element type is not COPSE_F32 or COPSE_I32",
-                              p->name);
+                              "user op: %s: element type %d (%s): f32 or i32 is needed", p->name,
+                              (int)type, copse_type_name(type));
     }
     if (size > MAX_GROUP || (size & (size - 1)) != 0)
         return copse_fail(COPSE_ERR_ARGUMENT,

@@ -19,25 +19,25 @@ copse_status copse__split_init(struct copse_split *split, copse_strategy *st,
 {
     const uint32_t replicas = st->group.ranks;
     *split =
-        (struct copse_split){ .strategy = st, .rule = p->sharing, .batch_size = p->batch_size };
-    if (p->sharing == COPSE_SHARD_MEASURED && st->group.workers > 1)
+        (struct copse_split){ .strategy = st, .rule = p->sharding, .batch_size = p->batch_size };
+    if (p->sharding == COPSE_SHARD_MEASURED && st->group.workers > 1)
         return copse_fail(COPSE_ERR_UNSUPPORTED,
-                          "trainer: shares are measured within one process; give "
+                          "trainer: shards are measured within one process; give "
                           "those of all workers' replicas instead");
-    COPSE_TRY(copse_need_known("trainer", "split", p->sharing, COPSE_SHARD_MEASURED));
-    if (p->sharing == COPSE_SHARD_FIXED && (p->batch_size == 0 || p->batch_size % replicas))
+    COPSE_TRY(copse_need_known("trainer", "split", p->sharding, COPSE_SHARD_MEASURED));
+    if (p->sharding == COPSE_SHARD_FIXED && (p->batch_size == 0 || p->batch_size % replicas))
         return copse_fail(
             COPSE_ERR_ARGUMENT,
             "trainer: a fixed split needs batch_size, a multiple of the %u replicas; it "
             "is %zu",
             replicas, p->batch_size);
-    if ((p->sharing == COPSE_SHARD_WEIGHTED) != (p->shares != NULL))
-        return copse_fail(COPSE_ERR_ARGUMENT, "trainer: shares belong to a weighted split, and a "
-                                              "weighted split needs them");
-    if (p->sharing != COPSE_SHARD_WEIGHTED)
+    if ((p->sharding == COPSE_SHARD_WEIGHTED) != (p->shard_weights != NULL))
+        return copse_fail(COPSE_ERR_ARGUMENT, "trainer: shard_weights belong to a weighted split, and "
+                                              "a weighted split needs them");
+    if (p->sharding != COPSE_SHARD_WEIGHTED)
         return COPSE_OK;
-    COPSE_TRY(copse__split_check(split, p->shares));
-    copse__split_set(split, p->shares);
+    COPSE_TRY(copse__split_check(split, p->shard_weights));
+    copse__split_set(split, p->shard_weights);
     return COPSE_OK;
 }
 

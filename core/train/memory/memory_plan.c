@@ -22,7 +22,7 @@ static copse_status measure(const struct copse_program_params *params,
     *out = (struct copse_value_memory){ .bytes = m.bytes, .kept = m.kept, .peak = m.peak };
     if (m.at)
         snprintf(out->op, sizeof out->op, "%s %s%s, %s pass", m.at->op->name,
-                 copse__type_name(m.at->type), COPSE_SHAPE_TEXT(m.at->shape),
+                 copse_type_name(m.at->type), COPSE_SHAPE_TEXT(m.at->shape),
                  m.at->is_backward ? "backward" : "forward");
     return COPSE_OK;
 }

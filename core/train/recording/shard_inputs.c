@@ -11,8 +11,11 @@ copse_status copse__recording_inputs(const char *user, const struct copse_host_b
     if (examples == 0)
         return COPSE_OK;
     if (!batch->columns || batch->column_count == 0 || batch->column_count > COPSE_MAX_INPUTS)
-        return copse_fail(COPSE_ERR_ARGUMENT, "%s: a batch has 1 to %d inputs, this one has %zu",
-                          user, COPSE_MAX_INPUTS, batch->columns ? batch->column_count : 0);
+        return copse_fail(
+            COPSE_ERR_ARGUMENT,
+            "%s: a batch has 1 to %d inputs (COPSE_MAX_INPUTS), this one has %zu; join "
+            "inputs of one type along an axis",
+            user, COPSE_MAX_INPUTS, batch->columns ? batch->column_count : 0);
     for (size_t i = 0; i < batch->column_count; i++) {
         const struct copse_column *c = &batch->columns[i];
         if (!c->name || c->shape.rank >= COPSE_MAX_RANK)
@@ -46,8 +49,8 @@ copse_status copse__shard_check(const struct copse_recording *rec,
                               "%s: the input '%s' has %.0f in example %zu of the batch; devices "
                               "have %s inputs as %s, from %d to %d",
                               user, c->name, copse__type(c->type)->get(c->data, at), at / row,
-                              copse__type_name(c->type),
-                              copse__type_name(copse__type_on_devices(c->type)), INT32_MIN,
+                              copse_type_name(c->type),
+                              copse_type_name(copse__type_on_devices(c->type)), INT32_MIN,
                               INT32_MAX);
     }
     return COPSE_OK;

@@ -31,8 +31,8 @@ static copse_status check_update(const copse_graph *g, const copse_variable *v,
     return value->type == v->tensor.type && copse__shape_equal(value->shape, v->tensor.shape)
                ? COPSE_OK
                : copse_fail(COPSE_ERR_SHAPE, "update: variable '%s' is %s%s, the value is %s%s",
-                            v->name, copse__type_name(v->tensor.type),
-                            COPSE_SHAPE_TEXT(v->tensor.shape), copse__type_name(value->type),
+                            v->name, copse_type_name(v->tensor.type),
+                            COPSE_SHAPE_TEXT(v->tensor.shape), copse_type_name(value->type),
                             COPSE_SHAPE_TEXT(value->shape));
 }
 
@@ -45,7 +45,7 @@ static copse_tensor *sum_weighted(copse_graph *g, const copse_variable *v, copse
             g, COPSE_ERR_UNSUPPORTED,
             "update: variable '%s' is %s; several replicas can write f32 variables "
             "alone, or replica-local ones",
-            v->name, copse__type_name(v->tensor.type));
+            v->name, copse_type_name(v->tensor.type));
     if (v->aggregation == COPSE_AGGREGATION_NONE)
         return copse__refuse(
             g, COPSE_ERR_ARGUMENT,

@@ -51,7 +51,7 @@ copse_status copse__rank_result(const struct copse_step_ring *ring,
                           "trainer: there is no result, or its memory is in use again");
     double values[1 + COPSE_MAX_REPORTS], unused[1 + COPSE_MAX_REPORTS];
     const size_t own = combine(g, reports, slot, rank, g->ranks, values);
-    out->share = (double)own / (double)combine(g, reports, slot, 0, 1, unused);
+    out->fraction = (double)own / (double)combine(g, reports, slot, 0, 1, unused);
     out->loss = values[0];
     for (uint32_t i = 0; i < reports->count; i++)
         out->reports[i] = values[1 + i];

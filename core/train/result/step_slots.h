@@ -4,7 +4,7 @@
 #ifndef COPSE_STEP_SLOTS_H
 #define COPSE_STEP_SLOTS_H
 
-#include "copse/distribute/shares.h"
+#include "copse/distribute/shards.h"
 #include "copse/trainer.h"
 #include "core/comm/group.h"
 #include "core/data/input/shard.h"
@@ -12,7 +12,6 @@
 #include "core/train/recording/step_recording.h"
 #include "core/train/verify/verifier.h"
 
-#define COPSE_STEPS_UNDER_WAY 8 /* slots of the ring, at least */
 /* f32, that a worker sends of each replica and micro-batch, */
 #define COPSE_MESSAGE_VALUES (1 + COPSE_MAX_REPORTS)
 /* behind the number of the step and the words of an audit (core/check/audit.h) */
@@ -46,7 +45,8 @@ struct copse_step_ring {
     unsigned char *landing;            /* [replicas][count][accumulate]: what the slots point to */
     /* the rows of a replica on its device, for a run; or NULL */
     copse_buffer *outfeed[COPSE_MAX_REPLICAS];
-    uint64_t taken; /* results taken */
+    uint64_t taken;   /* results taken */
+    bool has_dropped; /* one that nobody took; the log says so once */
 };
 
 /* Address of a row, [part][replica] of this worker: COPSE_REPORT_BYTES. */

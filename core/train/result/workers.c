@@ -13,10 +13,10 @@ copse_status copse__workers_agree(const struct copse_train_workers *w,
 {
     char rule[COPSE_RULE_TEXT], text[COPSE_RULE_TEXT + 256];
     snprintf(text, sizeof text,
-             "loss %d\n%sseed %llu\nmicro-batches %u\nsharing %d\nbatch size %llu\ngating "
+             "loss %d\n%sseed %llu\nmicro-batches %u\nsharding %d\nbatch size %llu\ngating "
              "%d\nchecks %d %d\nprecision %d\n",
              (int)p->reduction, copse__rule_text(&p->optimizer, rule), (unsigned long long)p->seed,
-             p->accumulate, (int)p->sharing, (unsigned long long)p->batch_size, (int)p->gating,
+             p->accumulate, (int)p->sharding, (unsigned long long)p->batch_size, (int)p->gating,
              p->check_numerics, p->check_gradients, (int)p->precision);
     return copse__group_agree(w->group, "the settings of the trainer", text);
 }

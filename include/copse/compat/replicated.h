@@ -127,7 +127,7 @@ COPSE_API COPSE_CHECKED copse_status copse_tower_forward(copse_tower_optimizer *
  * @retval COPSE_ERR_CONTEXT      The thread is in no replica of the optimizer's strategy, and not in
  *                                its cross-replica context.
  * @retval COPSE_ERR_ARGUMENT     No gradient at all; a variable twice, not trained, or whose
- *                                gradients a trainer gathers.
+ *                                gradients a trainer accumulates.
  * @retval COPSE_ERR_SHAPE        A gradient has not the shape of its variable.
  * @retval COPSE_ERR_DEVICE_LOST  An earlier update was cut short.
  * @retval COPSE_ERR_COMM         A worker or a server was lost, or workers are at different calls.
@@ -149,8 +149,9 @@ COPSE_API COPSE_CHECKED copse_status copse_tower_minimize(copse_tower_optimizer 
                                                           size_t count, bool moves_step,
                                                           copse_value **loss);
 /**
- * [C] A step is over: all replicas must have made the same number of calls of copse_tower_apply.
- * What is kept is dropped in any case. copse_replicated_run does this itself.
+ * [C] End a step that was made of copse_tower_apply and not of copse_replicated_run or
+ * copse_trainer_step: all replicas must have made the same number of calls of copse_tower_apply.
+ * What is kept is dropped in any case.
  * @retval COPSE_ERR_CONTEXT  They have not; the text names the replicas. Updates of the calls that
  *                            all have made stay.
  * Blocking: with a collective strategy until all workers have come here; what one fails with, all
@@ -232,9 +233,10 @@ struct copse_replicated_result {
     uint64_t reserved[4]; /**< 0 */
 };
 /**
- * [C] Call a model function once per replica, in rank order, with the features' and labels' parts
- * along axis 0; the variables are those of the strategy, the same for all. One replica gets the
- * values as they are, and gives its results unchanged.
+ * [C] For a step that a function of the application computes call by call, where a loss function
+ * and copse_trainer_step do not do: call a model function once per replica, in rank order, with the
+ * features' and labels' parts along axis 0; the variables are those of the strategy, the same for
+ * all. One replica gets the values as they are, and gives its results unchanged.
  *
  * @param features  A structure of arrays and sparse values, or NULL. Arrays must divide evenly; of
  *                  the rows of a sparse value the first replicas get one more each.

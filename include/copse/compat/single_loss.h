@@ -123,7 +123,7 @@ typedef copse_status copse_dataset_fn(void *user, copse_strategy *st, copse_data
 struct copse_input_params {
     copse_dataset_fn *dataset;
     void *user;
-    struct copse_batches_params batches; /**< `batch`: examples of all replicas together */
+    struct copse_loader_params batches; /**< `batch`: examples of all replicas together */
     uint32_t epochs;                     /**< passes over the data              [0 = 1] */
     uint64_t reserved[4];                /**< 0 */
 };
@@ -161,7 +161,8 @@ typedef copse_status copse_iteration_fn(void *user, const struct copse_host_batc
                                         copse_outputs *context);
 
 /**
- * Run iterations one after the other, each on a batch of its own.
+ * For a step with input whose iterations are functions of the application, not steps of a trainer
+ * (copse_trainer_step): run some one after the other, each on a batch of its own.
  * @retval COPSE_ERR_END  The data ended inside; earlier iterations stay done.
  * The first error of `fn` ends the loop and is returned.
  */
@@ -196,7 +197,7 @@ struct copse_single_loss_params {
     uint32_t iterations_per_step;              /**< COPSE_NO_ITERATIONS: a step does nothing
                                        [0 = 1; accelerator: its steps_per_run] */
     const struct copse_output_params *outputs; /**< [NULL] */
-    size_t output_count;                       /**< at most 8 */
+    size_t output_count;                       /**< at most 1 + COPSE_MAX_REPORTS */
     uint64_t reserved[4];                      /**< 0 */
 };
 
@@ -226,16 +227,16 @@ COPSE_API copse_trainer *copse_step_trainer(const copse_step *step);
 /**
  * In a loss function of a trainer: set an output of the step to an array. copse_step_outputs gives
  * it as a value (copse_outputs_value) of the last iteration, with accumulation of its last
- * micro-batch. At most 16 per graph.
+ * micro-batch. At most COPSE_MAX_OUTPUTS per graph.
  * @param t          f32 or i32 tensor of this graph.
  * @param reduction  Over the replicas of all workers. SUM adds up. MEAN, of f32, weights replicas
- *                   by their examples. Both need a shape that is the same for every share. NONE: a
+ *                   by their examples. Both need a shape that is the same for every shard. NONE: a
  *                   list with the array of each replica, in rank order, whose shape may depend on
- *                   the share; with one replica the array.
+ *                   the shard; with one replica the array.
  * A replica without examples adds zeros; in a list it has an array of no rows, or a zero where the
  * others have scalars.
  * @retval COPSE_ERR_ARGUMENT  A name that is set twice, a mean of i32, too many outputs. Calls for
- *                             other shares that set other outputs are refused when they are
+ *                             other shards that set other outputs are refused when they are
  *                             recorded, other shapes with COPSE_ERR_SHAPE.
  */
 COPSE_API void copse_step_output(copse_graph *g, const char *name,

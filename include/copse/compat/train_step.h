@@ -19,17 +19,15 @@ extern "C" {
 
 typedef struct copse_train_step copse_train_step;
 
-/** Most losses of a train step. */
-#define COPSE_MAX_LOSSES 7
-
-/** Named losses, one scalar each. Structure goes into the names: "decoder/length". */
+/** Named losses, one scalar each; they are reports of the step. Structure goes into the names:
+    "decoder/length". */
 struct copse_losses {
-    const char *names[COPSE_MAX_LOSSES]; /**< different, not empty; copied after the call */
-    copse_tensor *at[COPSE_MAX_LOSSES];  /**< f32 scalars of the graph */
+    const char *names[COPSE_MAX_REPORTS]; /**< different, not empty; copied after the call */
+    copse_tensor *at[COPSE_MAX_REPORTS];  /**< f32 scalars of the graph */
     size_t count;
 };
 
-/** Builds the losses of one replica's share, as copse_loss_fn does; sets names, at and count. */
+/** Builds the losses of one replica's shard, as copse_loss_fn does; sets names, at and count. */
 typedef void copse_losses_fn(copse_graph *g, const copse_batch *in, void *user,
                                      struct copse_losses *losses);
 /** Makes the scalar to minimise out of the losses. */
@@ -74,9 +72,9 @@ struct copse_train_step_params {
     bool skip_numerics;       /**< let NaN and infinite losses update the variables [false] */
     bool check_gradients;     /**< gradients too must be finite          [false] */
     uint32_t accumulate;      /**< micro-batches to an update            [0 = 1] */
-    copse_shard_rule sharing;
+    copse_shard_rule sharding;
     size_t batch_size;
-    const float *shares;
+    const float *shard_weights;
     /** batches uploaded ahead, see copse_trainer_feed: feed the trainer inside, and run with a
        batch of NULL [0 = none] */
     uint32_t prefetch;
@@ -96,18 +94,19 @@ COPSE_API copse_trainer *copse_train_step_trainer(copse_train_step *ts);
 
 /** What a run came to. */
 struct copse_train_step_result {
-    bool is_updated;      /**< false: a micro-batch was gathered, and nothing else is set */
+    bool is_updated;      /**< false: a micro-batch was accumulated, and nothing else is set */
     uint64_t step;        /**< updates of this train step, from 1 */
     uint64_t global_step; /**< after the run; 0 with COPSE_GLOBAL_STEP_NONE */
     double total;         /**< loss of the global batch that was minimised */
     size_t loss_count;
-    const char *names[COPSE_MAX_LOSSES]; /**< lifetime: that of the train step */
+    const char *names[COPSE_MAX_REPORTS]; /**< lifetime: that of the train step */
     /** of the global batch, in the order they were given in */
-    double losses[COPSE_MAX_LOSSES];
+    double losses[COPSE_MAX_REPORTS];
     uint64_t reserved[4]; /**< 0 */
 };
 /**
- * One step.
+ * One step, for named losses, hooks before it, or a result at once, which copse_trainer_step does not
+ * have.
  * @retval COPSE_ERR_ARGUMENT   The batch is empty; several losses and no total_loss function; the
  *                              total depends on none of the variables to train.
  * @retval COPSE_ERR_NONFINITE  The total loss is NaN or infinite. Without skip_numerics no

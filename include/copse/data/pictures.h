@@ -21,7 +21,7 @@
  * file that is too short for its pixels is refused before memory is allocated for them. The headers
  * of all files are read at once. If all pixels fit into `picture_bytes` they are decoded at once,
  * too, by up to 4 threads; otherwise as many as fit are kept, and the others are decoded in each
- * epoch, ahead of their batches. A file that is found damaged then fails copse_batches_next with
+ * epoch, ahead of their batches. A file that is found damaged then fails copse_loader_next with
  * COPSE_ERR_FORMAT or COPSE_ERR_IO and its name.
  */
 #ifndef COPSE_PUBLIC_DATA_PICTURES_H
@@ -42,7 +42,7 @@ COPSE_API bool copse_pictures_are_read(void);
 COPSE_API const char *copse_dataset_file(const copse_dataset *data, size_t row);
 
 /**
- * Check a description of changes, copse_batches_params.augment: steps separated by `;`, each at
+ * Check a description of changes, copse_loader_params.augment: steps separated by `;`, each at
  * most once, applied in the order of this list.
  *
  *     flip          mirror left and right, every second picture

@@ -18,8 +18,8 @@ COPSE_API const char *copse_device_kind_name(copse_device_kind kind);
 
 /** How to open a device. */
 struct copse_device_params {
-    uint32_t share;       /**< which part of the device, < shares */
-    uint32_t shares;      /**< parts of an OpenCL CPU (sub-devices)  [0 = 1] */
+    uint32_t part;        /**< which part of the device, < parts */
+    uint32_t parts;       /**< parts of an OpenCL CPU (sub-devices)  [0 = 1] */
     uint64_t reserved[4]; /**< 0 */
 };
 

@@ -80,10 +80,11 @@ COPSE_API bool copse_accelerator_is_resident(const copse_strategy *st);
  */
 
 /**
- * Run one training step on each batch that was taken, in their order: with the bits of as many
- * calls of copse_trainer_step, and the same results through copse_trainer_result. Twice
- * `steps_per_run` results, at least 8, are kept. Losses and reports stay on the device until the
- * end of the run. Nothing is done when no batch was taken. With `accumulate` every batch is a
+ * In a program with a loop of its own instead of copse_trainer_fit, which makes the call: run one
+ * training step on each batch that was taken, in their order, with the bits of as many calls of
+ * copse_trainer_step, and the same results through copse_trainer_result. Twice `steps_per_run`
+ * results, at least COPSE_STEPS_IN_PROGRESS, are kept. Losses and reports stay on the device until
+ * the end of the run. Nothing is done when no batch was taken. With `accumulate` every batch is a
  * micro-batch. Strategies of other kinds call copse_trainer_step on each.
  *
  * On a resident strategy the host submits once. The exceptions are check_numerics, check_gradients

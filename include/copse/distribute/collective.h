@@ -17,7 +17,7 @@ extern "C" {
  * worker, in step with those of all other workers of the cluster. All of them call this, and
  * everything else that the workers do together, in the same order: make the same variables and
  * trainers, run the same steps with the same global batches, evaluate and save. Every replica takes
- * its share of a batch.
+ * its shard of a batch.
  *
  * The rank order is that of the workers, and within each that of the list. With the same power of
  * two of replicas on every worker, results have the bits of one process with all the replicas. All

@@ -127,7 +127,7 @@ COPSE_API const char *copse_input_plan_file(const copse_input_plan *plan, uint32
                                             size_t i, size_t *index);
 
 /** Rows of a minibatch, as places in the order of the epoch over what the pipeline reads. */
-struct copse_input_share {
+struct copse_input_shard {
     uint64_t first;
     size_t count; /**< may be 0; then `first` says nothing */
 };
@@ -138,10 +138,10 @@ struct copse_input_share {
  * @retval COPSE_ERR_ARGUMENT  There is no such pipeline, step or replica, or the rows are not
  *                             known.
  */
-COPSE_API COPSE_CHECKED copse_status copse_input_plan_share(const copse_input_plan *plan,
+COPSE_API COPSE_CHECKED copse_status copse_input_plan_shard(const copse_input_plan *plan,
                                                             uint32_t pipeline, uint64_t step,
                                                             uint32_t replica,
-                                                            struct copse_input_share *out);
+                                                            struct copse_input_shard *out);
 
 /** How a plan is written. */
 typedef enum copse_input_plan_form {
@@ -180,7 +180,7 @@ struct copse_distributed_params {
     copse_shard_rule rule;            /**< [COPSE_SHARD_BALANCED] */
     /** `batch`: examples of all replicas together, required; it may be larger than the data. All
        pipelines need the same values. `prefetch` counts batches */
-    struct copse_batches_params batches;
+    struct copse_loader_params batches;
     uint64_t reserved[4]; /**< 0 */
 };
 
@@ -204,7 +204,7 @@ COPSE_API void copse_distributed_release(copse_distributed **walk);
 /**
  * Take the next step: one minibatch for each replica of the pipeline.
  *
- * @param shares  Receives `copse_distributed_replicas` of them; zeroed unless the result is
+ * @param shards  Receives `copse_distributed_replicas` of them; zeroed unless the result is
  *                COPSE_OK. A replica without rows has count 0 and no pointers. `rows` are rows of
  *                `copse_distributed_data`, `first` is the place in the order of its epoch, `index`
  *                is the step.
@@ -216,11 +216,11 @@ COPSE_API void copse_distributed_release(copse_distributed **walk);
  * Errors of a function of the application are returned as they are, and the same step can be tried
  * again.
  *
- * Lifetime: what `shares` point to is valid until the next call on `walk`. Blocking: while a batch
+ * Lifetime: what `shards` point to is valid until the next call on `walk`. Blocking: while a batch
  * is prepared.
  */
 COPSE_API COPSE_CHECKED copse_status copse_distributed_next(copse_distributed *walk,
-                                                            struct copse_host_batch *shares);
+                                                            struct copse_host_batch *shards);
 
 /**
  * Take the next step as a value that copse_strategy_run takes as an argument:
@@ -298,7 +298,7 @@ struct copse_pipeline_source {
     copse_dataset *data; /**< with a reference that becomes the walk's */
     /** with `data`. `batch`: examples of *one* replica; `drop_last` leaves out a minibatch that
        is not full */
-    struct copse_batches_params batches;
+    struct copse_loader_params batches;
     copse_replica_batch_fn *next;
     void *user;                  /**< for `next` and `release` */
     void (*release)(void *user); /**< the walk goes away, or could not be made     [NULL] */

@@ -5,7 +5,7 @@
  *
  * They are synchronisation points of the step: a replica's forward (and, for the derivative,
  * backward) computation stops there until the replicas have exchanged. Every replica's graph must
- * have the same of them, in the same order and of the same shapes, whatever the size of its share:
+ * have the same of them, in the same order and of the same shapes, whatever the size of its shard:
  * a difference is COPSE_ERR_SHAPE or COPSE_ERR_ARGUMENT when the step is recorded, never a hang. A
  * replica without examples contributes zeros. Sums are evaluated by the canonical tree over the
  * rank order, so that every replica holds the same bits and neither schedule nor transfer change
@@ -37,7 +37,7 @@ COPSE_API COPSE_CHECKED copse_tensor *copse_all_reduce(copse_graph *g, copse_ten
 
 /**
  * Mean and variance (biased: divided by the count) over some axes and over all replicas: those of
- * the global batch, with every example counted once however unequal the shares are. The variance is
+ * the global batch, with every example counted once however unequal the shards are. The variance is
  * that of the differences from the global mean, so that a large mean costs it no digits: two
  * exchanges of each way. With accumulation the batch is the micro-batch.
  *

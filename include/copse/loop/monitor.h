@@ -71,7 +71,8 @@ COPSE_API COPSE_CHECKED copse_status copse_monitor_create(copse_step *step,
 COPSE_API void copse_monitor_release(copse_monitor **monitor);
 
 /**
- * Run steps until `steps` have succeeded or the data ends, which is a success, with a checkpoint.
+ * In place of copse_trainer_fit where a run must survive kills, failed devices and lost workers:
+ * run steps until `steps` have succeeded or the data ends, which is a success, with a checkpoint.
  *
  * After COPSE_ERR_DEVICE_LOST the step recovers, restores the last checkpoint and repeats the lost
  * steps; the log says so. With several workers the worker of a failed device fails instead. After

@@ -53,7 +53,8 @@ COPSE_API void copse_step_release(copse_step **step);
 COPSE_API copse_strategy *copse_step_strategy(const copse_step *step);
 
 /**
- * Run it once. Errors of `run` are returned.
+ * Run a step once, in a program that replaces the monitor (copse_monitor_run). Errors of `run` are
+ * returned.
  * @retval COPSE_ERR_UNSUPPORTED  It has no `run`.
  * @retval COPSE_ERR_END          The data has ended.
  */

@@ -38,12 +38,12 @@ struct copse_step_memory {
 };
 
 /**
- * Plan the step of a replica's share of a batch, as copse_trainer_step does before it makes a
+ * Plan the step of a replica's shard of a batch, as copse_trainer_step does before it makes a
  * program. The loss function is called. Nothing is compiled, executed or allocated for the values.
  * @param replica  Of this process, from 0.
  * @param batch    Columns and count are used, their data is not.
  * @param budget   As copse_trainer_params.memory_budget, which is not used here [0 = none].
- * @retval COPSE_ERR_ARGUMENT  There is no such replica, or it has no share of the batch.
+ * @retval COPSE_ERR_ARGUMENT  There is no such replica, or it has no shard of the batch.
  * Errors of the batch and of the loss function as copse_trainer_step. Blocks until queued steps
  * have run.
  */

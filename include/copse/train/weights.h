@@ -71,7 +71,7 @@ struct copse_load_report {
  * @retval COPSE_ERR_FORMAT     It breaks a rule of the format.
  * @retval COPSE_ERR_ARGUMENT   It has no variable's name; or lacks one (`needs_all`); or `choose`
  *                              left all out; or its layout must be given; or micro-batches were
- *                              gathered since the last update; or there is no path.
+ *                              accumulated since the last update; or there is no path.
  * @retval COPSE_ERR_SHAPE      An array has another shape than its variable, or a type that is not
  *                              converted; the text names both.
  * @retval COPSE_ERR_NONFINITE  A value for a trained variable is NaN or infinite, or too large for

@@ -352,7 +352,7 @@ static const struct copse_case cases[] = {
                                                             QUICK },
     CAST("f32 to f32", TO_F32, FILL(NORMAL, DIMS(9)), STANDARD)
 
-    /* Not public: the replica's share of the global batch. */
+    /* Not public: the replica's shard of the global batch. */
     STEP_SCALAR("a share of a quarter", FILL(NORMAL, DIMS(3, 5)), .step = quarter, QUICK)
 };
 

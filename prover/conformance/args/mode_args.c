@@ -23,7 +23,7 @@ static copse_status devices(struct copse_conform_run *r, void *user,
     size_t count = 0;
     uint64_t bytes = 7;
     const char *id = dev->info.id;
-    const struct copse_device_params third = { .share = 2, .shares = 2 };
+    const struct copse_device_params third = { .part = 2, .parts = 2 };
     const struct copse_buffer_params empty = { .size = 0 };
     const struct copse_buffer_params huge = { .size = (size_t)dev->limits->max_buffer_bytes + 4 };
     const struct copse_buffer_params wrapped = { .size = SIZE_MAX }, word = { .size = 4 };

@@ -86,11 +86,11 @@ static void expect(struct rig *g, bool is_whole)
 
 static copse_status open_rank(struct copse_conform_run *r, struct rig *g, uint32_t rank)
 {
-    struct copse_device_params how = { .shares = 0 };
+    struct copse_device_params how = { .parts = 0 };
     for (uint32_t i = 0; i < g->set->ranks; i++)
         if (strcmp(g->set->ids[i], g->set->ids[rank]) == 0) {
-            how.share += i < rank;
-            how.shares++;
+            how.part += i < rank;
+            how.parts++;
         }
     COPSE_TRY(copse_device_open(r->ctx, g->set->ids[rank], &how, &g->dev[rank]));
     COPSE_TRY(copse_queue_create(g->dev[rank], &g->queue[rank]));

@@ -14,7 +14,7 @@ struct step {
 static copse_status take(struct copse_conform_run *r, void *user, struct copse_conform_outcome *out)
 {
     struct step *x = user;
-    out->result.type = copse__type_name(x->c->in_count ? x->c->in[0].type : COPSE_F32);
+    out->result.type = copse_type_name(x->c->in_count ? x->c->in[0].type : COPSE_F32);
     return x->run(r, x->c, x->variant, out);
 }
 

@@ -7,22 +7,22 @@
 void a_device_opens_several_times_and_in_parts(void **state)
 {
     struct rig *r = *state;
-    for (uint32_t share = 0; share < 2; share++) {
+    for (uint32_t number = 0; number < 2; number++) {
         struct rig part = { .ctx = r->ctx };
         OK(copse_device_open(r->ctx, contract_device,
-                             &(struct copse_device_params){ .share = share, .shares = 2 },
+                             &(struct copse_device_params){ .part = number, .parts = 2 },
                              &part.dev));
         OK(copse_queue_create(part.dev, &part.queue));
-        run_mixture(part.queue, &part, share, 40);
-        run_mixture(r->queue, r, share, 40);
+        run_mixture(part.queue, &part, number, 40);
+        run_mixture(r->queue, r, number, 40);
         copse_queue_release(&part.queue);
         copse_device_release(&part.dev);
     }
     copse_device *dev = NULL;
     FAILS(COPSE_ERR_ARGUMENT,
           copse_device_open(r->ctx, contract_device,
-                            &(struct copse_device_params){ .share = 2, .shares = 2 }, &dev),
-          "share 2 of 2");
+                            &(struct copse_device_params){ .part = 2, .parts = 2 }, &dev),
+          "part 2 of 2");
 }
 
 void unknown_ids_are_no_devices(void **state)

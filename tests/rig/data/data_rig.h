@@ -37,8 +37,8 @@ static inline copse_dataset *numbered(size_t rows)
         f[2 * i + 1] = 2 * (float)i;
         l[i] = (uint8_t)(i % 3);
     }
-    OK(copse_dataset_create(ctx, &(struct copse_array_view){ COPSE_ELEMENT_F32, 2, { rows, 2 }, f },
-                            &(struct copse_array_view){ COPSE_ELEMENT_U8, 1, { rows }, l },
+    OK(copse_dataset_create(ctx, &(struct copse_array_view){ COPSE_F32, 2, { rows, 2 }, f },
+                            &(struct copse_array_view){ COPSE_U8, 1, { rows }, l },
                             &(struct copse_dataset_params){ .scale = COPSE_SCALE_NONE }, &ds));
     free(f);
     free(l);

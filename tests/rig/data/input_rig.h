@@ -51,7 +51,7 @@ static inline copse_dataset *range(size_t first, size_t rows)
     for (size_t i = 0; i < rows; i++)
         f[i] = (float)(first + i);
     assert_ok(copse_dataset_create(
-        ctx, &(struct copse_array_view){ COPSE_ELEMENT_F32, 1, { rows }, f }, NULL, &plain, &ds));
+        ctx, &(struct copse_array_view){ COPSE_F32, 1, { rows }, f }, NULL, &plain, &ds));
     free(f);
     return ds;
 }
@@ -79,30 +79,30 @@ static inline const char *npy(const char *name, const char *descr, const char *s
 static inline const char *rest(copse_distributed *d)
 {
     static char text[4096];
-    struct copse_host_batch shares[64];
+    struct copse_host_batch shards[64];
     size_t n = 0;
     copse_status s;
 
     text[0] = 0;
-    while ((s = copse_distributed_next(d, shares)) == COPSE_OK) {
+    while ((s = copse_distributed_next(d, shards)) == COPSE_OK) {
         n += (size_t)snprintf(text + n, sizeof text - n, n > 0 ? "|" : "");
         for (uint32_t r = 0; r < copse_distributed_replicas(d); r++) {
             n += (size_t)snprintf(text + n, sizeof text - n, "%s%s", r > 0 ? "," : "",
-                                  shares[r].count == 0 ? "_" : "");
-            if (shares[r].count == 0 && (shares[r].columns != NULL || shares[r].rows != NULL))
+                                  shards[r].count == 0 ? "_" : "");
+            if (shards[r].count == 0 && (shards[r].columns != NULL || shards[r].rows != NULL))
                 fail_msg("an empty minibatch with data");
-            for (size_t i = 0; i < shares[r].count; i++)
+            for (size_t i = 0; i < shards[r].count; i++)
                 n += (size_t)snprintf(text + n, sizeof text - n, "%s%g", i > 0 ? " " : "",
-                                      (double)rig_floats(&shares[r])[i]);
+                                      (double)rig_floats(&shards[r])[i]);
             assert_true(n < sizeof text);
         }
     }
     for (int again = 0; again < 2; again++) {
         if (s != COPSE_ERR_END)
             fail_msg("%s: %s", copse_status_name(s), copse_last_error());
-        shares[0].count = 1;
-        s = copse_distributed_next(d, shares);
-        assert_int_equal(shares[0].count, 0);
+        shards[0].count = 1;
+        s = copse_distributed_next(d, shards);
+        assert_int_equal(shards[0].count, 0);
     }
     return text;
 }

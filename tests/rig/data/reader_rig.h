@@ -40,7 +40,7 @@ static inline void assert_error(copse_status expected, copse_status got, const c
 static inline double at(const copse_array *a, size_t i)
 {
     const struct copse_array_view *v = copse_array_view(a);
-    return copse__element_load(v->type, v->data, i);
+    return copse__type_load(v->type, v->data, i);
 }
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Calls of the public API that fail when COPSE_FAIL says so: "batches_next:3" is the third call of
-   copse_batches_next. Programs are compiled with these names in place of the API's. */
+/* Calls of the public API that fail when COPSE_FAIL says so: "loader_next:3" is the third call of
+   copse_loader_next. Programs are compiled with these names in place of the API's. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,11 +8,13 @@
 #include "copse/copse.h"
 #include "core/base/base.h"
 
-COPSE_API copse_status failing_batches_next(copse_batches *batches, struct copse_host_batch *out);
+COPSE_API copse_status failing_loader_next(copse_loader *batches, struct copse_host_batch *out);
 COPSE_API copse_status failing_trainer_result(copse_trainer *t, bool wait,
                                               struct copse_step_result *out);
-COPSE_API copse_status failing_trainer_fit(copse_trainer *t, copse_batches *batches,
+COPSE_API copse_status failing_trainer_fit(copse_trainer *t, copse_loader *batches,
                                            const struct copse_fit_params *params);
+COPSE_API copse_status failing_model_fit(copse_model *m, copse_dataset *data,
+                                         const struct copse_model_fit_params *params);
 
 static bool fails_now(const char *name, int *calls)
 {
@@ -21,12 +23,12 @@ static bool fails_now(const char *name, int *calls)
     return text && strncmp(text, name, n) == 0 && text[n] == ':' && ++*calls == atoi(text + n + 1);
 }
 
-copse_status failing_batches_next(copse_batches *batches, struct copse_host_batch *out)
+copse_status failing_loader_next(copse_loader *batches, struct copse_host_batch *out)
 {
     static int calls;
-    if (fails_now("batches_next", &calls))
+    if (fails_now("loader_next", &calls))
         return copse_fail(COPSE_ERR_FORMAT, "cat/05.png is a damaged PNG");
-    return copse_batches_next(batches, out);
+    return copse_loader_next(batches, out);
 }
 
 copse_status failing_trainer_result(copse_trainer *t, bool wait, struct copse_step_result *out)
@@ -37,11 +39,20 @@ copse_status failing_trainer_result(copse_trainer *t, bool wait, struct copse_st
     return copse_trainer_result(t, wait, out);
 }
 
-copse_status failing_trainer_fit(copse_trainer *t, copse_batches *batches,
+copse_status failing_trainer_fit(copse_trainer *t, copse_loader *batches,
                                  const struct copse_fit_params *params)
 {
     static int calls;
     if (fails_now("trainer_fit", &calls))
         return copse_fail(COPSE_ERR_FORMAT, "cat/05.png is a damaged PNG");
     return copse_trainer_fit(t, batches, params);
+}
+
+copse_status failing_model_fit(copse_model *m, copse_dataset *data,
+                               const struct copse_model_fit_params *params)
+{
+    static int calls;
+    if (fails_now("model_fit", &calls))
+        return copse_fail(COPSE_ERR_FORMAT, "cat/05.png is a damaged PNG");
+    return copse_model_fit(m, data, params);
 }

@@ -79,8 +79,8 @@ static inline void job_learn(void)
 /* A copse_dataset_fn: the first `rows` examples. */
 static inline copse_status job_dataset(void *user, copse_strategy *st, copse_dataset **out)
 {
-    const struct copse_array_view x = { COPSE_ELEMENT_F32, 2, { job.rows, MODEL_IN }, job.x };
-    const struct copse_array_view y = { COPSE_ELEMENT_I32, 1, { job.rows }, job.y };
+    const struct copse_array_view x = { COPSE_F32, 2, { job.rows, MODEL_IN }, job.x };
+    const struct copse_array_view y = { COPSE_I32, 1, { job.rows }, job.y };
     (void)user, (void)st;
     return copse_dataset_create(job.ctx, &x, &y,
                                 &(struct copse_dataset_params){ .scale = COPSE_SCALE_NONE }, out);

@@ -32,7 +32,7 @@ static inline copse_model *make_model(copse_strategy *st, const copse_dataset *d
 static inline copse_trainer *train(copse_model *m, copse_dataset *data, int epochs)
 {
     copse_trainer *t = NULL;
-    copse_batches *batches = NULL;
+    copse_loader *batches = NULL;
     struct copse_host_batch batch;
     copse_status s;
     OK(copse_trainer_create(copse_model_strategy(m),
@@ -41,15 +41,15 @@ static inline copse_trainer *train(copse_model *m, copse_dataset *data, int epoc
                                 .user = m,
                                 .optimizer = { .kind = COPSE_ADAM, .learning_rate = 0.02f } },
                             &t));
-    OK(copse_batches_create(data, &(struct copse_batches_params){ .batch = 32, .seed = 1 },
-                            &batches));
+    OK(copse_loader_create(data, &(struct copse_loader_params){ .batch = 32, .seed = 1 },
+                           &batches));
     for (uint32_t epoch = 0; epoch < (uint32_t)epochs; epoch++) {
-        OK(copse_batches_start(batches, epoch, 0));
-        while ((s = copse_batches_next(batches, &batch)) == COPSE_OK)
+        OK(copse_loader_start(batches, epoch, 0));
+        while ((s = copse_loader_next(batches, &batch)) == COPSE_OK)
             OK(copse_trainer_step(t, &batch));
         assert_int_equal(s, COPSE_ERR_END);
     }
-    copse_batches_release(&batches);
+    copse_loader_release(&batches);
     return t;
 }
 
@@ -69,7 +69,7 @@ static inline const float *array_of(const copse_checkpoint *file, const char *na
 {
     const struct copse_array_view *a = copse_checkpoint_find(file, name);
     assert_non_null(a);
-    assert_int_equal(a->type, COPSE_ELEMENT_F32);
+    assert_int_equal(a->type, COPSE_F32);
     assert_int_equal(a->shape[0], rows);
     assert_true(columns == 0 ? a->rank == 1 : a->shape[1] == columns);
     return a->data;

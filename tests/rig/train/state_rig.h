@@ -41,7 +41,7 @@ static inline int close_context(void **state)
 struct life {
     struct job j;
     copse_trainer *t;
-    copse_batches *batches;
+    copse_loader *batches;
 };
 
 static inline void begin(struct life *l, const struct job *like)
@@ -51,14 +51,14 @@ static inline void begin(struct life *l, const struct job *like)
     l->j.ctx = ctx;
     OK(job_make(&l->j, &l->t));
     OK(job_dataset(&l->j, copse_trainer_strategy(l->t), &data));
-    OK(copse_batches_create(data, &(struct copse_batches_params){ .batch = 32, .seed = 5 },
-                            &l->batches));
+    OK(copse_loader_create(data, &(struct copse_loader_params){ .batch = 32, .seed = 5 },
+                           &l->batches));
     copse_dataset_release(&data);
 }
 
 static inline void end(struct life *l)
 {
-    copse_batches_release(&l->batches);
+    copse_loader_release(&l->batches);
     copse_trainer_release(&l->t);
 }
 
@@ -69,10 +69,10 @@ static inline void steps(struct life *l, int count)
     uint32_t epoch;
     size_t index;
     while (count > 0) {
-        s = copse_batches_next(l->batches, &batch);
+        s = copse_loader_next(l->batches, &batch);
         if (s == COPSE_ERR_END) {
-            copse_batches_position(l->batches, &epoch, &index);
-            OK(copse_batches_start(l->batches, epoch + 1, 0));
+            copse_loader_position(l->batches, &epoch, &index);
+            OK(copse_loader_start(l->batches, epoch + 1, 0));
             continue;
         }
         OK(s);
@@ -85,7 +85,7 @@ static inline void save(struct life *l, const char *path)
 {
     struct copse_state_params p = { 0 };
     size_t index;
-    copse_batches_position(l->batches, &p.position.epoch, &index);
+    copse_loader_position(l->batches, &p.position.epoch, &index);
     p.position.batch = index;
     OK(copse_trainer_checkpoint(l->t, path, &p));
 }
@@ -94,7 +94,7 @@ static inline void load(struct life *l, const char *path)
 {
     struct copse_position at;
     OK(copse_trainer_restore(l->t, path, &at, NULL));
-    OK(copse_batches_start(l->batches, at.epoch, (size_t)at.batch));
+    OK(copse_loader_start(l->batches, at.epoch, (size_t)at.batch));
 }
 
 #endif

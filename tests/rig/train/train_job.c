@@ -44,10 +44,10 @@ copse_status job_dataset(void *user, copse_strategy *st, copse_dataset **out)
     (void)st;
     model_data(x, y);
     const struct copse_array_view features = {
-        .type = COPSE_ELEMENT_F32, .rank = 2, .shape = { MODEL_ROWS, MODEL_IN }, .data = x
+        .type = COPSE_F32, .rank = 2, .shape = { MODEL_ROWS, MODEL_IN }, .data = x
     };
     const struct copse_array_view labels = {
-        .type = COPSE_ELEMENT_I32, .rank = 1, .shape = { MODEL_ROWS }, .data = y
+        .type = COPSE_I32, .rank = 1, .shape = { MODEL_ROWS }, .data = y
     };
     return copse_dataset_create(j->ctx, &features, &labels,
                                 &(struct copse_dataset_params){ .scale = COPSE_SCALE_NONE }, out);

@@ -39,11 +39,11 @@ static inline void open_rig(struct rig *g, copse_context *ctx, const char *const
     *g = (struct rig){ .ctx = ctx, .ranks = ranks };
     OK(copse__rule_init(params, &g->rule));
     for (uint32_t r = 0; r < ranks; r++) {
-        struct copse_device_params how = { .shares = 0 };
+        struct copse_device_params how = { .parts = 0 };
         for (uint32_t i = 0; i < ranks; i++)
             if (strcmp(ids[i], ids[r]) == 0) {
-                how.share += i < r;
-                how.shares++;
+                how.part += i < r;
+                how.parts++;
             }
         OK(copse_device_open(ctx, ids[r], &how, &g->dev[r]));
         OK(copse_queue_create(g->dev[r], &g->queue[r]));

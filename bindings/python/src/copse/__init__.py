@@ -5,7 +5,7 @@ from pathlib import Path as _Path
 
 from . import conformance, errors, nn, ops, safetensors
 from .cluster import Cluster
-from .data import Batches, Dataset
+from .data import Dataset, Loader
 from .devices import Device, context, devices, select, version
 from .errors import Error
 from .inputs import Inputs
@@ -25,8 +25,8 @@ DIGITS = _os.environ.get("COPSE_DIGITS") or str(
 """A CSV file of 1,797 handwritten digits: 64 pixels and the label in each row."""
 
 __all__ = [
-    "Batches", "Cluster", "DIGITS", "Dataset", "Device", "Error", "Evaluation", "Function", "Inputs", "Loaded", "Model", "Monitor",
-    "ReplicaContext", "Schedule", "StepResult", "Strategy", "Tensor", "Trainer", "Value", "Variable", "conformance",
+    "Cluster", "DIGITS", "Dataset", "Device", "Error", "Evaluation", "Function", "Inputs", "Loaded", "Loader", "Model",
+    "Monitor",    "ReplicaContext", "Schedule", "StepResult", "Strategy", "Tensor", "Trainer", "Value", "Variable", "conformance",
     "context", "current_strategy", "devices", "errors", "function", "nn", "ops", "replica_context", "safetensors", "select",
     "value", "version",
 ]

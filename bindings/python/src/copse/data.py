@@ -204,27 +204,27 @@ class Dataset:
         return train, test
 
     def batches(self, batch: int, *, seed: int = 0, shuffle: bool = True, drop_last: bool = False,
-                prefetch: int = 0, augment: Optional[str] = None) -> "Batches":
-        """An iterator over batches, in an order that depends on seed and epoch alone. augment: changes of pictures, such as
+                prefetch: int = 0, augment: Optional[str] = None) -> "Loader":
+        """A loader of batches, in an order that depends on seed and epoch alone. augment: changes of pictures, such as
         "flip; shift 2; brightness 10"."""
-        return Batches(self, batch, seed=seed, shuffle=shuffle, drop_last=drop_last, prefetch=prefetch, augment=augment)
+        return Loader(self, batch, seed=seed, shuffle=shuffle, drop_last=drop_last, prefetch=prefetch, augment=augment)
 
 
-class Batches:
-    """Batches of a data set. `epoch(n)` iterates over one pass."""
+class Loader:
+    """Gives the batches of a data set. `epoch(n)` iterates over one pass."""
 
     def __init__(self, data: Dataset, batch: int, *, seed: int = 0, shuffle: bool = True, drop_last: bool = False,
                  prefetch: int = 0, augment: Optional[str] = None) -> None:
         changes = c_string(augment)
-        params = ffi.new("struct copse_batches_params *", {
+        params = ffi.new("struct copse_loader_params *", {
             "batch": batch, "seed": seed, "no_shuffle": not shuffle, "drop_last": drop_last, "prefetch": prefetch,
             "augment": changes,
         })
-        self._pointer = make("batches", lib.copse_batches_create, data._pointer, params)
+        self._pointer = make("loader", lib.copse_loader_create, data._pointer, params)
         self._names: list[tuple[str, Any]] = []
 
     def __len__(self) -> int:
-        return lib.copse_batches_count(self._pointer)
+        return lib.copse_loader_count(self._pointer)
 
     def epoch(self, epoch: int = 0, first: int = 0) -> Iterator[HostBatch]:
         """The batches of an epoch, from batch `first` on. Each owns its memory, and may be kept."""
@@ -233,12 +233,12 @@ class Batches:
 
     def go(self, epoch: int, batch: int) -> None:
         """Go to a batch of an epoch."""
-        check(lib.copse_batches_start(self._pointer, epoch, batch))
+        check(lib.copse_loader_start(self._pointer, epoch, batch))
 
     def take(self) -> Optional[HostBatch]:
         """A copy of the next batch; None at the end of the epoch."""
         batch = ffi.new("struct copse_host_batch *")
-        status = lib.copse_batches_next(self._pointer, batch)
+        status = lib.copse_loader_next(self._pointer, batch)
         if status == lib.COPSE_ERR_END:
             return None
         check(status)
@@ -250,5 +250,5 @@ class Batches:
     def position(self) -> tuple[int, int]:
         """Epoch and number of the next batch."""
         epoch, batch = ffi.new("uint32_t *"), ffi.new("size_t *")
-        lib.copse_batches_position(self._pointer, epoch, batch)
+        lib.copse_loader_position(self._pointer, epoch, batch)
         return epoch[0], batch[0]

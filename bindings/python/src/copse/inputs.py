@@ -9,7 +9,7 @@ from .tensor import Scope, Tensor
 
 
 class Inputs:
-    """One replica's share of a batch: `inputs["x"]` is a tensor. After the call of the loss function every use of it raises
+    """One replica's shard of a batch: `inputs["x"]` is a tensor. After the call of the loss function every use of it raises
     ArgumentError."""
 
     def __init__(self, scope: Scope, pointer: Any) -> None:

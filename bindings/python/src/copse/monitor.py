@@ -6,7 +6,7 @@ import os
 from typing import Any, Callable, Optional
 
 from ._library import Guard, c_string, ffi, lib, make, owned, text
-from .data import Batches
+from .data import Loader
 from .devices import context
 from .trainer import StepResult, Trainer
 
@@ -22,7 +22,7 @@ class Monitor:
     is_new: refuse to start where there are checkpoints. on_step: gets each result.
     """
 
-    def __init__(self, trainer: Trainer, batches: Batches, epochs: int, *, folder: "str | os.PathLike | None" = None,
+    def __init__(self, trainer: Trainer, batches: Loader, epochs: int, *, folder: "str | os.PathLike | None" = None,
                  file: "str | os.PathLike | None" = None, every_steps: int = 0, every_progress: int = 0,
                  every_seconds: float = 0.0, keep: int = 0, is_new: bool = False,
                  on_step: Optional[Callable[[StepResult], None]] = None) -> None:

@@ -45,7 +45,7 @@ def load(path: "str | os.PathLike") -> tuple[dict[str, np.ndarray], dict[str, st
 
 def _copy(name: str, view: Any) -> np.ndarray:
     if view.type not in _DTYPES:
-        raise UnsupportedError(f"array '{name}' has the type {text(lib.copse_element_name(view.type))}, "
+        raise UnsupportedError(f"array '{name}' has the type {text(lib.copse_type_name(view.type))}, "
                                "which NumPy does not have")
     out = np.empty([view.shape[i] for i in range(view.rank)], _DTYPES[view.type])
     ffi.memmove(ffi.from_buffer(out), view.data, out.nbytes) if out.nbytes else None

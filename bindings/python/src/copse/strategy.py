@@ -164,10 +164,11 @@ class Strategy:
         """Batches that a trainer takes for one run: 1, except with an accelerator."""
         return lib.copse_accelerator_steps_per_run(self._pointer)
 
-    def variable(self, name: str, shape: Sequence[int] = (), *, init: str = "zeros", scale: float = 1.0, seed: int = 0,
+    def variable(self, name: str, shape: Sequence[int] = (), *, init: str = "default", scale: float = 1.0, seed: int = 0,
                  values: Any = None, dtype: str = "float32", trainable: bool = True,
                  aggregation: str = "mean", synchronization: str = "auto", sparse: bool = False) -> Variable:
-        """Make a variable. `init` is one of INITIALIZERS; `values` are used instead if given and also give the shape. With
+        """Make a variable. `init` is one of INITIALIZERS, by default Glorot uniform for a trained variable of two or
+        more dimensions and zeros for others; `values` are used instead if given and also give the shape. With
         the synchronization "on_read" each replica has a value of its own. sparse: a table for ops.gather alone, whose
         gradients are rows (docs/sparse.md)."""
         key, data = c_string(name), ffi.NULL

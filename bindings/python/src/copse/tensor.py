@@ -16,11 +16,9 @@ _TYPES = {
 }
 _NAMES = {v: k for k, v in _TYPES.items()} | {lib.COPSE_BF16: "bfloat16"}
 # Types of arrays in files and of features.
-_ELEMENTS = {
-    "float32": lib.COPSE_ELEMENT_F32, "float64": lib.COPSE_ELEMENT_F64, "float16": lib.COPSE_ELEMENT_F16,
-    "int8": lib.COPSE_ELEMENT_I8, "int16": lib.COPSE_ELEMENT_I16, "int32": lib.COPSE_ELEMENT_I32,
-    "int64": lib.COPSE_ELEMENT_I64, "uint8": lib.COPSE_ELEMENT_U8, "uint16": lib.COPSE_ELEMENT_U16,
-    "uint32": lib.COPSE_ELEMENT_U32, "uint64": lib.COPSE_ELEMENT_U64, "bool": lib.COPSE_ELEMENT_BOOL,
+_ELEMENTS = _TYPES | {
+    "float64": lib.COPSE_F64, "int8": lib.COPSE_I8, "int16": lib.COPSE_I16, "uint16": lib.COPSE_U16,
+    "uint32": lib.COPSE_U32, "uint64": lib.COPSE_U64, "bool": lib.COPSE_BOOL,
 }
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from . import ops
 from ._library import Guard, c_string, check, choice, ffi, lib, make, text
-from .data import Batches, HostBatch
+from .data import HostBatch, Loader
 from .errors import ArgumentError
 from .inputs import Inputs
 from .model import Model
@@ -138,10 +138,10 @@ class Trainer:
     """Trains the variables of a strategy.
 
     loss: a Model, or a function that is called with the inputs of one replica and builds the loss, a mean over its
-    examples, from ops. It is called once for each size of share, not for each step.
+    examples, from ops. It is called once for each size of shard, not for each step.
     learning_rate: a number, a Schedule, or a function of the step number (from 1).
     accumulate: micro-batches for each update. prefetch: batches that are uploaded ahead of their steps. recordings: sizes
-    of a share that are kept.
+    of a shard that are kept.
     precision: "float16" or "bfloat16": matmul, dense and convolutions of the loss function read operands of 16 bits.
     memory_budget: bytes on each device; what does not fit is computed again in the backward pass, with the same bits.
     check_numerics, check_gradients: refuse a step with a loss, or gradients, that are not finite.
@@ -200,7 +200,7 @@ class Trainer:
             ffi.release(pointer)
 
     def step(self, batch: Union[Mapping[str, Any], Any], wait: bool = True) -> Optional[StepResult]:
-        """One training step on a global batch: arrays by name, or a batch of `Batches`. With `wait` false the step is
+        """One training step on a global batch: arrays by name, or a batch of `Loader`. With `wait` false the step is
         queued; `result` gives its result later. With `accumulate` only each update has a result."""
         b, _keep = self._batch(batch)
         self._loss.check(lib.copse_trainer_step(self._pointer, b))
@@ -232,7 +232,7 @@ class Trainer:
 
     def predict(self, function: Loss, batch: Union[Mapping[str, Any], Any]) -> np.ndarray:
         """What a function of the inputs gives for each row of a batch: [rows, ...]. Nothing is trained. Give the same
-        function again for further batches: it is recorded once for each size of share, as the loss function is."""
+        function again for further batches: it is recorded once for each size of shard, as the loss function is."""
         b, _keep = self._batch(batch)
         known = self._predictors.get(function) or self._predictors.setdefault(function, _Predictor(function))
         key = tuple((text(c.name), c.type, tuple(c.shape.dims[k] for k in range(c.shape.rank)))
@@ -267,7 +267,7 @@ class Trainer:
         """Update with the micro-batches since the last update, if any."""
         self._loss.check(lib.copse_trainer_flush(self._pointer))
 
-    def fit(self, batches: Batches, epochs: int, on_epoch: Optional[Callable[[int, StepResult], None]] = None, *,
+    def fit(self, batches: Loader, epochs: int, on_epoch: Optional[Callable[[int, StepResult], None]] = None, *,
             start: tuple[int, int] = (0, 0)) -> None:
         """Train until `epochs` passes over the batches are complete, from the position `start` (epoch, batch), such as
         that of a checkpoint. `on_epoch` gets the epoch (from 0) and its last result."""
@@ -363,7 +363,7 @@ class Trainer:
             made = HostBatch(batch)
             return made._batch, made
         if not isinstance(batch, HostBatch):
-            raise ArgumentError(f"a batch is {type(batch).__name__}: use arrays by name, or a batch of Batches")
+            raise ArgumentError(f"a batch is {type(batch).__name__}: use arrays by name, or a batch of a Loader")
         return batch._batch, batch
 
 

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* Iterates over a dataset in batches, in a reproducible order; a thread may prepare batches
+/* A loader: the batches of a dataset, in a reproducible order; a thread may prepare batches
    ahead. */
 #include "core/base/callback.h"
 #include "core/base/deadline.h"
 #include "core/data/dataset/dataset.h"
 #include "core/pictures/augment.h"
 
-#define PREFETCH_MAX     64u
 #define BUFFER_ALIGNMENT 4096u /* so that a device can import the buffers */
 #define AHEAD            4u    /* batches that are announced to the dataset before they are read */
 #define DEADLINE_NS      (120ull * 1000000000ull)
@@ -18,10 +17,10 @@ struct slot {
 
 /* Batch b is stored in slot b % slot_count. Without a thread there is one slot. With a thread there
    is one slot more than batches ahead: the slot that the caller reads. */
-struct copse_batches {
+struct copse_loader {
     copse_context *ctx;
     copse_dataset *ds;
-    struct copse_batches_params params;
+    struct copse_loader_params params;
     size_t count;    /* batches in an epoch */
     uint32_t *order; /* rows of the epoch */
     struct copse_augment augment;
@@ -48,13 +47,13 @@ struct copse_batches {
     bool is_paused, must_stop;
 };
 
-static size_t batch_size(const copse_batches *b, size_t index)
+static size_t batch_size(const copse_loader *b, size_t index)
 {
     size_t first = index * b->params.batch;
     return COPSE_MIN(b->params.batch, b->ds->info.rows - first);
 }
 
-static void augment(copse_batches *b, size_t index)
+static void augment(copse_loader *b, size_t index)
 {
     struct copse_augment_picture p = b->picture;
     const size_t width = b->ds->columns[b->changed_column].row_bytes, count = batch_size(b, index);
@@ -66,7 +65,7 @@ static void augment(copse_batches *b, size_t index)
     }
 }
 
-static copse_status fill_slot(copse_batches *b, size_t index)
+static copse_status fill_slot(copse_loader *b, size_t index)
 {
     const struct slot *slot = &b->slots[index % b->slot_count];
 
@@ -82,7 +81,7 @@ static copse_status fill_slot(copse_batches *b, size_t index)
     return COPSE_OK;
 }
 
-static void set_order(copse_batches *b)
+static void set_order(copse_loader *b)
 {
     uint32_t rows = (uint32_t)b->ds->info.rows;
 
@@ -96,7 +95,7 @@ static void set_order(copse_batches *b)
 
 static void prefetch(void *arg)
 {
-    copse_batches *b = arg;
+    copse_loader *b = arg;
 
     copse__mutex_lock(&b->lock);
     while (!b->must_stop) {
@@ -120,7 +119,7 @@ static void prefetch(void *arg)
     copse__mutex_unlock(&b->lock);
 }
 
-static copse_status make_slot(copse_batches *b, struct slot *slot)
+static copse_status make_slot(copse_loader *b, struct slot *slot)
 {
     for (size_t c = 0; c < b->ds->info.columns; c++) {
         size_t bytes;
@@ -129,7 +128,7 @@ static copse_status make_slot(copse_batches *b, struct slot *slot)
                 copse__alloc_aligned(&copse__base(b->ctx)->mem, bytes, BUFFER_ALIGNMENT);
         if (slot->values[c] == NULL)
             return copse_fail(COPSE_ERR_NO_MEMORY,
-                              "batches: no memory for %u batches of %zu rows of %zu bytes",
+                              "loader: no memory for %u batches of %zu rows of %zu bytes",
                               b->slot_count, b->params.batch, b->ds->columns[c].row_bytes);
         slot->columns[c] = b->ds->columns[c].is;
         slot->columns[c].data = slot->values[c];
@@ -137,21 +136,21 @@ static copse_status make_slot(copse_batches *b, struct slot *slot)
     return COPSE_OK;
 }
 
-static copse_status make_slots(copse_batches *b)
+static copse_status make_slots(copse_loader *b)
 {
     struct copse_mem *mem = &copse__base(b->ctx)->mem;
 
     b->order = copse__alloc(mem, b->ds->info.rows, sizeof *b->order);
     b->slots = copse__alloc(mem, b->slot_count, sizeof *b->slots);
     if (b->order == NULL || b->slots == NULL)
-        return copse_fail(COPSE_ERR_NO_MEMORY, "batches: no memory");
+        return copse_fail(COPSE_ERR_NO_MEMORY, "loader: no memory");
     for (uint32_t i = 0; i < b->slot_count; i++)
         COPSE_TRY(make_slot(b, &b->slots[i]));
     return COPSE_OK;
 }
 
 /* Column "x" must be of pictures. */
-static copse_status set_augment(copse_batches *b)
+static copse_status set_augment(copse_loader *b)
 {
     const copse_dataset *ds = b->ds;
     size_t c = 0;
@@ -177,7 +176,7 @@ static copse_status set_augment(copse_batches *b)
                                       : copse_fail(COPSE_ERR_NO_MEMORY, "augment: no memory");
 }
 
-static copse_status start_thread(copse_batches *b)
+static copse_status start_thread(copse_loader *b)
 {
     COPSE_TRY(copse__mutex_init(&b->lock));
     b->has_lock = true;
@@ -188,28 +187,28 @@ static copse_status start_thread(copse_batches *b)
     return COPSE_OK;
 }
 
-copse_status copse_batches_create(copse_dataset *data, const struct copse_batches_params *params,
-                                  copse_batches **out)
+copse_status copse_loader_create(copse_dataset *data, const struct copse_loader_params *params,
+                                 copse_loader **out)
 {
-    COPSE_TRY(copse_need("batches", data, params, out));
+    COPSE_TRY(copse_need("loader", data, params, out));
     size_t rows = data->info.rows;
     copse_status s;
 
     *out = NULL;
-    COPSE_TRY(copse_no_reserved(copse_batches_params, params));
+    COPSE_TRY(copse_no_reserved(copse_loader_params, params));
     if (params->batch < 1)
-        return copse_fail(COPSE_ERR_ARGUMENT, "batches: the batch size must be at least 1");
+        return copse_fail(COPSE_ERR_ARGUMENT, "loader: the batch size must be at least 1");
     if (params->batch > rows)
         return copse_fail(COPSE_ERR_ARGUMENT,
-                          "batches: the batch size %zu is larger than the data, "
+                          "loader: the batch size %zu is larger than the data, "
                           "which has %zu rows",
                           params->batch, rows);
-    if (params->prefetch > PREFETCH_MAX)
-        return copse_fail(COPSE_ERR_ARGUMENT, "batches: prefetch is %u, at most %u",
-                          params->prefetch, PREFETCH_MAX);
-    copse_batches *b = copse__alloc(&copse__base(data->ctx)->mem, 1, sizeof *b);
+    if (params->prefetch > COPSE_PREFETCH_MAX)
+        return copse_fail(COPSE_ERR_ARGUMENT, "loader: prefetch is %u, at most %u",
+                          params->prefetch, COPSE_PREFETCH_MAX);
+    copse_loader *b = copse__alloc(&copse__base(data->ctx)->mem, 1, sizeof *b);
     if (b == NULL)
-        return copse_fail(COPSE_ERR_NO_MEMORY, "batches: no memory");
+        return copse_fail(COPSE_ERR_NO_MEMORY, "loader: no memory");
     b->ctx = copse_context_retain(data->ctx);
     b->ds = copse_dataset_retain(data);
     b->params = *params;
@@ -225,18 +224,18 @@ copse_status copse_batches_create(copse_dataset *data, const struct copse_batche
     return COPSE_OK;
 
 fail:
-    copse_batches_release(&b);
+    copse_loader_release(&b);
     return s;
 }
 
-void copse_batches_release(copse_batches **batches)
+void copse_loader_release(copse_loader **loader)
 {
-    if (batches == NULL || *batches == NULL)
+    if (loader == NULL || *loader == NULL)
         return;
-    copse_batches *b = *batches;
-    if (!copse__callback_may_release(&copse__base(b->ctx)->log, "copse_batches_release", b))
+    copse_loader *b = *loader;
+    if (!copse__callback_may_release(&copse__base(b->ctx)->log, "copse_loader_release", b))
         return;
-    *batches = NULL;
+    *loader = NULL;
     if (b->has_thread) {
         copse__mutex_lock(&b->lock);
         b->must_stop = true;
@@ -261,33 +260,33 @@ void copse_batches_release(copse_batches **batches)
     copse_context_release(&ctx);
 }
 
-size_t copse_batches_count(const copse_batches *batches)
+size_t copse_loader_count(const copse_loader *loader)
 {
-    return batches ? batches->count : 0;
+    return loader ? loader->count : 0;
 }
 
-void copse_batches_position(const copse_batches *batches, uint32_t *epoch, size_t *index)
+void copse_loader_position(const copse_loader *loader, uint32_t *epoch, size_t *index)
 {
     if (epoch != NULL)
-        *epoch = batches != NULL ? batches->epoch : 0;
+        *epoch = loader != NULL ? loader->epoch : 0;
     if (index != NULL)
-        *index = batches != NULL ? batches->next : 0;
+        *index = loader != NULL ? loader->next : 0;
 }
 
 /* False when the wait is over. */
-static bool wait_for_change(copse_batches *b, struct copse_deadline *d)
+static bool wait_for_change(copse_loader *b, struct copse_deadline *d)
 {
     (void)copse__cond_wait(&b->changed, &b->lock, copse__now_ns() + copse__deadline_tick(d));
     return copse__deadline_left(d) > 0;
 }
 
-copse_status copse_batches_start(copse_batches *b, uint32_t epoch, size_t index)
+copse_status copse_loader_start(copse_loader *b, uint32_t epoch, size_t index)
 {
-    COPSE_TRY(copse_need("batches", b));
+    COPSE_TRY(copse_need("loader", b));
     struct copse_deadline d = copse__deadline(DEADLINE_NS);
 
     if (epoch == COPSE_STREAM_SPLIT || index > b->count)
-        return copse_fail(COPSE_ERR_ARGUMENT, "batches: no batch %zu in epoch %u, there are %zu",
+        return copse_fail(COPSE_ERR_ARGUMENT, "loader: no batch %zu in epoch %u, there are %zu",
                           index, epoch, b->count);
     if (b->has_thread) {
         copse__mutex_lock(&b->lock);
@@ -296,7 +295,7 @@ copse_status copse_batches_start(copse_batches *b, uint32_t epoch, size_t index)
             if (!wait_for_change(b, &d) && b->is_busy) {
                 b->is_paused = false;
                 copse__mutex_unlock(&b->lock);
-                return copse_fail(COPSE_ERR_TIMEOUT, "batches: the prefetch thread does not stop");
+                return copse_fail(COPSE_ERR_TIMEOUT, "loader: the prefetch thread does not stop");
             }
     }
     if (epoch != b->epoch) {
@@ -313,9 +312,9 @@ copse_status copse_batches_start(copse_batches *b, uint32_t epoch, size_t index)
     return COPSE_OK;
 }
 
-copse_status copse_batches_next(copse_batches *b, struct copse_host_batch *out)
+copse_status copse_loader_next(copse_loader *b, struct copse_host_batch *out)
 {
-    COPSE_TRY(copse_need("batches", b, out));
+    COPSE_TRY(copse_need("loader", b, out));
     struct copse_deadline d = copse__deadline(DEADLINE_NS);
     size_t index = b->next;
 
@@ -328,7 +327,7 @@ copse_status copse_batches_next(copse_batches *b, struct copse_host_batch *out)
             if (!wait_for_change(b, &d) && b->made <= index && b->status == COPSE_OK) {
                 copse__mutex_unlock(&b->lock);
                 return copse_fail(COPSE_ERR_TIMEOUT,
-                                  "batches: the prefetch thread does not deliver");
+                                  "loader: the prefetch thread does not deliver");
             }
         const copse_status s = b->made <= index ? b->status : COPSE_OK;
         if (s != COPSE_OK) {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /** @file
- * What single replicas have of a step: their shares of the batch, and their part of the result.
+ * What single replicas have of a step: their shards of a batch, and their part of the result.
  */
-#ifndef COPSE_PUBLIC_DISTRIBUTE_SHARES_H
-#define COPSE_PUBLIC_DISTRIBUTE_SHARES_H
+#ifndef COPSE_PUBLIC_DISTRIBUTE_SHARDS_H
+#define COPSE_PUBLIC_DISTRIBUTE_SHARDS_H
 
 #include "copse/trainer.h"
 
@@ -12,22 +12,23 @@ extern "C" {
 #endif
 
 /**
- * Weights of the replicas' shares.
- * @param shares    One for each replica; all 1 where the split is not weighted.
+ * Weights of the replicas' shards.
+ * @param weights   One for each replica; all 1 where the split is not weighted.
  * @param is_known  false while they are still to be measured.
  */
-COPSE_API COPSE_CHECKED copse_status copse_trainer_shares(const copse_trainer *t, float *shares,
-                                                          bool *is_known);
+COPSE_API COPSE_CHECKED copse_status copse_trainer_shard_weights(const copse_trainer *t,
+                                                                 float *weights, bool *is_known);
 /** Set the weights of a weighted or measured split; then nothing is measured.
     @retval COPSE_ERR_ARGUMENT  The split is not weighted, or a weight breaks its rule. */
-COPSE_API COPSE_CHECKED copse_status copse_trainer_set_shares(copse_trainer *t,
-                                                              const float *shares);
+COPSE_API COPSE_CHECKED copse_status copse_trainer_set_shard_weights(copse_trainer *t,
+                                                                     const float *weights);
 
 /** What one replica contributed to a result. */
 struct copse_replica_result {
-    double share;         /**< its part of the examples, 0..1; 0: the other values are 0 */
-    double loss;          /**< of its share */
-    double reports[7];    /**< in the order of `copse_step_result.report_names` */
+    double fraction; /**< its part of the examples, 0..1; 0: the other values are 0 */
+    double loss;     /**< of its shard */
+    /** in the order of `copse_step_result.report_names` */
+    double reports[COPSE_MAX_REPORTS];
     uint64_t reserved[4]; /**< 0 */
 };
 
