@@ -140,8 +140,8 @@ copse_tensor *copse_dense(copse_graph *g, copse_tensor *x, copse_tensor *w, cops
     copse__product_operands(g, &x, &w);
     if (bias)
         COPSE_LATCH(g, COPSE_COMPUTE_IN_F32(g, &bias));
-    copse_tensor *z = bias ? COPSE_NODE(g, &op_dense, &d, x, w, bias)
-                           : COPSE_NODE(g, &op_dense, &d, x, w);
+    copse_tensor *z =
+        bias ? COPSE_NODE(g, &op_dense, &d, x, w, bias) : COPSE_NODE(g, &op_dense, &d, x, w);
     if (activation == COPSE_GELU)
         return copse_gelu(g, z);
     if (activation == COPSE_SILU)

@@ -37,7 +37,7 @@ COPSE_API COPSE_CHECKED copse_tensor *copse_cumsum(copse_graph *g, copse_tensor 
  * @param indices  i32 [..., k], of `values` along the axis.
  */
 COPSE_API copse_tensor *copse_top_k(copse_graph *g, copse_tensor *x, uint32_t k,
-                                                 copse_tensor **indices);
+                                    copse_tensor **indices);
 
 #if defined(__cplusplus)
 }

@@ -16,15 +16,15 @@
     } while (0)
 /* The call fails graph `g` with `code`, and gives a failed tensor; or only this where `g` is NULL.
    The failure is taken off the graph. */
-#define REFUSED_NODE(out, g, code, call)                                                       \
-    do {                                                                                       \
-        const copse_tensor *const refused_ = (call);                                           \
+#define REFUSED_NODE(out, g, code, call)                                                         \
+    do {                                                                                         \
+        const copse_tensor *const refused_ = (call);                                             \
         copse__args_judge(out, #call, copse__args_failure(g), code, copse__is_failed(refused_)); \
     } while (0)
 /* The same for a call without a result. */
-#define REFUSED_VOID(out, g, code, call)                                  \
-    do {                                                                  \
-        call;                                                             \
+#define REFUSED_VOID(out, g, code, call)                                   \
+    do {                                                                   \
+        call;                                                              \
         copse__args_judge(out, #call, copse__args_failure(g), code, true); \
     } while (0)
 /* The failure of a graph, taken off it; without a graph COPSE_ERR_ARGUMENT. */
