@@ -2,10 +2,41 @@
 # Reads the kernels (kernels/<family>/*.cl in the dialect, OpenCL-only variants with "/* only: opencl */",
 # Vulkan-only variants shaders/*.comp) and generates, under build/gen: kernel_ids.h,
 # kernel_table.c, the texts both compilers see, and copse/elementwise.h. Also run as a script at
-# build time (-P) to turn one SPIR-V file into words.
+# build time (-P) to compile one kernel to words of SPIR-V, or to check one as OpenCL C.
+#
+# With COPSE_GENERATED_BY another build does both: ./check gives its second build the folder gen of the first one. A kernel
+# with the same text is taken from there.
+set(COPSE_GENERATED_BY "" CACHE PATH "Folder gen of a build with the same compilers of kernels")
 
-if(CMAKE_SCRIPT_MODE_FILE) # cmake -DIN=x.spv -DOUT=x.spv.h -P embed.cmake
-    file(READ "${IN}" hex HEX)
+if(CMAKE_SCRIPT_MODE_FILE) # cmake -DIN=x.comp -DOUT=x.spv.h|x.cl.checked [-DBY=gen] [-DSPIRV=x.spv [-DVALIDATE=spirv-val]] -P embed.cmake -- compiler...
+    get_filename_component(text "${IN}" NAME)
+    get_filename_component(product "${OUT}" NAME)
+    if(BY AND EXISTS "${BY}/${product}")
+        file(READ "${IN}" ours)
+        file(READ "${BY}/${text}" theirs)
+        if(ours STREQUAL theirs AND NOT "${BY}/${text}" IS_NEWER_THAN "${BY}/${product}")
+            configure_file("${BY}/${product}" "${OUT}" COPYONLY)
+            file(TOUCH "${OUT}")
+            return()
+        endif()
+    endif()
+    set(command "")
+    math(EXPR last "${CMAKE_ARGC} - 1")
+    foreach(i RANGE ${last})
+        if(command OR "${CMAKE_ARGV${i}}" STREQUAL "--")
+            list(APPEND command "${CMAKE_ARGV${i}}")
+        endif()
+    endforeach()
+    list(POP_FRONT command)
+    execute_process(COMMAND ${command} COMMAND_ERROR_IS_FATAL ANY)
+    if(NOT SPIRV)
+        file(TOUCH "${OUT}")
+        return()
+    endif()
+    if(VALIDATE)
+        execute_process(COMMAND "${VALIDATE}" --target-env vulkan1.1 "${SPIRV}" COMMAND_ERROR_IS_FATAL ANY)
+    endif()
+    file(READ "${SPIRV}" hex HEX)
     string(REGEX REPLACE "(..)(..)(..)(..)" "0x\\4\\3\\2\\1,\n" words "${hex}")
     file(WRITE "${OUT}" "${words}")
     return()
@@ -300,12 +331,12 @@ function(copse_embed COPSE_KERNEL_DIR COPSE_SHADER_DIR gen)
                 set(stamp "${gen}/${K_NAME}.cl.checked")
                 add_custom_command(
                     OUTPUT "${stamp}"
-                    COMMAND "${COPSE_CLANG}" -x cl -cl-std=CL1.2 -Wall -Wextra -Werror
+                    COMMAND "${CMAKE_COMMAND}" "-DIN=${gen}/${K_NAME}.cl" "-DOUT=${stamp}" "-DBY=${COPSE_GENERATED_BY}"
+                            -P "${COPSE_EMBED_SCRIPT}" -- "${COPSE_CLANG}" -x cl -cl-std=CL1.2 -Wall -Wextra -Werror
                             -Wno-unused-function -Xclang -finclude-default-header -fsyntax-only
                             -DGROUP_X=${K_GROUP_X} -DGROUP_Y=${K_GROUP_Y} ${specs}
                             "${gen}/${K_NAME}.cl"
-                    COMMAND "${CMAKE_COMMAND}" -E touch "${stamp}"
-                    DEPENDS "${gen}/${K_NAME}.cl"
+                    DEPENDS "${gen}/${K_NAME}.cl" "${COPSE_EMBED_SCRIPT}"
                     COMMENT "OpenCL C ${K_NAME}"
                     VERBATIM)
                 list(APPEND products "${stamp}")
@@ -321,16 +352,14 @@ function(copse_embed COPSE_KERNEL_DIR COPSE_SHADER_DIR gen)
             copse_write("${gen}/${K_NAME}.comp" "${text}")
             set(validate "")
             if(COPSE_SPIRV_VAL)
-                set(validate COMMAND "${COPSE_SPIRV_VAL}" --target-env vulkan1.1
-                                     "${gen}/${K_NAME}.spv")
+                set(validate "-DVALIDATE=${COPSE_SPIRV_VAL}")
             endif()
             add_custom_command(
                 OUTPUT "${gen}/${K_NAME}.spv.h"
-                COMMAND "${COPSE_GLSLANG}" --quiet -V --target-env vulkan1.1
+                COMMAND "${CMAKE_COMMAND}" "-DIN=${gen}/${K_NAME}.comp" "-DOUT=${gen}/${K_NAME}.spv.h"
+                        "-DBY=${COPSE_GENERATED_BY}" "-DSPIRV=${gen}/${K_NAME}.spv" ${validate}
+                        -P "${COPSE_EMBED_SCRIPT}" -- "${COPSE_GLSLANG}" --quiet -V --target-env vulkan1.1
                         -o "${gen}/${K_NAME}.spv" "${gen}/${K_NAME}.comp"
-                ${validate}
-                COMMAND "${CMAKE_COMMAND}" -DIN=${gen}/${K_NAME}.spv -DOUT=${gen}/${K_NAME}.spv.h
-                        -P "${COPSE_EMBED_SCRIPT}"
                 DEPENDS "${gen}/${K_NAME}.comp" "${COPSE_EMBED_SCRIPT}"
                 COMMENT "SPIR-V ${K_NAME}"
                 VERBATIM)

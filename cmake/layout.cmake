@@ -1,13 +1,21 @@
 # SPDX-License-Identifier: MIT
 # copse_layout(<source dir> <generated dir>): build/gen/layout.h, a digest of all headers that libcopse and the prover
-# compile with. Two libraries with the same digest agree on every internal struct and function. Also run as a script at
-# build time (-P), on a list of headers.
+# compile with, without comments and blanks. Two libraries with the same digest agree on every internal struct and function.
+# Also run as a script at build time (-P), on a list of headers.
 
 if(CMAKE_SCRIPT_MODE_FILE) # cmake -DLIST=headers.txt -DOUT=layout.h -P layout.cmake
     file(STRINGS "${LIST}" headers)
     set(digests "")
+    string(ASCII 1 begin)
+    string(ASCII 2 end)
     foreach(header IN LISTS headers)
-        file(SHA256 "${header}" digest)
+        file(READ "${header}" text)
+        string(REPLACE "/*" "${begin}" text "${text}") # one character each, for an expression without recursion
+        string(REPLACE "*/" "${end}" text "${text}")
+        string(REGEX REPLACE "${begin}[^${end}]*${end}" "" text "${text}")
+        string(REGEX REPLACE "//[^\n]*" "" text "${text}")
+        string(REGEX REPLACE "[ \t\r\n]+" "" text "${text}")
+        string(SHA256 digest "${text}")
         string(APPEND digests "${digest}\n")
     endforeach()
     string(SHA256 digest "${digests}")

@@ -21,28 +21,22 @@ static const struct {
 };
 
 /* Numbers of 4 or 8 bytes. */
-#define NUMBERS(X)                                                                                 \
-    X(CL_DEVICE_TYPE)                                                                              \
-    X(CL_DEVICE_VENDOR_ID)                                                                         \
-    X(CL_DEVICE_MAX_COMPUTE_UNITS) X(CL_DEVICE_MAX_CLOCK_FREQUENCY) X(CL_DEVICE_ADDRESS_BITS)      \
-        X(CL_DEVICE_MAX_WORK_ITEM_DIMENSIONS) X(CL_DEVICE_MAX_WORK_GROUP_SIZE) X(                  \
-            CL_DEVICE_PREFERRED_VECTOR_WIDTH_FLOAT) X(CL_DEVICE_NATIVE_VECTOR_WIDTH_FLOAT)         \
-            X(CL_DEVICE_NATIVE_VECTOR_WIDTH_DOUBLE) X(CL_DEVICE_NATIVE_VECTOR_WIDTH_HALF) X(       \
-                CL_DEVICE_MAX_MEM_ALLOC_SIZE) X(CL_DEVICE_GLOBAL_MEM_SIZE)                         \
-                X(CL_DEVICE_GLOBAL_MEM_CACHE_TYPE) X(CL_DEVICE_GLOBAL_MEM_CACHE_SIZE) X(           \
-                    CL_DEVICE_GLOBAL_MEM_CACHELINE_SIZE) X(CL_DEVICE_LOCAL_MEM_TYPE)               \
-                    X(CL_DEVICE_LOCAL_MEM_SIZE) X(CL_DEVICE_MAX_CONSTANT_BUFFER_SIZE) X(           \
-                        CL_DEVICE_MAX_CONSTANT_ARGS) X(CL_DEVICE_MAX_PARAMETER_SIZE)               \
-                        X(CL_DEVICE_MEM_BASE_ADDR_ALIGN) X(CL_DEVICE_IMAGE_SUPPORT) X(             \
-                            CL_DEVICE_IMAGE_MAX_BUFFER_SIZE) X(CL_DEVICE_SINGLE_FP_CONFIG)         \
-                            X(CL_DEVICE_DOUBLE_FP_CONFIG) X(CL_DEVICE_ERROR_CORRECTION_SUPPORT) X( \
-                                CL_DEVICE_HOST_UNIFIED_MEMORY)                                     \
-                                X(CL_DEVICE_PROFILING_TIMER_RESOLUTION) X(CL_DEVICE_ENDIAN_LITTLE) \
-                                    X(CL_DEVICE_EXECUTION_CAPABILITIES)                            \
-                                        X(CL_DEVICE_QUEUE_PROPERTIES)                              \
-                                            X(CL_DEVICE_PARTITION_MAX_SUB_DEVICES)                 \
-                                                X(CL_DEVICE_PRINTF_BUFFER_SIZE)                    \
-                                                    X(CL_DEVICE_PREFERRED_INTEROP_USER_SYNC)
+/* clang-format off */
+#define NUMBERS(X) \
+    X(CL_DEVICE_TYPE) X(CL_DEVICE_VENDOR_ID) X(CL_DEVICE_MAX_COMPUTE_UNITS) \
+    X(CL_DEVICE_MAX_CLOCK_FREQUENCY) X(CL_DEVICE_ADDRESS_BITS) \
+    X(CL_DEVICE_MAX_WORK_ITEM_DIMENSIONS) X(CL_DEVICE_MAX_WORK_GROUP_SIZE) \
+    X(CL_DEVICE_NATIVE_VECTOR_WIDTH_FLOAT) X(CL_DEVICE_NATIVE_VECTOR_WIDTH_DOUBLE) \
+    X(CL_DEVICE_NATIVE_VECTOR_WIDTH_HALF) X(CL_DEVICE_GLOBAL_MEM_SIZE) \
+    X(CL_DEVICE_GLOBAL_MEM_CACHE_TYPE) X(CL_DEVICE_GLOBAL_MEM_CACHE_SIZE) \
+    X(CL_DEVICE_LOCAL_MEM_TYPE) X(CL_DEVICE_LOCAL_MEM_SIZE) X(CL_DEVICE_MAX_CONSTANT_BUFFER_SIZE) \
+    X(CL_DEVICE_MAX_PARAMETER_SIZE) X(CL_DEVICE_MEM_BASE_ADDR_ALIGN) X(CL_DEVICE_IMAGE_SUPPORT) \
+    X(CL_DEVICE_SINGLE_FP_CONFIG) X(CL_DEVICE_DOUBLE_FP_CONFIG) \
+    X(CL_DEVICE_ERROR_CORRECTION_SUPPORT) X(CL_DEVICE_PROFILING_TIMER_RESOLUTION) \
+    X(CL_DEVICE_ENDIAN_LITTLE) X(CL_DEVICE_EXECUTION_CAPABILITIES) X(CL_DEVICE_QUEUE_PROPERTIES) \
+    X(CL_DEVICE_PARTITION_MAX_SUB_DEVICES) X(CL_DEVICE_PRINTF_BUFFER_SIZE) \
+    X(CL_DEVICE_PREFERRED_INTEROP_USER_SYNC)
+/* clang-format on */
 
 static const struct {
     const char *name;

@@ -8,23 +8,20 @@
 /* ---- limits ---- */
 
 /* Numbers of 32 or 64 bits. */
-#define LIMITS(X)                                                                           \
-    X(maxUniformBufferRange)                                                                \
-    X(maxStorageBufferRange)                                                                \
-    X(maxPushConstantsSize) X(maxMemoryAllocationCount) X(maxTexelBufferElements)           \
-        X(bufferImageGranularity) X(sparseAddressSpaceSize) X(maxBoundDescriptorSets)       \
-            X(maxPerStageDescriptorUniformBuffers) X(maxPerStageDescriptorStorageBuffers)   \
-                X(maxPerStageDescriptorSampledImages) X(maxPerStageDescriptorStorageImages) \
-                    X(maxPerStageResources) X(maxDescriptorSetUniformBuffers)               \
-                        X(maxDescriptorSetStorageBuffers) X(maxDescriptorSetStorageImages)  \
-                            X(maxComputeSharedMemorySize) X(maxComputeWorkGroupInvocations) \
-                                X(minMemoryMapAlignment) X(minTexelBufferOffsetAlignment)   \
-                                    X(minUniformBufferOffsetAlignment)                      \
-                                        X(minStorageBufferOffsetAlignment)                  \
-                                            X(timestampComputeAndGraphics)                  \
-                                                X(optimalBufferCopyOffsetAlignment)         \
-                                                    X(nonCoherentAtomSize)                  \
-                                                        X(discreteQueuePriorities)
+/* clang-format off */
+#define LIMITS(X) \
+    X(maxUniformBufferRange) X(maxStorageBufferRange) X(maxPushConstantsSize) \
+    X(maxMemoryAllocationCount) X(maxTexelBufferElements) X(bufferImageGranularity) \
+    X(sparseAddressSpaceSize) X(maxBoundDescriptorSets) X(maxPerStageDescriptorUniformBuffers) \
+    X(maxPerStageDescriptorStorageBuffers) X(maxPerStageDescriptorSampledImages) \
+    X(maxPerStageDescriptorStorageImages) X(maxPerStageResources) \
+    X(maxDescriptorSetUniformBuffers) X(maxDescriptorSetStorageBuffers) \
+    X(maxDescriptorSetStorageImages) X(maxComputeSharedMemorySize) \
+    X(maxComputeWorkGroupInvocations) X(minMemoryMapAlignment) X(minTexelBufferOffsetAlignment) \
+    X(minUniformBufferOffsetAlignment) X(minStorageBufferOffsetAlignment) \
+    X(timestampComputeAndGraphics) X(optimalBufferCopyOffsetAlignment) X(nonCoherentAtomSize) \
+    X(discreteQueuePriorities)
+/* clang-format on */
 
 static void add_triple(struct copse_fact_sink *to, const char *name, const uint32_t *n)
 {

@@ -49,7 +49,7 @@ static copse_tensor *add_derivative(copse_graph *g, copse_tensor *sum, copse_ten
 }
 
 static void walk(copse_graph *g, copse_tensor *y, copse_tensor *dy, const bool *from_x,
-                         const bool *to_y, copse_tensor **sums, copse_tensor **dx)
+                 const bool *to_y, copse_tensor **sums, copse_tensor **dx)
 {
     sums[y->id] = dy;
     for (size_t n = y->id + 1; n-- > 0;) {

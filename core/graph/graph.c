@@ -285,7 +285,8 @@ void copse_report(copse_graph *g, const char *name, copse_tensor *t)
     if (copse__is_failed(own))
         return;
     if (t->type != COPSE_F32 || copse__elements(t->shape) != 1)
-        COPSE_LATCH_VOID(g, copse_fail(COPSE_ERR_SHAPE, "report '%s': must be an f32 scalar", name));
+        COPSE_LATCH_VOID(g,
+                         copse_fail(COPSE_ERR_SHAPE, "report '%s': must be an f32 scalar", name));
     if (g->report_count == COPSE_MAX_REPORTS)
         COPSE_LATCH_VOID(g, copse_fail(COPSE_ERR_ARGUMENT,
                                        "report '%s': a graph has at most %d reports "

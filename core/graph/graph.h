@@ -80,8 +80,8 @@ copse_tensor *copse__own(copse_graph *g, copse_tensor *t);
 copse_tensor *copse__cast_once(copse_graph *g, copse_tensor *x, copse_type type);
 
 /* Like copse_gradients, but dx[i] stays NULL if y does not depend on x[i]. */
-void copse__gradients(copse_graph *g, copse_tensor *y, copse_tensor *dy,
-                              copse_tensor *const *x, size_t count, copse_tensor **dx);
+void copse__gradients(copse_graph *g, copse_tensor *y, copse_tensor *dy, copse_tensor *const *x,
+                      size_t count, copse_tensor **dx);
 
 /* Settle the order of the nodes that were added since the last call, and the numbers of their random
    streams, so that they do not depend on the order in which a compiler evaluates arguments: inputs

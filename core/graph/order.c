@@ -20,7 +20,7 @@ struct order {
     struct place {
         copse_tensor *node;
         uint32_t next; /* operand */
-    } *path; /* from a root to the current node */
+    } *path;           /* from a root to the current node */
 };
 
 /* The number of the node. A derivative has the number of its node already. */

@@ -60,8 +60,8 @@ copse_tensor *copse_input(const copse_batch *in, const char *name)
                              text);
     }
     if (!input->tensor)
-        input->tensor = copse_graph_input(g, name, copse__type_on_devices(input->is.type),
-                                          input->is.shape);
+        input->tensor =
+            copse_graph_input(g, name, copse__type_on_devices(input->is.type), input->is.shape);
     return input->tensor;
 }
 

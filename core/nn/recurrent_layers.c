@@ -93,16 +93,17 @@ static struct copse_recurrent_params params_of(const copse_layer *l)
 }
 
 /* Every state, or the last one. */
-#define APPLY(layer, ...)                                                                        \
-    static copse_tensor *apply_##layer(const copse_layer *l, copse_graph *g,                     \
-                                       const copse_batch *in, copse_tensor *x)                   \
-    {                                                                                            \
-        const struct copse_recurrent_params params = params_of(l);                               \
-        copse_tensor *last, *all = copse_##layer(g, x, copse__layer_tensor(l, WEIGHT),           \
-                                                 copse__layer_tensor(l, RECURRENT), &params,     \
-                                                 __VA_ARGS__);                                   \
-        (void)in;                                                                                \
-        return l->value[LAST].count ? last : all;                                                \
+#define APPLY(layer, ...)                                                                          \
+    static copse_tensor *apply_##layer(const copse_layer *l, copse_graph *g,                       \
+                                       const copse_batch *in, copse_tensor *x)                     \
+    {                                                                                              \
+        const struct copse_recurrent_params params = params_of(l);                                 \
+        copse_tensor *last;                                                                        \
+        copse_tensor *all =                                                                        \
+            copse_##layer(g, x, copse__layer_tensor(l, WEIGHT), copse__layer_tensor(l, RECURRENT), \
+                          &params, __VA_ARGS__);                                                   \
+        (void)in;                                                                                  \
+        return l->value[LAST].count ? last : all;                                                  \
     }
 APPLY(gru, &last)
 APPLY(lstm, &last, NULL)

@@ -87,7 +87,8 @@ copse_tensor *copse__mean_over_batch(copse_graph *g, copse_tensor *x);
 /* COPSE_ERR_ARGUMENT if it is no averaging. */
 copse_status copse__check_averaging(const char *op, copse_averaging averaging);
 /* The losses as their averaging says: their mean or sum, or themselves. */
-COPSE_PRIVATE copse_tensor *copse__average(copse_graph *g, copse_tensor *losses, copse_averaging averaging);
+COPSE_PRIVATE copse_tensor *copse__average(copse_graph *g, copse_tensor *losses,
+                                           copse_averaging averaging);
 
 /* The mean of losses over their weights, which are those of the examples of all replicas; NaN if
    these are 0. */

@@ -49,7 +49,7 @@ struct copse_gradient {
  * each replica's part.
  */
 typedef void copse_transform_fn(copse_graph *g, struct copse_gradient *pairs, size_t count,
-                                        void *user);
+                                void *user);
 
 /** Settings of a trainer. */
 struct copse_trainer_params {

@@ -23,11 +23,11 @@
 
 /* The call must give a failed tensor, and fail the graph with COPSE_ERR_<code>; the error text must
    contain `part`. The failure is taken off the graph. */
-#define REFUSES(r, code, part, ...)                                                       \
-    do {                                                                                  \
-        const copse_tensor *refused_ = (__VA_ARGS__);                                     \
-        (r)->judge(r, #__VA_ARGS__, copse__graph_take_failure((r)->graph),                \
-                   COPSE_ERR_##code, part, refused_);                                     \
+#define REFUSES(r, code, part, ...)                                                                \
+    do {                                                                                           \
+        const copse_tensor *refused_ = (__VA_ARGS__);                                              \
+        (r)->judge(r, #__VA_ARGS__, copse__graph_take_failure((r)->graph), COPSE_ERR_##code, part, \
+                   refused_);                                                                      \
     } while (0)
 
 /* An input of the refusals' graph; a failed tensor, with a status, without memory. */

@@ -58,6 +58,21 @@ static void run(copse_context *ctx, const char *device, unsigned modes, const ch
     (COPSE_CONFORM_OPT | COPSE_CONFORM_REDUCE | COPSE_CONFORM_TRAIN | COPSE_CONFORM_ARGS | \
      COPSE_CONFORM_STRESS | COPSE_CONFORM_API)
 
+static const struct {
+    unsigned modes;
+    const char *ops;
+} parts[] = {
+    { COPSE_CONFORM_OPT, NULL },
+    { COPSE_CONFORM_REDUCE, NULL },
+    { COPSE_CONFORM_TRAIN, NULL },
+    { COPSE_CONFORM_ARGS, NULL },
+    { COPSE_CONFORM_STRESS, NULL },
+    { COPSE_CONFORM_API, NULL },
+    { COPSE_CONFORM_LIMITS, "neg,softmax,sum" },
+    { COPSE_CONFORM_IMPORT, "neg,softmax,matmul,mlp" },
+};
+
+/* Without COPSE_TEST_ALL each device has a part of the modes, one of two neighbours the other part. */
 static void devices_found_pass(void **unused)
 {
     copse_context *ctx;
@@ -70,14 +85,14 @@ static void devices_found_pass(void **unused)
         struct seen s = { .wrong = 0 };
         if (!list[i].is_usable)
             continue;
-        run(ctx, list[i].id, EVERY, NULL, &s);
-        run(ctx, list[i].id, COPSE_CONFORM_LIMITS, "neg,softmax,sum", &s);
-        run(ctx, list[i].id, COPSE_CONFORM_IMPORT, "neg,softmax,matmul,mlp", &s);
+        for (size_t k = 0; k < COPSE_COUNT(parts); k++)
+            if (rig_takes(i + k, 2))
+                run(ctx, list[i].id, parts[k].modes, parts[k].ops, &s);
         print_message("%s: %u pass, %u skipped, %u unsupported\n", list[i].id,
                       s.counts[COPSE_VERDICT_PASS], s.counts[COPSE_VERDICT_SKIP],
                       s.counts[COPSE_VERDICT_UNSUPPORTED]);
         assert_int_equal(s.wrong, 0);
-        assert_true(s.counts[COPSE_VERDICT_PASS] > 150);
+        assert_true(s.counts[COPSE_VERDICT_PASS] > (rig_takes(1, 2) ? 150 : 30));
     }
     copse_context_release(&ctx);
 }

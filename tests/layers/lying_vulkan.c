@@ -17,14 +17,14 @@
 #define MAX    16384u
 
 /* Device functions of the next layer that this one calls. */
-#define DEVICE_FUNCTIONS(X)                                                                 \
-    X(AllocateCommandBuffers)                                                               \
-    X(AllocateMemory)                                                                       \
-    X(BeginCommandBuffer) X(CmdBindDescriptorSets) X(CmdBindPipeline) X(CmdCopyBuffer)      \
-        X(CmdDispatch) X(CmdFillBuffer) X(CmdPipelineBarrier) X(CmdPushConstants)           \
-            X(CreateCommandPool) X(DestroyCommandPool) X(DestroyDevice) X(EndCommandBuffer) \
-                X(FreeCommandBuffers) X(MapMemory) X(QueueSubmit) X(QueueWaitIdle)          \
-                    X(WaitForFences) X(CreateBuffer) X(BindBufferMemory) X(FreeMemory)
+/* clang-format off */
+#define DEVICE_FUNCTIONS(X) \
+    X(AllocateCommandBuffers) X(AllocateMemory) X(BeginCommandBuffer) X(CmdBindDescriptorSets) \
+    X(CmdBindPipeline) X(CmdCopyBuffer) X(CmdDispatch) X(CmdFillBuffer) X(CmdPipelineBarrier) \
+    X(CmdPushConstants) X(CreateCommandPool) X(DestroyCommandPool) X(DestroyDevice) \
+    X(EndCommandBuffer) X(FreeCommandBuffers) X(MapMemory) X(QueueSubmit) X(QueueWaitIdle) \
+    X(WaitForFences) X(CreateBuffer) X(BindBufferMemory) X(FreeMemory)
+/* clang-format on */
 
 struct next {
 #define MEMBER(name) PFN_vk##name name;

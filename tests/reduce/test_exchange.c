@@ -7,10 +7,13 @@
 static void check_setups(copse_context *ctx, const char *const *ids, uint32_t ranks,
                          bool is_logical, const float *want)
 {
+    static size_t at;
     struct rig g;
     (is_logical ? open_logical_rig : open_rig)(&g, ctx, ids, ranks, &plain);
     for (size_t s = 0; s < COPSE_COUNT(setups); s++) {
         struct store st;
+        if (!rig_takes(at++, 4))
+            continue;
         open_store(&g, &setups[s], ELEMENTS, &st);
         train(&g, &st, ELEMENTS, STEPS);
         check_bits(&g, &st, want, ELEMENTS, s);

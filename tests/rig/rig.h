@@ -49,4 +49,11 @@
             return copse_graph_fail(g, COPSE_ERR_INTERNAL, "not so: " #cond); \
     } while (0)
 
+/* Whether case `i` of a test of many cases has its turn: every `n`th, and each one where
+   COPSE_TEST_ALL is set, as in the tests NAME.all of the sweep. */
+static inline bool rig_takes(size_t i, size_t n)
+{
+    return getenv("COPSE_TEST_ALL") || i % n == 0;
+}
+
 #endif

@@ -102,12 +102,15 @@ mv out/every.safetensors .
 # A transformer learns the letters of a line in their places; a bare embedding gets 15 % to 25 %.
 good gpt ' tokens are right' $run --epochs 20 --model gpt:1,16,2 --lr 0.01 --batch 16
 awk '/^epoch  20/ { exit !($6 > 85) }' stdout || no "gpt: $(grep '^epoch  20' stdout)"
-good decoder ' tokens are right' $run --epochs 20 --model decoder:1,16,2 --lr 0.01 --batch 16
-awk '/^epoch  20/ { exit !($6 > 85) }' stdout || no "decoder: $(grep '^epoch  20' stdout)"
-for net in gru:1,24 lstm:1,24; do
-    good "$net" ' tokens are right' $run --epochs 20 --model $net --lr 0.01 --batch 16
-    awk '/^epoch  20/ { exit !($6 > 85) }' stdout || no "$net: $(grep '^epoch  20' stdout)"
-done
+# The sanitized build (COPSE_TEST_SOME) trains one of the four networks: tests of the layers train the others there.
+if [ -z "${COPSE_TEST_SOME-}" ] || [ "${COPSE_TEST_ALL-}" ]; then
+    good decoder ' tokens are right' $run --epochs 20 --model decoder:1,16,2 --lr 0.01 --batch 16
+    awk '/^epoch  20/ { exit !($6 > 85) }' stdout || no "decoder: $(grep '^epoch  20' stdout)"
+    for net in gru:1,24 lstm:1,24; do
+        good "$net" ' tokens are right' $run --epochs 20 --model $net --lr 0.01 --batch 16
+        awk '/^epoch  20/ { exit !($6 > 85) }' stdout || no "$net: $(grep '^epoch  20' stdout)"
+    done
+fi
 good bytes '^data .*: 1[67]. windows of 8 bytes, one every 20; 256 different bytes$' $run --tokens bytes --stride 20 --epochs 1 --save b.safetensors
 mv out/b.safetensors .
 

@@ -3,6 +3,7 @@
 # Compiles every kernel as OpenCL C, down to assembly, for a GPU that is not in the machine: NVIDIA's
 # (sm_*) and AMD's (gfx*) with clang and libclc, Intel's with ocloc. Fails when one does not compile,
 # calls what no library has, or keeps registers in memory. Without the compiler it skips.
+# Without COPSE_TEST_ALL every fourth kernel is compiled, from another one on for each target.
 # usage: offline_opencl.sh TARGET FOLDER-OF-GENERATED-KERNELS
 set -u
 target=$1
@@ -131,6 +132,10 @@ printf '%s: %s\n' "$target" "$compiler"
 
 set -- "$gen"/*.cl
 [ -f "$1" ] || { printf 'FAILED: no kernels in %s\n' "$gen"; exit 1; }
+if [ -z "${COPSE_TEST_ALL-}" ]; then
+    # shellcheck disable=SC2046
+    set -- $(printf '%s\n' "$@" | awk -v first="$(printf '%s' "$target" | cksum | cut -d ' ' -f 1)" 'NR % 4 == first % 4')
+fi
 mkdir "$work/table"
 at_once=0
 for path; do

@@ -16,12 +16,13 @@ done
 work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
 failed=0
-# object_of SOURCE: its object, of libcopse or of copse-conformance
-object_of() {
-    case $1 in
-    prover/*) echo "$build/CMakeFiles/copse_prover.dir/$1.o" ;;
-    *) echo "$build/CMakeFiles/copse_objects.dir/$1.o" ;;
-    esac
+# objects_of FOLDER...: the objects of its sources, of libcopse or of copse-conformance. An object without a source is left over
+# from a file that was moved.
+objects_of() {
+    (cd "$top" && find "$@" -name '*.c') | sed -e "s|.*|$build/CMakeFiles/copse_objects.dir/&.o|" \
+        -e 's|copse_objects\(.dir/prover/\)|copse_prover\1|' | while read -r object; do
+        [ ! -f "$object" ] || echo "$object"
+    done
 }
 # folder_of FIELD: lines whose field is a folder; of a room in `families`, the room
 folder_of() {
@@ -32,11 +33,7 @@ folder_of() {
 : >"$work/defined"
 for room in "$top"/core/*/ "$top"/prover/*/; do
     name=$(basename "$(dirname "$room")")/$(basename "$room")
-    objects='' # an object without a source is left over from a file that was moved
-    for source in $(cd "$top" && find "$name" -name '*.c'); do
-        object=$(object_of "$source")
-        [ -f "$object" ] && objects="$objects $object"
-    done
+    objects=$(objects_of "$name")
     [ -n "$objects" ] || continue
     # shellcheck disable=SC2086
     nm -A --defined-only $objects | sed 's|^.*\.dir/\([^:]*\)/[^/:]*:|\1 |' | awk '$3 ~ /^[TDBRVW]$/ { print $4, $1 }' |
@@ -92,10 +89,8 @@ for room in "$top"/core/*/ "$top"/prover/*/; do
         failed=1
     fi
 done
-for source in $(cd "$top" && find core backends -name '*.c'); do
-    object=$(object_of "$source")
-    [ ! -f "$object" ] || nm --undefined-only "$object" | awk -v file="$source" '{ print $2, file }'
-done >"$work/used_by_core"
+# shellcheck disable=SC2046
+nm -A --undefined-only $(objects_of core backends) | sed 's|^.*/copse_objects.dir/\(.*\)\.o: *U \(.*\)|\2 \1|' >"$work/used_by_core"
 awk 'NR == FNR { if ($2 ~ /^prover\//) room[$1] = $2; next }
      $1 in room { print $2 ": uses " $1 ", which is defined in " room[$1] ": core must not need the prover"; bad = 1 }
      END { exit bad }' "$work/defined" "$work/used_by_core" || failed=1
@@ -107,9 +102,8 @@ for list in defined used_by_core; do
     grep -q . "$work/$list" || { echo "no symbols in the list $list"; failed=1; }
 done
 grep -q ' prover/' "$work/defined" || { echo "no objects of the prover in $build"; failed=1; }
-(cd "$top" && find core prover -name '*.h') | while read -r header; do
-    sed -n 's/^[A-Za-z][A-Za-z_0-9 ]*[ *]\(copse__[a-z_0-9]*\)(.*/\1/p' "$top/$header" | sed "s|\$| ${header%/*}|"
-done | folder_of 2 | sort -u >"$work/declared"
+(cd "$top" && find core prover -name '*.h' -exec grep -HE '^([A-Za-z][A-Za-z_0-9 ]*[ *])?copse__[a-z_0-9]*\(' {} +) |
+    sed 's|^\(.*\)/[^/:]*:\(.*[ *]\)*\(copse__[a-z_0-9]*\)(.*|\3 \1|' | folder_of 2 | sort -u >"$work/declared"
 awk 'NR == FNR { in_room[$1] = in_room[$1] " " $2 " "; next }
      $1 in in_room && !index(in_room[$1], " " $2 " ") { print $2 ": declares " $1 ", which is defined in" in_room[$1]; bad = 1 }
      END { exit bad }' "$work/defined" "$work/declared" || failed=1

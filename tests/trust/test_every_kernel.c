@@ -239,7 +239,8 @@ static bool is_in_graphs(const char *kernel)
 
 static struct job all_jobs[COPSE_KERNEL_COUNT]; /* of the fake device */
 
-static void block_in_turn(const char *device, bool has_all)
+/* With `has_all` each kernel; else each one that has its turn, from kernel `first` on. */
+static void block_in_turn(const char *device, bool has_all, size_t first)
 {
     struct job jobs[COPSE_KERNEL_COUNT] = { { .c = NULL } };
     copse_device *dev;
@@ -250,6 +251,8 @@ static void block_in_turn(const char *device, bool has_all)
         memcpy(all_jobs, jobs, sizeof jobs);
     for (unsigned id = 0; id < copse_kernel_count; id++) {
         const struct copse_kernel_row *row = &copse_kernel_table[id];
+        if (!has_all && !rig_takes(id + first, 5))
+            continue;
         if (!jobs[id].c) {
             if (has_all && !row->is_variant && is_in_graphs(row->name))
                 fail_msg("no case needs %s", row->name);
@@ -271,7 +274,7 @@ static void block_in_turn(const char *device, bool has_all)
     }
     print_message("%s: %u kernels blocked in turn, %u of them with a substitute\n", device, count,
                   substitutes);
-    assert_true(count > 20);
+    assert_true(count > (has_all || rig_takes(1, 2) ? 20 : 4));
     copse_device_release(&dev);
 }
 
@@ -279,7 +282,7 @@ static void every_program_is_refused_or_right(void **state)
 {
     (void)state;
     OK(copse__context_create_with(NULL, fake_backends, &ctx));
-    block_in_turn("fake:0", true);
+    block_in_turn("fake:0", true, 0);
     copse_context_release(&ctx);
 }
 
@@ -293,7 +296,7 @@ static void on_found_devices_too(void **state)
     copse_context_devices(ctx, &list, &count);
     for (size_t i = 0; i < count; i++)
         if (list[i].is_usable && list[i].kind != COPSE_DEVICE_REFERENCE)
-            block_in_turn(list[i].id, false);
+            block_in_turn(list[i].id, false, i);
     copse_context_release(&ctx);
 }
 

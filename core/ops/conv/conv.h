@@ -111,6 +111,7 @@ struct copse_conv_geometry copse__conv_job(const struct copse_size *at, struct c
 
 /* Add the gradient of the weights, as a tensor of `shape` (conv_weight_variants.c). */
 COPSE_PRIVATE copse_tensor *copse__conv_weight(copse_graph *g, const struct copse_conv_geometry *of,
-                                 copse_shape shape, copse_tensor *x, copse_tensor *dy);
+                                               copse_shape shape, copse_tensor *x,
+                                               copse_tensor *dy);
 
 #endif

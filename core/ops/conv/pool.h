@@ -30,7 +30,7 @@ copse_status copse__pool_work(const copse_tensor *y, const struct copse_pool_att
 
 /* Add dx from dy and, for the largest element, x (pool_grad_variants.c). */
 copse_tensor *copse__pool_gradient(copse_graph *g, const struct copse_pool_attr *a, copse_tensor *x,
-                          copse_tensor *dy);
+                                   copse_tensor *dy);
 
 /* Parameters of the kernels; the first one counts results, or lines of them. */
 #define COPSE_POOL_PARAMS(count_, of)                                                             \

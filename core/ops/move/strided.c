@@ -14,9 +14,9 @@ copse_status copse__check_operands(const char *op, const copse_graph *g,
         if (!operands[i])
             return copse_fail(COPSE_ERR_ARGUMENT, "%s: operand %zu is NULL", op, i);
         if (copse__is_failed(operands[i]))
-            return copse_fail(COPSE_ERR_ARGUMENT,
-                              "%s: operand %zu is the result of a call that failed, on %s", op, i,
-                              operands[i]->graph ? "another graph" : "no graph: the graph was NULL");
+            return copse_fail(
+                COPSE_ERR_ARGUMENT, "%s: operand %zu is the result of a call that failed, on %s",
+                op, i, operands[i]->graph ? "another graph" : "no graph: the graph was NULL");
     }
     return COPSE_OK;
 }

@@ -19,7 +19,7 @@ struct copse_channel_norm {
 bool copse__channel_norm_fits(uint32_t places, uint32_t group);
 /* y, and mean and variance [batches, channels] (NULL: not wanted). */
 copse_tensor *copse__channel_norm(copse_graph *g, const struct copse_channel_norm *n,
-                                 copse_tensor **mean, copse_tensor **variance);
+                                  copse_tensor **mean, copse_tensor **variance);
 
 /* ---- launches ---- */
 

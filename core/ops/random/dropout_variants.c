@@ -53,10 +53,9 @@ static copse_status lower_wide(struct copse_lowering *l, const void *work)
 {
     enum { EACH = 2048 }; /* elements that an invocation computes: a multiple of 16 */
     const struct dropout *w = work;
-    const struct copse_params_dropout_wide p = { w->n,         w->row_elements,
-                                                 copse__stream_of(w->of.stream),
-                                                 w->of.threshold,
-                                                 w->of.scale,  EACH };
+    const struct copse_params_dropout_wide p = {
+        w->n, w->row_elements, copse__stream_of(w->of.stream), w->of.threshold, w->of.scale, EACH
+    };
     return COPSE_LAUNCH(l, dropout_wide, NULL, p, ((uint64_t)p.n + EACH - 1) / EACH,
                         copse__of(w->x), copse__step(), copse__of(w->y));
 }

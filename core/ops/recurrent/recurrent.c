@@ -182,19 +182,20 @@ static copse_tensor *add_layer(copse_graph *g, const char *name, enum copse_recu
 }
 
 copse_tensor *copse_gru(copse_graph *g, copse_tensor *x, copse_tensor *w, copse_tensor *r,
-                       const struct copse_recurrent_params *params, copse_tensor **last)
+                        const struct copse_recurrent_params *params, copse_tensor **last)
 {
     return add_layer(g, "gru", COPSE_RECURRENT_GRU, x, w, r, params, last, NULL);
 }
 
 copse_tensor *copse_lstm(copse_graph *g, copse_tensor *x, copse_tensor *w, copse_tensor *r,
-                        const struct copse_recurrent_params *params, copse_tensor **last, copse_tensor **cell)
+                         const struct copse_recurrent_params *params, copse_tensor **last,
+                         copse_tensor **cell)
 {
     return add_layer(g, "lstm", COPSE_RECURRENT_LSTM, x, w, r, params, last, cell);
 }
 
 copse_tensor *copse_rnn(copse_graph *g, copse_tensor *x, copse_tensor *w, copse_tensor *r,
-                       const struct copse_recurrent_params *params, copse_tensor **last)
+                        const struct copse_recurrent_params *params, copse_tensor **last)
 {
     return add_layer(g, "rnn", COPSE_RECURRENT_TANH, x, w, r, params, last, NULL);
 }

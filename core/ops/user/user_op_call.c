@@ -157,7 +157,8 @@ copse_tensor *copse_user_op_add(copse_graph *g, const copse_user_op *op,
 {
     static const char zeros[COPSE_USER_SETTINGS];
     COPSE_LATCH(g, copse_need("user op", g, op, operands));
-    COPSE_LATCH(g, copse__check_operands(op->p.name, g, operands, COPSE_MIN(count, op->p.operands)));
+    COPSE_LATCH(g,
+                copse__check_operands(op->p.name, g, operands, COPSE_MIN(count, op->p.operands)));
     if (count != op->p.operands)
         return copse__refuse(g, COPSE_ERR_ARGUMENT, "%s: %u operands were given, it has %u",
                              op->p.name, (unsigned)count, (unsigned)op->p.operands);

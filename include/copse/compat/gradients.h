@@ -15,14 +15,13 @@ extern "C" {
 COPSE_API COPSE_CHECKED copse_tensor *copse_gradient_norm(copse_graph *g, copse_tensor *gradient);
 /** Scale each gradient with a larger norm down to the norm `largest` > 0; a NaN norm gives NaN,
     others keep their bits. */
-COPSE_API void copse_gradients_clip_norms(copse_graph *g,
-                                                                struct copse_gradient *pairs,
-                                                                size_t count, float largest);
+COPSE_API void copse_gradients_clip_norms(copse_graph *g, struct copse_gradient *pairs,
+                                          size_t count, float largest);
 /** Scale all gradients by one factor so that their common norm is at most `largest` > 0.
     @param norm  Their norm before; NULL = not wanted. */
 COPSE_API copse_tensor *copse_gradients_clip_global_norm(copse_graph *g,
-                                                                      struct copse_gradient *pairs,
-                                                                      size_t count, float largest);
+                                                         struct copse_gradient *pairs, size_t count,
+                                                         float largest);
 
 /** A factor on the gradient of one variable. */
 struct copse_multiplier {
@@ -31,7 +30,8 @@ struct copse_multiplier {
 };
 /** Multiply gradients by factors, in a gradient transform. @retval COPSE_ERR_ARGUMENT  A variable is not trained here. */
 COPSE_API void copse_gradients_multiply(copse_graph *g, struct copse_gradient *pairs, size_t count,
-                         const struct copse_multiplier *factors, size_t factor_count);
+                                        const struct copse_multiplier *factors,
+                                        size_t factor_count);
 
 /** Magnitudes from 10^-8 on, a factor of 10 per bin. */
 #define COPSE_GRADIENT_LOW  (-8)

@@ -239,9 +239,8 @@ COPSE_API copse_trainer *copse_step_trainer(const copse_step *step);
  *                             other shards that set other outputs are refused when they are
  *                             recorded, other shapes with COPSE_ERR_SHAPE.
  */
-COPSE_API void copse_step_output(copse_graph *g, const char *name,
-                                                       copse_tensor *t,
-                                                       copse_output_reduction reduction);
+COPSE_API void copse_step_output(copse_graph *g, const char *name, copse_tensor *t,
+                                 copse_output_reduction reduction);
 
 /**
  * The outputs of a step's last iteration: its context. Of the single-loss step those that its

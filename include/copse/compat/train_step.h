@@ -29,7 +29,7 @@ struct copse_losses {
 
 /** Builds the losses of one replica's shard, as copse_loss_fn does; sets names, at and count. */
 typedef void copse_losses_fn(copse_graph *g, const copse_batch *in, void *user,
-                                     struct copse_losses *losses);
+                             struct copse_losses *losses);
 /** Makes the scalar to minimise out of the losses. */
 typedef copse_tensor *copse_total_loss_fn(copse_graph *g, const struct copse_losses *losses,
                                           void *user);

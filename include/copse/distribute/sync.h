@@ -45,9 +45,8 @@ COPSE_API COPSE_CHECKED copse_tensor *copse_all_reduce(copse_graph *g, copse_ten
  * @param mean      Receives x's shape with size 1 on those axes.
  * @param variance  The same.
  */
-COPSE_API copse_tensor *copse_sync_moments(copse_graph *g, copse_tensor *x,
-                                                        const uint32_t *axes, size_t axis_count,
-                                                        copse_tensor **variance);
+COPSE_API copse_tensor *copse_sync_moments(copse_graph *g, copse_tensor *x, const uint32_t *axes,
+                                           size_t axis_count, copse_tensor **variance);
 
 /** Settings of a batch normalisation. A zeroed struct, or NULL, means the defaults in brackets. */
 struct copse_batch_norm {

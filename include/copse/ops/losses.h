@@ -65,9 +65,10 @@ copse_cross_entropy(copse_graph *g, copse_tensor *logits, copse_tensor *labels,
  * @param hits    f32 [examples], without a derivative: 1 where the label has the largest logit,
  *                else 0. NULL: not wanted.
  */
-COPSE_API copse_tensor *copse_dense_cross_entropy(
-    copse_graph *g, copse_tensor *x, copse_tensor *w, copse_tensor *bias, copse_tensor *labels,
-    const struct copse_cross_entropy_params *params, copse_tensor **hits);
+COPSE_API copse_tensor *copse_dense_cross_entropy(copse_graph *g, copse_tensor *x, copse_tensor *w,
+                                                  copse_tensor *bias, copse_tensor *labels,
+                                                  const struct copse_cross_entropy_params *params,
+                                                  copse_tensor **hits);
 
 /**
  * Binary cross-entropy of sigmoid(logits): -w y log sigmoid(x) - (1 - y) log sigmoid(-x), for each

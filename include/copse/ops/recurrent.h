@@ -42,10 +42,8 @@ struct copse_recurrent_params {
  * @param y       [batch, time, units]: every hidden state.
  * @param last    [batch, units]: the hidden state at the end of each sequence. NULL: not wanted.
  */
-COPSE_API copse_tensor *copse_gru(copse_graph *g, copse_tensor *x, copse_tensor *w,
-                                               copse_tensor *r,
-                                               const struct copse_recurrent_params *params,
-                                               copse_tensor **last);
+COPSE_API copse_tensor *copse_gru(copse_graph *g, copse_tensor *x, copse_tensor *w, copse_tensor *r,
+                                  const struct copse_recurrent_params *params, copse_tensor **last);
 
 /**
  * Long short-term memory (Hochreiter and Schmidhuber, 1997; with forget gate), as torch.nn.LSTM:
@@ -55,17 +53,13 @@ COPSE_API copse_tensor *copse_gru(copse_graph *g, copse_tensor *x, copse_tensor 
  * @param cell  [batch, units]: the cell at the end of each sequence. NULL: not wanted.
  */
 COPSE_API copse_tensor *copse_lstm(copse_graph *g, copse_tensor *x, copse_tensor *w,
-                                                copse_tensor *r,
-                                                const struct copse_recurrent_params *params,
-                                                copse_tensor **last,
-                                                copse_tensor **cell);
+                                   copse_tensor *r, const struct copse_recurrent_params *params,
+                                   copse_tensor **last, copse_tensor **cell);
 
 /** h' = tanh(x w + b + h r + c) (Elman, 1990), as torch.nn.RNN. Operands as copse_gru, with one
     gate. */
-COPSE_API copse_tensor *copse_rnn(copse_graph *g, copse_tensor *x, copse_tensor *w,
-                                               copse_tensor *r,
-                                               const struct copse_recurrent_params *params,
-                                               copse_tensor **last);
+COPSE_API copse_tensor *copse_rnn(copse_graph *g, copse_tensor *x, copse_tensor *w, copse_tensor *r,
+                                  const struct copse_recurrent_params *params, copse_tensor **last);
 
 #if defined(__cplusplus)
 }

@@ -18,9 +18,9 @@ extern "C" {
  * @param weight, bias  The variables of the last layer; *bias is NULL if it has none.
  * Errors as copse_layer_apply.
  */
-COPSE_API void copse_layer_apply_hidden(
-    const copse_layer *l, copse_graph *g, const copse_batch *in, copse_tensor *x,
-    copse_tensor **hidden, copse_tensor **weight, copse_tensor **bias);
+COPSE_API void copse_layer_apply_hidden(const copse_layer *l, copse_graph *g, const copse_batch *in,
+                                        copse_tensor *x, copse_tensor **hidden,
+                                        copse_tensor **weight, copse_tensor **bias);
 
 #if defined(__cplusplus)
 }

@@ -27,8 +27,7 @@ extern "C" {
  * @retval COPSE_ERR_UNSUPPORTED  The graph is not a trainer's; or several replicas write an i32
  *                                variable.
  */
-COPSE_API void copse_update(copse_graph *g, copse_variable *v,
-                                                  copse_tensor *value);
+COPSE_API void copse_update(copse_graph *g, copse_variable *v, copse_tensor *value);
 
 #if defined(__cplusplus)
 }

@@ -398,8 +398,7 @@ static void refusals(struct copse_refusals *r)
     copse_tensor *one = copse__refusals_input(r, COPSE_F32, COPSE_SHAPE(1, 8193, 4, 4));
     REFUSES(r, SHAPE,
             "attention: operands f32[2, 5, 4, 8], f32[2, 7, 3, 8] and f32[2, 7, 3, 8]: expected "
-            "f32 q [n, queries, "
-            "heads, width]",
+            "f32 q [n, queries, heads, width]",
             copse_attention(g, q, three, three, NULL));
     REFUSES(r, SHAPE, "expected f32 q", copse_attention(g, q, k, three, NULL));
     REFUSES(r, SHAPE, "expected f32 q", copse_attention(g, q, other, other, NULL));
@@ -444,53 +443,35 @@ static void refusals(struct copse_refusals *r)
 /* ---- the cases ---- */
 
 #define LIMITS .forward = { .ratio = 16 }, .backward = { .ratio = 16 }, .magnitude = size_of_y
-#define THREE(label, settings, q, k, v, ...)                     \
-    { .op = "attention",                                         \
-      .name = label,                                             \
-      .build = build,                                            \
-      .user = settings,                                          \
-      THREE_INPUTS(q, k, v),                                     \
-      LIMITS,                                                    \
-      .slope_magnitude = { size_of_dq, size_of_dk, size_of_dv }, \
-      .family = "attention",                                     \
-      __VA_ARGS__ },
-#define SELF(label, settings, qkv, ...)    \
-    { .op = "self_attention",              \
-      .name = label,                       \
-      .build = build,                      \
-      .user = settings,                    \
-      ONE_INPUT(qkv),                      \
-      LIMITS,                              \
-      .slope_magnitude = { size_of_dqkv }, \
-      .family = "attention",               \
-      __VA_ARGS__ },
+#define THREE(label, settings, q, k, v, ...)                                                       \
+    {                                                                                              \
+        .op = "attention", .name = label, .build = build, .user = settings, THREE_INPUTS(q, k, v), \
+        LIMITS, .slope_magnitude = { size_of_dq, size_of_dk, size_of_dv }, .family = "attention",  \
+        __VA_ARGS__                                                                                \
+    }
+#define SELF(label, settings, qkv, ...)                                                          \
+    {                                                                                            \
+        .op = "self_attention", .name = label, .build = build, .user = settings, ONE_INPUT(qkv), \
+        LIMITS, .slope_magnitude = { size_of_dqkv }, .family = "attention", __VA_ARGS__          \
+    }
 /* Nothing is launched, or zeros alone. */
-#define NOTHING(label, settings, q, k, ...)                            \
-    { .op = "attention",                                               \
-      .name = label,                                                   \
-      .build = build,                                                  \
-      .user = settings,                                                \
-      THREE_INPUTS(FILL(NORMAL, q), FILL(NORMAL, k), FILL(NORMAL, k)), \
-      LIMITS,                                                          \
-      .slope_magnitude = { size_of_dq, size_of_dk, size_of_dv },       \
-      STANDARD,                                                        \
-      __VA_ARGS__ },
+#define NOTHING(label, settings, q, k, ...)                                              \
+    {                                                                                    \
+        .op = "attention", .name = label, .build = build, .user = settings,              \
+        THREE_INPUTS(FILL(NORMAL, q), FILL(NORMAL, k), FILL(NORMAL, k)), LIMITS,         \
+        .slope_magnitude = { size_of_dq, size_of_dk, size_of_dv }, STANDARD, __VA_ARGS__ \
+    }
 #define HEADS(label, settings, fill, q, k, ...) \
     THREE(label, settings, FILL(fill, q), FILL(fill, k), FILL(fill, k), __VA_ARGS__)
 #define ROUGH  .skips_differences = true
 #define CAUSAL &masked
-#define STATED(label, settings, q, k, v, queries, keys, want_)                        \
-    { .op = "attention",                                                              \
-      .name = label,                                                                  \
-      .build = build,                                                                 \
-      .user = settings,                                                               \
-      THREE_INPUTS(VALUES(q, DIMS(1, queries, 1, 1)), VALUES(k, DIMS(1, keys, 1, 1)), \
-                   VALUES(v, DIMS(1, keys, 1, 1))),                                   \
-      LIMITS,                                                                         \
-      .want = want_,                                                                  \
-      .has_no_gradient = true,                                                        \
-      .is_poor = true,                                                                \
-      QUICK },
+#define STATED(label, settings, q, k, v, queries, keys, want_)                          \
+    {                                                                                   \
+        .op = "attention", .name = label, .build = build, .user = settings,             \
+        THREE_INPUTS(VALUES(q, DIMS(1, queries, 1, 1)), VALUES(k, DIMS(1, keys, 1, 1)), \
+                     VALUES(v, DIMS(1, keys, 1, 1))),                                   \
+        LIMITS, .want = want_, .has_no_gradient = true, .is_poor = true, QUICK          \
+    }
 
 #define N NAN
 #define I INFINITY
@@ -505,192 +486,105 @@ static const double thirds[] = { 5, 5, 5 };
 static const double special[] = { 0, N, I }, special_want[] = { 6, N, N };
 
 static const struct copse_case cases[] = {
-    STATED("stated: means of what is seen", &plain, zero, keys, values, 3, 3, every)
-        STATED("stated: causal", CAUSAL, zero, keys, values, 3, 3, causal)
-            STATED("stated: causal, window of 2", &last_two, zero, keys, values, 3, 3, window)
-                STATED("stated: window of 2", &near_two, zero, keys, values, 3, 3, both)
-                    STATED("stated: queries that see nothing", &own, zero, keys, values, 4, 1, none)
-                        STATED("stated: NaN and infinity", &plain, special, keys, values, 3, 3,
-                               special_want){ .op = "attention",
-                                              .name = "stated: scale",
-                                              .build = build,
-                                              .user = &half,
-                                              THREE_INPUTS(VALUES(two, DIMS(1, 3, 1, 1)),
-                                                           VALUES(logs, DIMS(1, 2, 1, 1)),
-                                                           VALUES(values, DIMS(1, 2, 1, 1))),
-                                              LIMITS,
-                                              .want = thirds,
-                                              .has_no_gradient = true,
-                                              .is_poor = true,
-                                              QUICK },
-    STATED("stated: a length of 2", &stated_lengths, zero, keys, values, 3, 3, first_two) STATED(
-        "stated: all keys hidden", &hidden_keys, zero, keys, values, 3, 3,
-        zeros) STATED("stated: a mask of logarithms", &log_mask, zero, keys, values, 2, 2, weighted)
-        HEADS("lengths", &padded, NORMAL, DIMS(2, 5, 2, 3), DIMS(2, 4, 2, 3), QUICK,
-              .is_poor = true) HEADS("lengths, causal", &padded_causal, NORMAL, DIMS(2, 5, 2, 3),
-                                     DIMS(2, 4, 2, 3), STANDARD, .is_poor = true)
-            HEADS("lengths, window", &padded_window, NORMAL, DIMS(2, 5, 2, 3), DIMS(2, 4, 2, 3),
-                  STANDARD, .is_poor = true)
-                HEADS("lengths out of range", &padded_beyond, NORMAL, DIMS(2, 5, 4, 3),
-                      DIMS(2, 4, 2, 3), STANDARD, .is_poor = true)
-                    SELF("one tensor, lengths, causal", &padded_two, FILL(NORMAL, DIMS(2, 5, 18)), QUICK, .is_poor = true) SELF("one tensor, lengths, three heads for one key head", &padded_three, FILL(NORMAL, DIMS(2, 6, 15)), STANDARD, .is_poor = true) SELF("one tensor, 70 positions, a length of 67", &padded_long, FILL(NORMAL, DIMS(1, 70, 32)), STANDARD, ROUGH) HEADS("a length of 67, a window over tiles", &padded_window_long, NORMAL, DIMS(1, 90, 1, 8), DIMS(1, 90, 1, 8), STANDARD, ROUGH) HEADS("a mask",
-                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                   &masked_all,
-                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                   NORMAL, DIMS(2, 5, 2, 3), DIMS(2, 4, 2, 3),
-                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                   QUICK) HEADS("a mask of heads", &masked_heads, NORMAL, DIMS(2, 5, 2, 3), DIMS(2, 4, 1, 3), STANDARD) HEADS("a mask of keys",
-                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                              &masked_keys, NORMAL, DIMS(2, 5, 2, 3), DIMS(2, 4, 1, 3),
-                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                              STANDARD) HEADS("a mask of items, lengths",
-                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                              &masked_items,
-                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                              NORMAL,
-                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                              DIMS(
-                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                  2,
-                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                  5,
-                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                  2,
-                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                  3),
-                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                              DIMS(
-                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                  2,
-                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                  4,
-                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                  2,
-                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                  3),
-                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                              STANDARD,
-                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                              .is_poor =
-                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                  true) HEADS("a mask that hides all keys of some queries", &masked_dead, NORMAL, DIMS(2, 5, 2, 3), DIMS(2, 4, 2, 3),
-                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                              QUICK,
-                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                              .is_poor =
-                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                  true) HEADS("a mask, causal", &masked_causal, NORMAL, DIMS(2, 5, 2, 3), DIMS(2, 4, 2, 3), STANDARD, .is_poor = true) HEADS("a mask, window, lengths", &masked_window, NORMAL, DIMS(2, 5, 2, 3), DIMS(2, 4, 2, 3),
-                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                             STANDARD,
-                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                             .is_poor = true) SELF("one tensor, a mask, causal, lengths",
-                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                   &masked_70, FILL(NORMAL, DIMS(1, 70, 32)),
-                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                   STANDARD,
-                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                   ROUGH) HEADS("a mask and a window over tiles",
-                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                &masked_130, NORMAL, DIMS(1, 130, 2, 8),
-                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                DIMS(
-                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                    1,
-                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                    130,
-                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                    1,
-                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                    8),
-                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                STANDARD,
-                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                ROUGH) HEADS("a mask of keys over tiles",
-                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                             &masked_row,
-                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                             NORMAL,
-                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                             DIMS(
-                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                 2,
-                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                 19,
-                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                 2,
-                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                 8),
-                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                             DIMS(
-                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                 2,
-                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                 130,
-                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                 1,
-                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                 8),
-                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                             STANDARD, ROUGH) HEADS("a mask, heads of 128, two launches", &masked_200, NORMAL, DIMS(1, 200, 2, 128), DIMS(1, 200, 1, 128),
-                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                    FULL,
-                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                    ROUGH) HEADS("two heads",
-                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                 &plain, NORMAL, DIMS(2, 5, 2, 3), DIMS(2, 4, 2, 3), QUICK) HEADS("two heads, causal", CAUSAL, NORMAL, DIMS(2, 5, 2, 3), DIMS(2, 5, 2, 3),
-                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                  QUICK)
-                        HEADS("four heads for two key heads", CAUSAL, NORMAL, DIMS(2, 4, 4, 3), DIMS(2, 4, 2, 3), QUICK) SELF("one tensor, causal", &two_two, FILL(NORMAL, DIMS(2, 5, 18)), QUICK) SELF(
-                            "one tensor, three heads for one key head",
-                            &three_one, FILL(NORMAL, DIMS(2, 6, 15)),
-                            QUICK) HEADS("window, causal", &last_three, NORMAL, DIMS(1, 9, 1, 3),
-                                         DIMS(1, 9, 1, 3),
-                                         STANDARD) HEADS("window", &near_three, NORMAL, DIMS(1, 9, 1, 3),
-                                                         DIMS(1, 7, 1, 3), STANDARD)
-                            HEADS("more keys than queries", CAUSAL, NORMAL, DIMS(1, 3, 2, 3), DIMS(1, 8, 2, 3), STANDARD) HEADS(
-                                "more queries than keys",
-                                CAUSAL,
-                                NORMAL,
-                                DIMS(1, 8, 2, 3),
-                                DIMS(1, 3, 2, 3),
-                                STANDARD) HEADS("queries that see nothing", &near_two, NORMAL, DIMS(1, 8, 1, 3), DIMS(1, 3, 1, 3), STANDARD)
-                                HEADS("a negative scale", &negative, NORMAL, DIMS(1, 4, 1, 3), DIMS(1, 4, 1, 3), STANDARD) HEADS(
-                                    "one key", &plain, NORMAL, DIMS(1, 3, 1, 3), DIMS(1, 1, 1, 3),
-                                    STANDARD,
-                                    .is_poor = true) HEADS("a width of 1", &plain, NORMAL,
-                                                           DIMS(1, 4, 2, 1),
-                                                           DIMS(1, 5, 2, 1),
-                                                           STANDARD)
-                                    HEADS("64 keys, one tile", &plain, NORMAL, DIMS(1, 3, 1, 8),
-                                          DIMS(1, 64, 1, 8), STANDARD,
-                                          ROUGH) HEADS("65 keys, two tiles", &plain, NORMAL,
-                                                       DIMS(1, 3, 1, 8),
-                                                       DIMS(1, 65, 1, 8),
-                                                       STANDARD,
-                                                       ROUGH)
-                                        HEADS("130 positions of 32, causal", CAUSAL, NORMAL,
-                                              DIMS(1, 130, 2, 32), DIMS(1, 130, 1, 32),
-                                              STANDARD,
-                                              ROUGH) HEADS("a window over tiles", &last_seventy,
-                                                           NORMAL, DIMS(1, 150, 1, 8),
-                                                           DIMS(1, 150, 1, 8),
-                                                           STANDARD, ROUGH)
-                                            HEADS("heads of 128, two launches", CAUSAL, NORMAL,
-                                                  DIMS(1, 200, 2, 128),
-                                                  DIMS(1, 200, 1, 128),
-                                                  STANDARD,
-                                                  ROUGH) HEADS("heads of 64, three launches",
-                                                               &plain,
-                                                               NORMAL,
-                                                               DIMS(1, 10, 1, 64),
-                                                               DIMS(1, 900, 1, 64),
-                                                               FULL, ROUGH)
-                                                HEADS("many queries of 64", &plain, NORMAL,
-                                                      DIMS(1, 900, 1, 64), DIMS(1, 10, 1, 64),
-                                                      FULL,
-                                                      ROUGH) HEADS("heads of 33, 77 positions",
-                                                                   CAUSAL,
-                                                                   NORMAL,
-                                                                   DIMS(2, 77, 3, 33),
-                                                                   DIMS(2, 77, 3, 33), FULL,
-                                                                   ROUGH)
-                                                    SELF(
-                                                        "one tensor, 130 positions",
-                                                        &four_two, FILL(NORMAL, DIMS(2, 130, 64)),
-                                                        STANDARD,
-                                                        ROUGH) HEADS("2,000 keys", &plain, NORMAL,
-                                                                     DIMS(1, 5, 1, 8),
-                                                                     DIMS(1, 2000, 1, 8),
-                                                                     FULL, ROUGH)
-                                                        THREE("peaked: one key has nearly all",
-                                                              CAUSAL,
-                                                              UNIFORM(-6, 6, DIMS(1, 70, 2, 8)),
-                                                              UNIFORM(-6, 6, DIMS(1, 70, 2, 8)),
-                                                              FILL(NORMAL, DIMS(1, 70, 2, 8)),
-                                                              STANDARD,
-                                                              ROUGH) THREE("peaked at the last key",
-                                                                           &plain,
-                                                                           FILL(
-                                                                               POSITIVE,
-                                                                               DIMS(1, 5, 1, 8)),
-                                                                           LAST(0, 1,
-                                                                                DIMS(1, 130, 1, 8)),
-                                                                           FILL(NORMAL,
-                                                                                DIMS(1, 130, 1, 8)),
-                                                                           STANDARD, ROUGH)
-                                                            THREE("positive values", CAUSAL,
-                                                                  FILL(NORMAL, DIMS(1, 70, 1, 8)),
-                                                                  FILL(NORMAL, DIMS(1, 70, 1, 8)),
-                                                                  FILL(POSITIVE, DIMS(1, 70, 1, 8)),
-                                                                  STANDARD, ROUGH)
-                                                                THREE(
-                                                                    "values that cancel",
-                                                                    &plain,
-                                                                    FILL(NORMAL, DIMS(1, 7, 1, 8)),
-                                                                    FILL(NORMAL, DIMS(1, 70, 1, 8)),
-                                                                    FILL(CANCELLING,
-                                                                         DIMS(1, 70, 1, 8)),
-                                                                    STANDARD,
-                                                                    ROUGH) NOTHING("no items",
-                                                                                   CAUSAL,
-                                                                                   DIMS(0, 5, 2, 3),
-                                                                                   DIMS(0, 5, 2, 3),
-                                                                                   .is_poor = false)
-                                                                    NOTHING("no queries", &plain,
-                                                                            DIMS(2, 0, 2, 3),
-                                                                            DIMS(2, 5, 2, 3),
-                                                                            .is_poor = true)
-                                                                        NOTHING("no keys", &plain,
-                                                                                DIMS(2, 5, 2, 3),
-                                                                                DIMS(2, 0, 2, 3),
-                                                                                .is_poor = true)
+    STATED("stated: means of what is seen", &plain, zero, keys, values, 3, 3, every),
+    STATED("stated: causal", CAUSAL, zero, keys, values, 3, 3, causal),
+    STATED("stated: causal, window of 2", &last_two, zero, keys, values, 3, 3, window),
+    STATED("stated: window of 2", &near_two, zero, keys, values, 3, 3, both),
+    STATED("stated: queries that see nothing", &own, zero, keys, values, 4, 1, none),
+    STATED("stated: NaN and infinity", &plain, special, keys, values, 3, 3, special_want),
+    { .op = "attention",
+      .name = "stated: scale",
+      .build = build,
+      .user = &half,
+      THREE_INPUTS(VALUES(two, DIMS(1, 3, 1, 1)), VALUES(logs, DIMS(1, 2, 1, 1)),
+                   VALUES(values, DIMS(1, 2, 1, 1))),
+      LIMITS,
+      .want = thirds,
+      .has_no_gradient = true,
+      .is_poor = true,
+      QUICK },
+    STATED("stated: a length of 2", &stated_lengths, zero, keys, values, 3, 3, first_two),
+    STATED("stated: all keys hidden", &hidden_keys, zero, keys, values, 3, 3, zeros),
+    STATED("stated: a mask of logarithms", &log_mask, zero, keys, values, 2, 2, weighted),
+    HEADS("lengths", &padded, NORMAL, DIMS(2, 5, 2, 3), DIMS(2, 4, 2, 3), QUICK, .is_poor = true),
+    HEADS("lengths, causal", &padded_causal, NORMAL, DIMS(2, 5, 2, 3), DIMS(2, 4, 2, 3), STANDARD,
+          .is_poor = true),
+    HEADS("lengths, window", &padded_window, NORMAL, DIMS(2, 5, 2, 3), DIMS(2, 4, 2, 3), STANDARD,
+          .is_poor = true),
+    HEADS("lengths out of range", &padded_beyond, NORMAL, DIMS(2, 5, 4, 3), DIMS(2, 4, 2, 3),
+          STANDARD, .is_poor = true),
+    SELF("one tensor, lengths, causal", &padded_two, FILL(NORMAL, DIMS(2, 5, 18)), QUICK,
+         .is_poor = true),
+    SELF("one tensor, lengths, three heads for one key head", &padded_three,
+         FILL(NORMAL, DIMS(2, 6, 15)), STANDARD, .is_poor = true),
+    SELF("one tensor, 70 positions, a length of 67", &padded_long, FILL(NORMAL, DIMS(1, 70, 32)),
+         STANDARD, ROUGH),
+    HEADS("a length of 67, a window over tiles", &padded_window_long, NORMAL, DIMS(1, 90, 1, 8),
+          DIMS(1, 90, 1, 8), STANDARD, ROUGH),
+    HEADS("a mask", &masked_all, NORMAL, DIMS(2, 5, 2, 3), DIMS(2, 4, 2, 3), QUICK),
+    HEADS("a mask of heads", &masked_heads, NORMAL, DIMS(2, 5, 2, 3), DIMS(2, 4, 1, 3), STANDARD),
+    HEADS("a mask of keys", &masked_keys, NORMAL, DIMS(2, 5, 2, 3), DIMS(2, 4, 1, 3), STANDARD),
+    HEADS("a mask of items, lengths", &masked_items, NORMAL, DIMS(2, 5, 2, 3), DIMS(2, 4, 2, 3),
+          STANDARD, .is_poor = true),
+    HEADS("a mask that hides all keys of some queries", &masked_dead, NORMAL, DIMS(2, 5, 2, 3),
+          DIMS(2, 4, 2, 3), QUICK, .is_poor = true),
+    HEADS("a mask, causal", &masked_causal, NORMAL, DIMS(2, 5, 2, 3), DIMS(2, 4, 2, 3), STANDARD,
+          .is_poor = true),
+    HEADS("a mask, window, lengths", &masked_window, NORMAL, DIMS(2, 5, 2, 3), DIMS(2, 4, 2, 3),
+          STANDARD, .is_poor = true),
+    SELF("one tensor, a mask, causal, lengths", &masked_70, FILL(NORMAL, DIMS(1, 70, 32)), STANDARD,
+         ROUGH),
+    HEADS("a mask and a window over tiles", &masked_130, NORMAL, DIMS(1, 130, 2, 8),
+          DIMS(1, 130, 1, 8), STANDARD, ROUGH),
+    HEADS("a mask of keys over tiles", &masked_row, NORMAL, DIMS(2, 19, 2, 8), DIMS(2, 130, 1, 8),
+          STANDARD, ROUGH),
+    HEADS("a mask, heads of 128, two launches", &masked_200, NORMAL, DIMS(1, 200, 2, 128),
+          DIMS(1, 200, 1, 128), FULL, ROUGH),
+    HEADS("two heads", &plain, NORMAL, DIMS(2, 5, 2, 3), DIMS(2, 4, 2, 3), QUICK),
+    HEADS("two heads, causal", CAUSAL, NORMAL, DIMS(2, 5, 2, 3), DIMS(2, 5, 2, 3), QUICK),
+    HEADS("four heads for two key heads", CAUSAL, NORMAL, DIMS(2, 4, 4, 3), DIMS(2, 4, 2, 3),
+          QUICK),
+    SELF("one tensor, causal", &two_two, FILL(NORMAL, DIMS(2, 5, 18)), QUICK),
+    SELF("one tensor, three heads for one key head", &three_one, FILL(NORMAL, DIMS(2, 6, 15)),
+         QUICK),
+    HEADS("window, causal", &last_three, NORMAL, DIMS(1, 9, 1, 3), DIMS(1, 9, 1, 3), STANDARD),
+    HEADS("window", &near_three, NORMAL, DIMS(1, 9, 1, 3), DIMS(1, 7, 1, 3), STANDARD),
+    HEADS("more keys than queries", CAUSAL, NORMAL, DIMS(1, 3, 2, 3), DIMS(1, 8, 2, 3), STANDARD),
+    HEADS("more queries than keys", CAUSAL, NORMAL, DIMS(1, 8, 2, 3), DIMS(1, 3, 2, 3), STANDARD),
+    HEADS("queries that see nothing", &near_two, NORMAL, DIMS(1, 8, 1, 3), DIMS(1, 3, 1, 3),
+          STANDARD),
+    HEADS("a negative scale", &negative, NORMAL, DIMS(1, 4, 1, 3), DIMS(1, 4, 1, 3), STANDARD),
+    HEADS("one key", &plain, NORMAL, DIMS(1, 3, 1, 3), DIMS(1, 1, 1, 3), STANDARD, .is_poor = true),
+    HEADS("a width of 1", &plain, NORMAL, DIMS(1, 4, 2, 1), DIMS(1, 5, 2, 1), STANDARD),
+    HEADS("64 keys, one tile", &plain, NORMAL, DIMS(1, 3, 1, 8), DIMS(1, 64, 1, 8), STANDARD,
+          ROUGH),
+    HEADS("65 keys, two tiles", &plain, NORMAL, DIMS(1, 3, 1, 8), DIMS(1, 65, 1, 8), STANDARD,
+          ROUGH),
+    HEADS("130 positions of 32, causal", CAUSAL, NORMAL, DIMS(1, 130, 2, 32), DIMS(1, 130, 1, 32),
+          STANDARD, ROUGH),
+    HEADS("a window over tiles", &last_seventy, NORMAL, DIMS(1, 150, 1, 8), DIMS(1, 150, 1, 8),
+          STANDARD, ROUGH),
+    HEADS("heads of 128, two launches", CAUSAL, NORMAL, DIMS(1, 200, 2, 128), DIMS(1, 200, 1, 128),
+          STANDARD, ROUGH),
+    HEADS("heads of 64, three launches", &plain, NORMAL, DIMS(1, 10, 1, 64), DIMS(1, 900, 1, 64),
+          FULL, ROUGH),
+    HEADS("many queries of 64", &plain, NORMAL, DIMS(1, 900, 1, 64), DIMS(1, 10, 1, 64), FULL,
+          ROUGH),
+    HEADS("heads of 33, 77 positions", CAUSAL, NORMAL, DIMS(2, 77, 3, 33), DIMS(2, 77, 3, 33), FULL,
+          ROUGH),
+    SELF("one tensor, 130 positions", &four_two, FILL(NORMAL, DIMS(2, 130, 64)), STANDARD, ROUGH),
+    HEADS("2,000 keys", &plain, NORMAL, DIMS(1, 5, 1, 8), DIMS(1, 2000, 1, 8), FULL, ROUGH),
+    THREE("peaked: one key has nearly all", CAUSAL, UNIFORM(-6, 6, DIMS(1, 70, 2, 8)),
+          UNIFORM(-6, 6, DIMS(1, 70, 2, 8)), FILL(NORMAL, DIMS(1, 70, 2, 8)), STANDARD, ROUGH),
+    THREE("peaked at the last key", &plain, FILL(POSITIVE, DIMS(1, 5, 1, 8)),
+          LAST(0, 1, DIMS(1, 130, 1, 8)), FILL(NORMAL, DIMS(1, 130, 1, 8)), STANDARD, ROUGH),
+    THREE("positive values", CAUSAL, FILL(NORMAL, DIMS(1, 70, 1, 8)),
+          FILL(NORMAL, DIMS(1, 70, 1, 8)), FILL(POSITIVE, DIMS(1, 70, 1, 8)), STANDARD, ROUGH),
+    THREE("values that cancel", &plain, FILL(NORMAL, DIMS(1, 7, 1, 8)),
+          FILL(NORMAL, DIMS(1, 70, 1, 8)), FILL(CANCELLING, DIMS(1, 70, 1, 8)), STANDARD, ROUGH),
+    NOTHING("no items", CAUSAL, DIMS(0, 5, 2, 3), DIMS(0, 5, 2, 3), .is_poor = false),
+    NOTHING("no queries", &plain, DIMS(2, 0, 2, 3), DIMS(2, 5, 2, 3), .is_poor = true),
+    NOTHING("no keys", &plain, DIMS(2, 5, 2, 3), DIMS(2, 0, 2, 3), .is_poor = true),
 };
 
 COPSE_CASE_TABLE(attention, OPS, SPEEDS, REFUSALS)

@@ -174,8 +174,7 @@ static void refusals(struct copse_refusals *r)
         r, SHAPE,
         "rotary: operands f32[2, 5, 3, 8] and f32[4, 8]: expected f32 turns [.., length, 8] of x",
         copse_rotary_by(g, x, short_turns, NULL));
-    REFUSES(r, SHAPE, "expected f32 turns [.., length, 8]",
-            copse_rotary_by(g, x, narrow, NULL));
+    REFUSES(r, SHAPE, "expected f32 turns [.., length, 8]", copse_rotary_by(g, x, narrow, NULL));
     REFUSES(r, SHAPE, "expected f32 turns [.., length, 8]",
             copse_rotary_by(g, x, other_items, NULL));
     REFUSES(r, SHAPE, "expected f32 operands", copse_rotary_by(g, x, n, NULL));
@@ -188,14 +187,11 @@ static void refusals(struct copse_refusals *r)
 #define LIMITS                                                                 \
     .forward = { .ulp = 1, .ratio = 4 }, .backward = { .ulp = 1, .ratio = 4 }, \
     .magnitude = size_of_y, .slope_magnitude = { size_of_dx }, .family = "rotary"
-#define ROW(label, settings, input, ...) \
-    { .op = "rotary",                    \
-      .name = label,                     \
-      .build = build,                    \
-      .user = settings,                  \
-      ONE_INPUT(input),                  \
-      LIMITS,                            \
-      __VA_ARGS__ },
+#define ROW(label, settings, input, ...)                                                           \
+    {                                                                                              \
+        .op = "rotary", .name = label, .build = build, .user = settings, ONE_INPUT(input), LIMITS, \
+        __VA_ARGS__                                                                                \
+    }
 #define NORMAL(...) FILL(NORMAL, DIMS(__VA_ARGS__))
 /* The derivative of the table is a sum over heads: its cases are in tests/ops/test_rotary.c. */
 #define CONSTANT(...)              \
@@ -203,14 +199,11 @@ static void refusals(struct copse_refusals *r)
        .shape = DIMS(__VA_ARGS__), \
        .fill = COPSE_FILL_NORMAL,  \
        .is_constant = true })
-#define GIVEN(label, settings, input, table, ...) \
-    { .op = "rotary_by",                          \
-      .name = label,                              \
-      .build = build,                             \
-      .user = settings,                           \
-      TWO_INPUTS(input, table),                   \
-      LIMITS,                                     \
-      __VA_ARGS__ },
+#define GIVEN(label, settings, input, table, ...)                           \
+    {                                                                       \
+        .op = "rotary_by", .name = label, .build = build, .user = settings, \
+        TWO_INPUTS(input, table), LIMITS, __VA_ARGS__                       \
+    }
 
 static const double numbers[] = { 1, 2, 3, 4 };
 static const double quarter[] = { 0, 0, 1, 1 };
@@ -249,38 +242,38 @@ static const struct copse_case cases[] = {
       .has_no_gradient = true,
       .is_poor = true,
       QUICK },
-    ROW("halves", &plain, NORMAL(2, 5, 2, 6), QUICK) ROW("adjacent pairs", &adjacent,
-                                                         NORMAL(2, 5, 2, 6), QUICK)
-        ROW("a part of each head, of some heads", &part, NORMAL(2, 5, 3, 7),
-            QUICK) ROW("adjacent pairs, a part", &adjacent_part, NORMAL(2, 5, 3, 7), STANDARD)
-            ROW("positions around 100,000", &far, NORMAL(1, 20, 2, 16), STANDARD)
-                ROW("positions around 100,000, adjacent pairs", &far_adjacent, NORMAL(1, 20, 2, 16),
-                    STANDARD) ROW("one position", &plain, NORMAL(3, 1, 2, 4),
-                                  STANDARD) ROW("one pair", &plain, NORMAL(2, 4, 1, 2), STANDARD)
-                    ROW("rank 3", &plain, NORMAL(5, 2, 4),
-                        STANDARD) ROW("rank 6", &adjacent, NORMAL(2, 1, 2, 3, 2, 4), STANDARD)
-                        ROW("heads of 32: one vector", &plain, NORMAL(2, 9, 3, 32), STANDARD) ROW(
-                            "heads of 32: adjacent pairs", &adjacent, NORMAL(2, 9, 3, 32), STANDARD)
-                            ROW("32 of 37 numbers of two heads", &wide_part, NORMAL(2, 9, 3, 37),
-                                STANDARD) ROW("32 of 37 numbers of two heads, adjacent pairs",
-                                              &wide_adjacent, NORMAL(2, 9, 3, 37), STANDARD)
-                                ROW("heads of 128", &plain, NORMAL(1, 30, 2, 128), STANDARD) ROW(
-                                    "one row more than an invocation of the wide kernel", &plain,
-                                    NORMAL(1, 33, 4, 32), STANDARD, .skips_differences = true)
-                                    ROW("large and small numbers", &plain,
-                                        SPREAD(-60, 60, DIMS(2, 9, 3, 32)), STANDARD,
-                                        .skips_differences = true){ .op = "rotary",
-                                                                    .name = "nothing",
-                                                                    .build = build,
-                                                                    .user = &plain,
-                                                                    ONE_INPUT(NORMAL(2, 0, 2, 4)),
-                                                                    STANDARD },
-    GIVEN("a table for all items", &given, NORMAL(2, 3, 2, 4), CONSTANT(3, 4), QUICK)
-        GIVEN("a table for each item", &given, NORMAL(2, 3, 2, 4), CONSTANT(2, 3, 4), QUICK)
-            GIVEN("a table for each item, a part", &given_adjacent, NORMAL(2, 3, 2, 5),
-                  CONSTANT(2, 3, 4), STANDARD)
-                GIVEN("a table for each item, vectors", &given, NORMAL(2, 3, 2, 64),
-                      CONSTANT(2, 3, 64), STANDARD)
+    ROW("halves", &plain, NORMAL(2, 5, 2, 6), QUICK),
+    ROW("adjacent pairs", &adjacent, NORMAL(2, 5, 2, 6), QUICK),
+    ROW("a part of each head, of some heads", &part, NORMAL(2, 5, 3, 7), QUICK),
+    ROW("adjacent pairs, a part", &adjacent_part, NORMAL(2, 5, 3, 7), STANDARD),
+    ROW("positions around 100,000", &far, NORMAL(1, 20, 2, 16), STANDARD),
+    ROW("positions around 100,000, adjacent pairs", &far_adjacent, NORMAL(1, 20, 2, 16), STANDARD),
+    ROW("one position", &plain, NORMAL(3, 1, 2, 4), STANDARD),
+    ROW("one pair", &plain, NORMAL(2, 4, 1, 2), STANDARD),
+    ROW("rank 3", &plain, NORMAL(5, 2, 4), STANDARD),
+    ROW("rank 6", &adjacent, NORMAL(2, 1, 2, 3, 2, 4), STANDARD),
+    ROW("heads of 32: one vector", &plain, NORMAL(2, 9, 3, 32), STANDARD),
+    ROW("heads of 32: adjacent pairs", &adjacent, NORMAL(2, 9, 3, 32), STANDARD),
+    ROW("32 of 37 numbers of two heads", &wide_part, NORMAL(2, 9, 3, 37), STANDARD),
+    ROW("32 of 37 numbers of two heads, adjacent pairs", &wide_adjacent, NORMAL(2, 9, 3, 37),
+        STANDARD),
+    ROW("heads of 128", &plain, NORMAL(1, 30, 2, 128), STANDARD),
+    ROW("one row more than an invocation of the wide kernel", &plain, NORMAL(1, 33, 4, 32),
+        STANDARD, .skips_differences = true),
+    ROW("large and small numbers", &plain, SPREAD(-60, 60, DIMS(2, 9, 3, 32)), STANDARD,
+        .skips_differences = true),
+    { .op = "rotary",
+      .name = "nothing",
+      .build = build,
+      .user = &plain,
+      ONE_INPUT(NORMAL(2, 0, 2, 4)),
+      STANDARD },
+    GIVEN("a table for all items", &given, NORMAL(2, 3, 2, 4), CONSTANT(3, 4), QUICK),
+    GIVEN("a table for each item", &given, NORMAL(2, 3, 2, 4), CONSTANT(2, 3, 4), QUICK),
+    GIVEN("a table for each item, a part", &given_adjacent, NORMAL(2, 3, 2, 5), CONSTANT(2, 3, 4),
+          STANDARD),
+    GIVEN("a table for each item, vectors", &given, NORMAL(2, 3, 2, 64), CONSTANT(2, 3, 64),
+          STANDARD),
 };
 
 COPSE_CASE_TABLE(rotary, OPS, SPEEDS, REFUSALS)

@@ -61,16 +61,12 @@ static const struct copse_case_op ops[] = {
 };
 
 /* n x size x size x in to `out` channels, 3 x 3, SAME. */
-#define SPEED(label, n, size, in_, out, ...)                        \
-    { .op = "conv",                                                 \
-      .name = label,                                                \
-      .build = build,                                               \
-      .user = &bare,                                                \
-      .in = { F32_OF(n, size, size, in_), F32_OF(3, 3, in_, out) }, \
-      .in_count = 2,                                                \
-      .family = "conv",                                             \
-      .flops = 2.0 * (n) * (size) * (size)*9 * (in_) * (out),       \
-      __VA_ARGS__ },
+#define SPEED(label, n, size, in_, out, ...)                                                  \
+    {                                                                                         \
+        .op = "conv", .name = label, .build = build, .user = &bare,                           \
+        .in = { F32_OF(n, size, size, in_), F32_OF(3, 3, in_, out) }, .in_count = 2,          \
+        .family = "conv", .flops = 2.0 * (n) * (size) * (size)*9 * (in_) * (out), __VA_ARGS__ \
+    }
 /* The gradient of the weights, 3 x 3, SAME, from x and dy. */
 static copse_tensor *build_weights(copse_graph *g, copse_tensor *const *in, const void *user)
 {
@@ -85,24 +81,21 @@ static copse_tensor *build_weights(copse_graph *g, copse_tensor *const *in, cons
     return copse__conv_weight(g, &of, COPSE_SHAPE(3, 3, x.dims[3], dy.dims[3]), in[0], in[1]);
 }
 
-#define SPEED_OF_WEIGHTS(label, n, size, in_, out, ...)                 \
-    { .op = "conv",                                                     \
-      .name = "weights, " label,                                        \
-      .build = build_weights,                                           \
-      .family = "conv_weight",                                          \
-      .in = { F32_OF(n, size, size, in_), F32_OF(n, size, size, out) }, \
-      .in_count = 2,                                                    \
-      .flops = 2.0 * (n) * (size) * (size)*9 * (in_) * (out),           \
-      __VA_ARGS__ },
+#define SPEED_OF_WEIGHTS(label, n, size, in_, out, ...)                                           \
+    {                                                                                             \
+        .op = "conv", .name = "weights, " label, .build = build_weights, .family = "conv_weight", \
+        .in = { F32_OF(n, size, size, in_), F32_OF(n, size, size, out) }, .in_count = 2,          \
+        .flops = 2.0 * (n) * (size) * (size)*9 * (in_) * (out), __VA_ARGS__                       \
+    }
 static const struct copse_case speeds[] = {
-    SPEED("8 x 28 x 28, 3 x 3, 32 to 64", 8, 28, 32, 64,
-          QUICK) SPEED("32 x 28 x 28, 3 x 3, 1 to 32", 32, 28, 1, 32,
-                       STANDARD) SPEED("32 x 32 x 32, 3 x 3, 16 to 16", 32, 32, 16, 16, STANDARD)
-        SPEED("16 x 8 x 8, 3 x 3, 256 to 256", 16, 8, 256, 256, STANDARD)
-            SPEED_OF_WEIGHTS("8 x 28 x 28, 3 x 3, 32 to 64", 8, 28, 32, 64, QUICK)
-                SPEED_OF_WEIGHTS("32 x 28 x 28, 3 x 3, 1 to 32", 32, 28, 1, 32, STANDARD)
-                    SPEED_OF_WEIGHTS("32 x 32 x 32, 3 x 3, 16 to 16", 32, 32, 16, 16, STANDARD)
-                        SPEED_OF_WEIGHTS("16 x 8 x 8, 3 x 3, 256 to 256", 16, 8, 256, 256, STANDARD)
+    SPEED("8 x 28 x 28, 3 x 3, 32 to 64", 8, 28, 32, 64, QUICK),
+    SPEED("32 x 28 x 28, 3 x 3, 1 to 32", 32, 28, 1, 32, STANDARD),
+    SPEED("32 x 32 x 32, 3 x 3, 16 to 16", 32, 32, 16, 16, STANDARD),
+    SPEED("16 x 8 x 8, 3 x 3, 256 to 256", 16, 8, 256, 256, STANDARD),
+    SPEED_OF_WEIGHTS("8 x 28 x 28, 3 x 3, 32 to 64", 8, 28, 32, 64, QUICK),
+    SPEED_OF_WEIGHTS("32 x 28 x 28, 3 x 3, 1 to 32", 32, 28, 1, 32, STANDARD),
+    SPEED_OF_WEIGHTS("32 x 32 x 32, 3 x 3, 16 to 16", 32, 32, 16, 16, STANDARD),
+    SPEED_OF_WEIGHTS("16 x 8 x 8, 3 x 3, 256 to 256", 16, 8, 256, 256, STANDARD),
 };
 
 static const struct layer sequence_same = { false,
@@ -164,8 +157,7 @@ static void refusals(struct copse_refusals *r)
     REFUSES(r, ARGUMENT, "conv", copse_conv(g, x, w, r->other, NULL));
     REFUSES(r, ARGUMENT, "stride 65536 is not at most 65535",
             copse_conv(g, x, w, NULL, P(.stride = { 65536 })));
-    REFUSES(r, ARGUMENT, "dilation 65536",
-            copse_conv(g, x, w, NULL, P(.dilation = { 1, 65536 })));
+    REFUSES(r, ARGUMENT, "dilation 65536", copse_conv(g, x, w, NULL, P(.dilation = { 1, 65536 })));
     REFUSES(r, ARGUMENT, "padding 70000", copse_conv(g, x, w, NULL, P(.before = { 70000 })));
     REFUSES(r, ARGUMENT, "padding 70000", copse_conv(g, x, w, NULL, P(.after = { 0, 70000 })));
     REFUSES(r, ARGUMENT, "9 is no activation",
@@ -181,13 +173,11 @@ static void refusals(struct copse_refusals *r)
 #undef P
 }
 
-#define CASE(op_, label, build_, layer_, x, w, b, ...) \
-    { .op = op_,                                       \
-      .name = label,                                   \
-      .build = build_,                                 \
-      .user = &(const struct layer)UNWRAP layer_,      \
-      .in = { UNWRAP x, UNWRAP w, UNWRAP b },          \
-      __VA_ARGS__ },
+#define CASE(op_, label, build_, layer_, x, w, b, ...)                                         \
+    {                                                                                          \
+        .op = op_, .name = label, .build = build_, .user = &(const struct layer)UNWRAP layer_, \
+        .in = { UNWRAP x, UNWRAP w, UNWRAP b }, __VA_ARGS__                                    \
+    }
 #define LAYER(bias, ...) ({ bias, { __VA_ARGS__ } })
 #define ONES(...)        WHOLE(-2, 2, __VA_ARGS__)
 #define EXACT            .skips_differences = true
@@ -198,16 +188,16 @@ static void refusals(struct copse_refusals *r)
 #define WEIGHT .in_count = 2, .family = "conv_weight", .family_is_of_gradient = true
 
 /* A geometry: forward and transposed, with each family. */
-#define ROW(label, x, w, layer_, ...)                                                             \
-    CASE("conv", label, build, layer_, ONES(UNWRAP x), ONES(UNWRAP w), ONES(DIMS(1)), EXACT,      \
-         PLAIN, __VA_ARGS__)                                                                      \
-    CASE("conv", label ", weights", build, layer_, ONES(UNWRAP x), ONES(UNWRAP w), ONES(DIMS(1)), \
-         EXACT, WEIGHT, __VA_ARGS__)
+#define ROW(label, x, w, layer_, ...)                                                        \
+    CASE("conv", label, build, layer_, ONES(UNWRAP x), ONES(UNWRAP w), ONES(DIMS(1)), EXACT, \
+         PLAIN, __VA_ARGS__),                                                                \
+        CASE("conv", label ", weights", build, layer_, ONES(UNWRAP x), ONES(UNWRAP w),       \
+             ONES(DIMS(1)), EXACT, WEIGHT, __VA_ARGS__)
 #define TRANSPOSED(label, x, w, layer_, ...)                                                 \
     CASE("conv_transposed", label, build_transposed, layer_, ONES(UNWRAP x), ONES(UNWRAP w), \
-         ONES(DIMS(1)), EXACT, PLAIN, __VA_ARGS__)                                           \
-    CASE("conv_transposed", label ", weights", build_transposed, layer_, ONES(UNWRAP x),     \
-         ONES(UNWRAP w), ONES(DIMS(1)), EXACT, WEIGHT, __VA_ARGS__)
+         ONES(DIMS(1)), EXACT, PLAIN, __VA_ARGS__),                                          \
+        CASE("conv_transposed", label ", weights", build_transposed, layer_, ONES(UNWRAP x), \
+             ONES(UNWRAP w), ONES(DIMS(1)), EXACT, WEIGHT, __VA_ARGS__)
 
 /* Results or gradients without a sum need no variant. */
 #define EMPTY(op_, build_, label, layer_, x, w)                                            \
@@ -235,403 +225,142 @@ static const double nan_first[] = { NAN, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 
 static const struct copse_case cases[] = {
     CASE("conv", "5 x 7, bias, relu", build,
          LAYER(true, .padding = COPSE_PADDING_SAME, .activation = COPSE_RELU),
-         ONES(DIMS(3, 5, 7, 3)), ONES(DIMS(3, 3, 3, 17)), ONES(DIMS(17)), EXACT, BIASED,
-         QUICK) CASE("conv", "precision f16", build_f16,
-                     LAYER(true, .padding = COPSE_PADDING_SAME, .stride = { 1, 2 }),
-                     ONES(DIMS(2, 5, 7, 4)), ONES(DIMS(3, 3, 4, 17)), ONES(DIMS(17)), EXACT, BIASED,
-                     QUICK) CASE("conv", "precision f16, weights", build_f16,
-                                 LAYER(false, .padding = COPSE_PADDING_SAME),
-                                 ONES(DIMS(2, 5, 7, 4)), ONES(DIMS(3, 3, 4, 17)), ONES(DIMS(1)),
-                                 EXACT, WEIGHT, STANDARD)
-        CASE("conv_transposed", "precision bf16", build_transposed_bf16,
-             LAYER(false, .stride = { 2, 2 }), ONES(DIMS(2, 3, 4, 4)), ONES(DIMS(2, 2, 4, 6)),
-             ONES(DIMS(1)), EXACT, PLAIN,
-             STANDARD) ROW("all settings", (DIMS(2, 9, 8, 6)), (DIMS(3, 2, 3, 4)),
-                           LAYER(false, .stride = { 2, 1 }, .dilation = { 1, 3 },
-                                 .before = { 1, 0 }, .after = { 0, 2 }, .groups = 2),
-                           QUICK) TRANSPOSED("all settings", (DIMS(2, 4, 5, 4)), (DIMS(3, 2, 2, 6)),
-                                             LAYER(false, .stride = { 2, 3 }, .dilation = { 1, 2 },
-                                                   .before = { 1, 0 }, .after = { 0, 2 },
-                                                   .extra = { 1, 2 }, .groups = 2),
-                                             QUICK)
-            WANTED(1, "conv", build,
-                   LAYER(false, .stride = { 2, 1 }, .before = { 1, 0 }, .after = { 0, 2 }),
-                   QUICK) WANTED(2, "conv", build,
-                                 LAYER(false, .padding = COPSE_PADDING_SAME, .stride = { 1, 2 }),
-                                 STANDARD)
-                WANTED(3, "conv", build, LAYER(false, .groups = 2, .dilation = { 2, 1 }),
-                       STANDARD) WANTED(4, "conv_transposed", build_transposed,
-                                        LAYER(false, .stride = { 2, 2 }, .before = { 1, 0 },
-                                              .after = { 0, 1 }, .extra = { 0, 1 }),
-                                        QUICK)
-                    WANTED(5, "conv_transposed", build_transposed,
-                           LAYER(false, .padding = COPSE_PADDING_SAME, .stride = { 2, 3 }),
-                           STANDARD) WANTED(6, "conv", build,
-                                            LAYER(false, .padding = COPSE_PADDING_SAME,
-                                                  .stride = { 2 }, .dilation = { 2 }),
-                                            STANDARD)
+         ONES(DIMS(3, 5, 7, 3)), ONES(DIMS(3, 3, 3, 17)), ONES(DIMS(17)), EXACT, BIASED, QUICK),
+    CASE("conv", "precision f16", build_f16,
+         LAYER(true, .padding = COPSE_PADDING_SAME, .stride = { 1, 2 }), ONES(DIMS(2, 5, 7, 4)),
+         ONES(DIMS(3, 3, 4, 17)), ONES(DIMS(17)), EXACT, BIASED, QUICK),
+    CASE("conv", "precision f16, weights", build_f16, LAYER(false, .padding = COPSE_PADDING_SAME),
+         ONES(DIMS(2, 5, 7, 4)), ONES(DIMS(3, 3, 4, 17)), ONES(DIMS(1)), EXACT, WEIGHT, STANDARD),
+    CASE("conv_transposed", "precision bf16", build_transposed_bf16,
+         LAYER(false, .stride = { 2, 2 }), ONES(DIMS(2, 3, 4, 4)), ONES(DIMS(2, 2, 4, 6)),
+         ONES(DIMS(1)), EXACT, PLAIN, STANDARD),
+    ROW("all settings", (DIMS(2, 9, 8, 6)), (DIMS(3, 2, 3, 4)),
+        LAYER(false, .stride = { 2, 1 }, .dilation = { 1, 3 }, .before = { 1, 0 },
+              .after = { 0, 2 }, .groups = 2),
+        QUICK),
+    TRANSPOSED("all settings", (DIMS(2, 4, 5, 4)), (DIMS(3, 2, 2, 6)),
+               LAYER(false, .stride = { 2, 3 }, .dilation = { 1, 2 }, .before = { 1, 0 },
+                     .after = { 0, 2 }, .extra = { 1, 2 }, .groups = 2),
+               QUICK),
+    WANTED(1, "conv", build,
+           LAYER(false, .stride = { 2, 1 }, .before = { 1, 0 }, .after = { 0, 2 }), QUICK),
+    WANTED(2, "conv", build, LAYER(false, .padding = COPSE_PADDING_SAME, .stride = { 1, 2 }),
+           STANDARD),
+    WANTED(3, "conv", build, LAYER(false, .groups = 2, .dilation = { 2, 1 }), STANDARD),
+    WANTED(4, "conv_transposed", build_transposed,
+           LAYER(false, .stride = { 2, 2 }, .before = { 1, 0 }, .after = { 0, 1 },
+                 .extra = { 0, 1 }),
+           QUICK),
+    WANTED(5, "conv_transposed", build_transposed,
+           LAYER(false, .padding = COPSE_PADDING_SAME, .stride = { 2, 3 }), STANDARD),
+    WANTED(6, "conv", build,
+           LAYER(false, .padding = COPSE_PADDING_SAME, .stride = { 2 }, .dilation = { 2 }),
+           STANDARD),
 
-                        CASE("conv", "normal numbers", build,
-                             LAYER(true, .before = { 1, 1 }, .after = { 1, 1 }),
-                             FILL(NORMAL, DIMS(2, 6, 5, 35)), FILL(NORMAL, DIMS(3, 3, 35, 18)),
-                             FILL(NORMAL, DIMS(18)), WITHIN, BIASED, .skips_differences = true,
-                             QUICK) CASE("conv", "normal numbers, weights", build,
-                                         LAYER(false, .padding = COPSE_PADDING_SAME),
-                                         FILL(NORMAL, DIMS(3, 13, 11, 5)),
-                                         FILL(NORMAL, DIMS(3, 3, 5, 18)), ONES(DIMS(1)), WITHIN,
-                                         WEIGHT, .skips_differences = true,
-                                         QUICK) CASE("conv", "derivatives by differences", build,
-                                                     LAYER(
-                                                         false,
-                                                         .stride = { 2, 1 }, .before = { 1, 2 }, .after = { 1, 0 }),
-                                                     UNIFORM(-1, 1, DIMS(2, 5, 4, 3)),
-                                                     UNIFORM(-1, 1, DIMS(3, 2, 3, 5)),
-                                                     ONES(DIMS(1)), WITHIN, PLAIN, STANDARD)
-                            CASE(
-                                "conv_transposed",
-                                "derivatives by differences",
-                                build_transposed,
-                                LAYER(false, .stride = { 2, 1 }, .before = { 1, 0 }),
-                                UNIFORM(-1, 1, DIMS(2, 3, 4, 3)),
-                                UNIFORM(-1, 1, DIMS(3, 2, 3, 5)), ONES(DIMS(1)), WITHIN, PLAIN,
-                                STANDARD) CASE("conv",
-                                               "positive numbers, 600 "
-                                               "channels",
-                                               build, LAYER(false, .groups = 1),
-                                               FILL(POSITIVE, DIMS(2, 4, 3, 600)),
-                                               FILL(POSITIVE, DIMS(3, 3, 600, 20)), ONES(DIMS(1)),
-                                               WITHIN,
-                                               PLAIN, .has_no_gradient = true,
-                                               STANDARD) CASE("conv", "positive numbers, 4,900 pixels",
-                                                              build, LAYER(false, .groups = 1),
-                                                              FILL(POSITIVE, DIMS(4, 35, 35, 2)),
-                                                              FILL(POSITIVE, DIMS(1, 1, 2, 3)),
-                                                              ONES(DIMS(1)), WITHIN, WEIGHT,
-                                                              .skips_differences = true, STANDARD)
-                                CASE(
-                                    "conv",
-                                    "magnitudes from 2^-60 to 2^60", build,
-                                    LAYER(false, .padding = COPSE_PADDING_SAME),
-                                    SPREAD(-60, 60, DIMS(1, 5, 5, 7)),
-                                    SPREAD(-60, 60, DIMS(3, 3, 7, 18)), ONES(DIMS(1)), WITHIN,
-                                    PLAIN, .skips_differences = true,
-                                    STANDARD) CASE("conv", "NaN stays in its windows",
-                                                   build, LAYER(false, .padding = COPSE_PADDING_SAME),
-                                                   VALUES(nan_first, DIMS(1, 4, 4, 1)),
-                                                   FILL(POSITIVE, DIMS(3, 3, 1, 17)), ONES(DIMS(1)),
-                                                   WITHIN,
-                                                   PLAIN, .has_no_gradient = true,
-                                                   STANDARD) CASE("conv", "NaN of taps outside",
-                                                                  build, LAYER(false, .before = { 1, 1 }),
-                                                                  FILL(POSITIVE, DIMS(1, 2, 2, 1)),
-                                                                  VALUES(nan_first,
-                                                                         DIMS(2, 2, 1, 17)),
-                                                                  ONES(DIMS(1)),
-                                                                  WITHIN,
-                                                                  PLAIN, .has_no_gradient = true,
-                                                                  STANDARD)
+    CASE("conv", "normal numbers", build, LAYER(true, .before = { 1, 1 }, .after = { 1, 1 }),
+         FILL(NORMAL, DIMS(2, 6, 5, 35)), FILL(NORMAL, DIMS(3, 3, 35, 18)), FILL(NORMAL, DIMS(18)),
+         WITHIN, BIASED, .skips_differences = true, QUICK),
+    CASE("conv", "normal numbers, weights", build, LAYER(false, .padding = COPSE_PADDING_SAME),
+         FILL(NORMAL, DIMS(3, 13, 11, 5)), FILL(NORMAL, DIMS(3, 3, 5, 18)), ONES(DIMS(1)), WITHIN,
+         WEIGHT, .skips_differences = true, QUICK),
+    CASE("conv", "derivatives by differences", build,
+         LAYER(false, .stride = { 2, 1 }, .before = { 1, 2 }, .after = { 1, 0 }),
+         UNIFORM(-1, 1, DIMS(2, 5, 4, 3)), UNIFORM(-1, 1, DIMS(3, 2, 3, 5)), ONES(DIMS(1)), WITHIN,
+         PLAIN, STANDARD),
+    CASE("conv_transposed", "derivatives by differences", build_transposed,
+         LAYER(false, .stride = { 2, 1 }, .before = { 1, 0 }), UNIFORM(-1, 1, DIMS(2, 3, 4, 3)),
+         UNIFORM(-1, 1, DIMS(3, 2, 3, 5)), ONES(DIMS(1)), WITHIN, PLAIN, STANDARD),
+    CASE("conv", "positive numbers, 600 channels", build, LAYER(false, .groups = 1),
+         FILL(POSITIVE, DIMS(2, 4, 3, 600)), FILL(POSITIVE, DIMS(3, 3, 600, 20)), ONES(DIMS(1)),
+         WITHIN, PLAIN, .has_no_gradient = true, STANDARD),
+    CASE("conv", "positive numbers, 4,900 pixels", build, LAYER(false, .groups = 1),
+         FILL(POSITIVE, DIMS(4, 35, 35, 2)), FILL(POSITIVE, DIMS(1, 1, 2, 3)), ONES(DIMS(1)),
+         WITHIN, WEIGHT, .skips_differences = true, STANDARD),
+    CASE("conv", "magnitudes from 2^-60 to 2^60", build,
+         LAYER(false, .padding = COPSE_PADDING_SAME), SPREAD(-60, 60, DIMS(1, 5, 5, 7)),
+         SPREAD(-60, 60, DIMS(3, 3, 7, 18)), ONES(DIMS(1)), WITHIN, PLAIN,
+         .skips_differences = true, STANDARD),
+    CASE("conv", "NaN stays in its windows", build, LAYER(false, .padding = COPSE_PADDING_SAME),
+         VALUES(nan_first, DIMS(1, 4, 4, 1)), FILL(POSITIVE, DIMS(3, 3, 1, 17)), ONES(DIMS(1)),
+         WITHIN, PLAIN, .has_no_gradient = true, STANDARD),
+    CASE("conv", "NaN of taps outside", build, LAYER(false, .before = { 1, 1 }),
+         FILL(POSITIVE, DIMS(1, 2, 2, 1)), VALUES(nan_first, DIMS(2, 2, 1, 17)), ONES(DIMS(1)),
+         WITHIN, PLAIN, .has_no_gradient = true, STANDARD),
 
-                                    ROW("one element", (DIMS(1, 1, 1, 1)), (DIMS(1, 1, 1, 1)),
-                                        LAYER(false, .groups = 1),
-                                        STANDARD) ROW("1 x 1", (DIMS(2, 3, 4, 5)),
-                                                      (DIMS(1, 1, 5, 7)),
-                                                      LAYER(false, .groups = 1), STANDARD)
-                                        ROW("1 x 1, stride 2", (DIMS(2, 5, 4, 5)),
-                                            (DIMS(1, 1, 5, 7)),
-                                            LAYER(false, .stride = { 2, 2 }),
-                                            STANDARD) ROW("the whole image", (DIMS(3, 4, 5, 2)),
-                                                          (DIMS(4, 5, 2, 3)),
-                                                          LAYER(false, .groups = 1), STANDARD)
-                                            ROW("a kernel larger than the image",
-                                                (DIMS(2, 2, 3, 2)),
-                                                (DIMS(5, 5, 2, 3)),
-                                                LAYER(false, .padding = COPSE_PADDING_SAME),
-                                                STANDARD) ROW("windows outside of the image",
-                                                              (DIMS(1, 2, 2, 2)),
-                                                              (DIMS(2, 2, 2, 3)),
-                                                              LAYER(
-                                                                  false, .before = { 4, 3 }, .after = { 2, 5 }),
-                                                              .is_poor = true, STANDARD)
-                                                ROW("stride larger than the kernel",
-                                                    (DIMS(2, 9, 9, 3)),
-                                                    (DIMS(2, 2, 3, 4)),
-                                                    LAYER(false, .stride = { 4, 3 }),
-                                                    STANDARD) ROW("even kernel, same",
-                                                                  (DIMS(2, 5, 6, 3)),
-                                                                  (DIMS(2, 4, 3, 4)),
-                                                                  LAYER(false, .padding = COPSE_PADDING_SAME),
-                                                                  STANDARD)
-                                                    ROW("same, stride 2", (DIMS(2, 7, 6, 3)),
-                                                        (DIMS(3, 3, 3, 4)),
-                                                        LAYER(false, .padding = COPSE_PADDING_SAME,
-                                                              .stride = { 2, 2 }),
-                                                        STANDARD)
-                                                        ROW("depthwise", (DIMS(2, 6, 5, 19)),
-                                                            (DIMS(3, 3, 1, 19)),
-                                                            LAYER(false,
-                                                                  .padding = COPSE_PADDING_SAME,
-                                                                  .groups =
-                                                                      19),
-                                                            STANDARD) ROW("depthwise, two outputs "
-                                                                          "of a channel",
-                                                                          (DIMS(2, 6, 5, 16)),
-                                                                          (DIMS(3, 3, 1, 32)),
-                                                                          LAYER(false, .groups = 16),
-                                                                          STANDARD)
-                                                            ROW("two groups of 16",
-                                                                (DIMS(2, 6, 5, 32)),
-                                                                (DIMS(3, 3, 16, 32)),
-                                                                LAYER(false, .groups = 2), STANDARD)
-                                                                ROW("16 to 16 channels",
-                                                                    (DIMS(3, 8, 7, 16)),
-                                                                    (DIMS(3, 3, 16, 16)),
-                                                                    LAYER(false, .padding = COPSE_PADDING_SAME), STANDARD) ROW("15 to 33 channels", (DIMS(3, 5, 7, 15)), (DIMS(3, 3, 15, 33)), LAYER(false, .padding = COPSE_PADDING_SAME), STANDARD) ROW("3 to 64 channels",
-                                                                                                                                                                                                                                                          (DIMS(
-                                                                                                                                                                                                                                                              2,
-                                                                                                                                                                                                                                                              9,
-                                                                                                                                                                                                                                                              9,
-                                                                                                                                                                                                                                                              3)),
-                                                                                                                                                                                                                                                          (DIMS(5, 5, 3, 64)), LAYER(false, .stride = { 2, 2 }), STANDARD) ROW("64 to 65 channels",
-                                                                                                                                                                                                                                                                                                                               (DIMS(
-                                                                                                                                                                                                                                                                                                                                   1,
-                                                                                                                                                                                                                                                                                                                                   4,
-                                                                                                                                                                                                                                                                                                                                   4,
-                                                                                                                                                                                                                                                                                                                                   64)),
-                                                                                                                                                                                                                                                                                                                               (DIMS(3, 3,
-                                                                                                                                                                                                                                                                                                                                     64,
-                                                                                                                                                                                                                                                                                                                                     65)),
-                                                                                                                                                                                                                                                                                                                               LAYER(false, .padding = COPSE_PADDING_SAME), STANDARD) ROW("260 channels",
-                                                                                                                                                                                                                                                                                                                                                                                          (DIMS(
-                                                                                                                                                                                                                                                                                                                                                                                              2,
-                                                                                                                                                                                                                                                                                                                                                                                              3,
-                                                                                                                                                                                                                                                                                                                                                                                              3,
-                                                                                                                                                                                                                                                                                                                                                                                              260)),
-                                                                                                                                                                                                                                                                                                                                                                                          (DIMS(2, 2, 260, 5)), LAYER(false, .groups = 1), STANDARD) ROW("rows of 300", (DIMS(2, 3, 300, 2)), (DIMS(1, 3, 2, 3)), LAYER(false, .groups = 1),
-                                                                                                                                                                                                                                                                                                                                                                                                                                                         STANDARD) ROW("sequence",
-                                                                                                                                                                                                                                                                                                                                                                                                                                                                       (DIMS(
-                                                                                                                                                                                                                                                                                                                                                                                                                                                                           3,
-                                                                                                                                                                                                                                                                                                                                                                                                                                                                           20,
-                                                                                                                                                                                                                                                                                                                                                                                                                                                                           4)),
-                                                                                                                                                                                                                                                                                                                                                                                                                                                                       (DIMS(
-                                                                                                                                                                                                                                                                                                                                                                                                                                                                           5,
-                                                                                                                                                                                                                                                                                                                                                                                                                                                                           4,
-                                                                                                                                                                                                                                                                                                                                                                                                                                                                           6)),
-                                                                                                                                                                                                                                                                                                                                                                                                                                                                       LAYER(false, .stride = { 2 }, .before = { 2 }, .after = { 1 }),
-                                                                                                                                                                                                                                                                                                                                                                                                                                                                       STANDARD) ROW("sequence, dilation",
-                                                                                                                                                                                                                                                                                                                                                                                                                                                                                     (DIMS(3, 20, 4)), (DIMS(3, 2, 6)),
-                                                                                                                                                                                                                                                                                                                                                                                                                                                                                     LAYER(
-                                                                                                                                                                                                                                                                                                                                                                                                                                                                                         false,
-                                                                                                                                                                                                                                                                                                                                                                                                                                                                                         .dilation = { 4 }, .groups = 2),
-                                                                                                                                                                                                                                                                                                                                                                                                                                                                                     STANDARD) ANY("equal terms of each output",
-                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                   144,
-                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                   LAYER(
-                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                       false,
-                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                       .padding =
-                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                           COPSE_PADDING_SAME),
-                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                   VALUES(
-                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                       one,
-                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                       DIMS(
-                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                           2,
-                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                           4,
-                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                           5,
-                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                           16)),
-                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                   VALUES(outputs, DIMS(3, 3, 16, 17)), QUICK) ANY("equal terms of each output, chains of a tap",
-                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                   1161,
-                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                   LAYER(false, .padding = COPSE_PADDING_SAME), VALUES(one, DIMS(1, 3, 3, 129)), VALUES(outputs, DIMS(3, 3, 129, 17)),
-                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                   STANDARD) ANY("equal terms of each output, one tap",
-                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                 1000,
-                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                 LAYER(false, .groups = 1), VALUES(one, DIMS(1, 3, 3, 1000)), VALUES(outputs, DIMS(1, 1, 1000, 17)),
-                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                 STANDARD) ANY("equal terms of each output, many taps",
-                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                               37281,
-                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                               LAYER(false, .groups = 1), VALUES(one, DIMS(1, 18, 18, 129)),
-                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                               VALUES(outputs, DIMS(17, 17, 129, 17)), STANDARD) ANY("one and numbers that it loses",
-                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                     256,
-                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                     LAYER(false, .groups = 1), FILL(LOST, DIMS(2, 3, 3, 256)),
-                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                     VALUES(
-                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                         one,
-                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                         DIMS(
-                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                             1,
-                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                             1,
-                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                             256,
-                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                             17)),
-                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                     STANDARD) EMPTY("conv",
-                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                     build,
-                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                     "no images",
-                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                     LAYER(
-                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                         false,
-                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                         .groups =
-                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                             1),
-                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                     (DIMS(
-                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                         0,
-                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                         4,
-                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                         4,
-                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                         3)),
-                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                     (DIMS(3,
-                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                           3,
-                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                           3,
-                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                           4))) EMPTY("conv", build, "no outputs", LAYER(false, .groups = 1), (DIMS(2, 4, 4, 3)), (DIMS(3, 3, 3, 0)))
-                                                                    EMPTY(
-                                                                        "conv",
-                                                                        build,
-                                                                        "no channels: zeros",
-                                                                        LAYER(false, .groups = 1),
-                                                                        (DIMS(2, 4, 4, 0)),
-                                                                        (DIMS(
-                                                                            3, 3,
-                                                                            0,
-                                                                            2))) EMPTY("conv",
-                                                                                       build, "empty images",
-                                                                                       LAYER(false, .padding = COPSE_PADDING_SAME),
-                                                                                       (DIMS(2, 0, 4, 3)),
-                                                                                       (DIMS(3, 3, 3, 2)))
-                                                                        CASE("conv",
-                                                                             "no channels: the "
-                                                                             "bias",
-                                                                             build,
-                                                                             LAYER(true,
-                                                                                   .activation =
-                                                                                       COPSE_RELU),
-                                                                             ONES(DIMS(2, 4, 4, 0)),
-                                                                             ONES(DIMS(3, 3, 0, 5)),
-                                                                             ONES(DIMS(5)),
-                                                                             EXACT,
-                                                                             BIASED,
-                                                                             STANDARD) TRANSPOSED("stride 2",
-                                                                                                  (DIMS(2, 3, 4, 5)),
-                                                                                                  (DIMS(2, 2, 5, 3)),
-                                                                                                  LAYER(false,
-                                                                                                        .stride = { 2, 2 }),
-                                                                                                  STANDARD)
-                                                                            TRANSPOSED(
-                                                                                "same, 16 "
-                                                                                "channels",
-                                                                                (DIMS(2, 3, 4, 16)),
-                                                                                (DIMS(3, 3, 16,
-                                                                                      16)),
-                                                                                LAYER(
-                                                                                    false,
-                                                                                    .stride = { 2, 2 },
-                                                                                    .padding =
-                                                                                        COPSE_PADDING_SAME),
-                                                                                STANDARD)
-                                                                                TRANSPOSED(
-                                                                                    "stride "
-                                                                                    "larger "
-                                                                                    "than "
-                                                                                    "the "
-                                                                                    "kernel",
-                                                                                    (DIMS(2, 3, 3,
-                                                                                          2)),
-                                                                                    (DIMS(2, 2, 2,
-                                                                                          3)),
-                                                                                    LAYER(
-                                                                                        false,
-                                                                                        .stride = { 4, 3 }),
-                                                                                    .is_poor = true,
-                                                                                    STANDARD)
-                                                                                    TRANSPOSED(
-                                                                                        "sequen"
-                                                                                        "ce",
-                                                                                        (DIMS(3, 5,
-                                                                                              4)),
-                                                                                        (DIMS(4, 4,
-                                                                                              3)),
-                                                                                        LAYER(
-                                                                                            false,
-                                                                                            .stride = { 2 },
-                                                                                            .before = { 1 },
-                                                                                            .after = { 1 }),
-                                                                                        STANDARD)
-                                                                                        EMPTY(
-                                                                                            "co"
-                                                                                            "nv"
-                                                                                            "_"
-                                                                                            "tr"
-                                                                                            "an"
-                                                                                            "sp"
-                                                                                            "os"
-                                                                                            "e"
-                                                                                            "d",
-                                                                                            build_transposed,
-                                                                                            "no"
-                                                                                            " i"
-                                                                                            "ma"
-                                                                                            "ge"
-                                                                                            "s",
-                                                                                            LAYER(
-                                                                                                false,
-                                                                                                .groups =
-                                                                                                    1),
-                                                                                            (DIMS(
-                                                                                                0,
-                                                                                                4,
-                                                                                                4,
-                                                                                                3)),
-                                                                                            (DIMS(
-                                                                                                3,
-                                                                                                3,
-                                                                                                3,
-                                                                                                4)))
-                                                                                            EMPTY(
-                                                                                                "co"
-                                                                                                "nv"
-                                                                                                "_"
-                                                                                                "tr"
-                                                                                                "an"
-                                                                                                "sp"
-                                                                                                "os"
-                                                                                                "e"
-                                                                                                "d",
-                                                                                                build_transposed,
-                                                                                                "em"
-                                                                                                "pt"
-                                                                                                "y "
-                                                                                                "im"
-                                                                                                "ag"
-                                                                                                "e"
-                                                                                                "s",
-                                                                                                LAYER(
-                                                                                                    false,
-                                                                                                    .groups =
-                                                                                                        1),
-                                                                                                (DIMS(
-                                                                                                    2,
-                                                                                                    0,
-                                                                                                    4,
-                                                                                                    3)),
-                                                                                                (DIMS(
-                                                                                                    3,
-                                                                                                    3,
-                                                                                                    3,
-                                                                                                    2)))
-                                                                                                CASE(
-                                                                                                    "conv_"
-                                                                                                    "transp"
-                                                                                                    "osed",
-                                                                                                    "bias, "
-                                                                                                    "relu",
-                                                                                                    build_transposed,
-                                                                                                    LAYER(
-                                                                                                        true,
-                                                                                                        .stride = { 2,
-                                                                                                                    2 },
-                                                                                                        .activation =
-                                                                                                            COPSE_RELU),
-                                                                                                    ONES(DIMS(
-                                                                                                        2,
-                                                                                                        3,
-                                                                                                        4,
-                                                                                                        3)),
-                                                                                                    ONES(DIMS(
-                                                                                                        3,
-                                                                                                        3,
-                                                                                                        3,
-                                                                                                        17)),
-                                                                                                    ONES(DIMS(
-                                                                                                        17)),
-                                                                                                    EXACT,
-                                                                                                    BIASED,
-                                                                                                    STANDARD)
+    ROW("one element", (DIMS(1, 1, 1, 1)), (DIMS(1, 1, 1, 1)), LAYER(false, .groups = 1), STANDARD),
+    ROW("1 x 1", (DIMS(2, 3, 4, 5)), (DIMS(1, 1, 5, 7)), LAYER(false, .groups = 1), STANDARD),
+    ROW("1 x 1, stride 2", (DIMS(2, 5, 4, 5)), (DIMS(1, 1, 5, 7)), LAYER(false, .stride = { 2, 2 }),
+        STANDARD),
+    ROW("the whole image", (DIMS(3, 4, 5, 2)), (DIMS(4, 5, 2, 3)), LAYER(false, .groups = 1),
+        STANDARD),
+    ROW("a kernel larger than the image", (DIMS(2, 2, 3, 2)), (DIMS(5, 5, 2, 3)),
+        LAYER(false, .padding = COPSE_PADDING_SAME), STANDARD),
+    ROW("windows outside of the image", (DIMS(1, 2, 2, 2)), (DIMS(2, 2, 2, 3)),
+        LAYER(false, .before = { 4, 3 }, .after = { 2, 5 }), .is_poor = true, STANDARD),
+    ROW("stride larger than the kernel", (DIMS(2, 9, 9, 3)), (DIMS(2, 2, 3, 4)),
+        LAYER(false, .stride = { 4, 3 }), STANDARD),
+    ROW("even kernel, same", (DIMS(2, 5, 6, 3)), (DIMS(2, 4, 3, 4)),
+        LAYER(false, .padding = COPSE_PADDING_SAME), STANDARD),
+    ROW("same, stride 2", (DIMS(2, 7, 6, 3)), (DIMS(3, 3, 3, 4)),
+        LAYER(false, .padding = COPSE_PADDING_SAME, .stride = { 2, 2 }), STANDARD),
+    ROW("depthwise", (DIMS(2, 6, 5, 19)), (DIMS(3, 3, 1, 19)),
+        LAYER(false, .padding = COPSE_PADDING_SAME, .groups = 19), STANDARD),
+    ROW("depthwise, two outputs of a channel", (DIMS(2, 6, 5, 16)), (DIMS(3, 3, 1, 32)),
+        LAYER(false, .groups = 16), STANDARD),
+    ROW("two groups of 16", (DIMS(2, 6, 5, 32)), (DIMS(3, 3, 16, 32)), LAYER(false, .groups = 2),
+        STANDARD),
+    ROW("16 to 16 channels", (DIMS(3, 8, 7, 16)), (DIMS(3, 3, 16, 16)),
+        LAYER(false, .padding = COPSE_PADDING_SAME), STANDARD),
+    ROW("15 to 33 channels", (DIMS(3, 5, 7, 15)), (DIMS(3, 3, 15, 33)),
+        LAYER(false, .padding = COPSE_PADDING_SAME), STANDARD),
+    ROW("3 to 64 channels", (DIMS(2, 9, 9, 3)), (DIMS(5, 5, 3, 64)),
+        LAYER(false, .stride = { 2, 2 }), STANDARD),
+    ROW("64 to 65 channels", (DIMS(1, 4, 4, 64)), (DIMS(3, 3, 64, 65)),
+        LAYER(false, .padding = COPSE_PADDING_SAME), STANDARD),
+    ROW("260 channels", (DIMS(2, 3, 3, 260)), (DIMS(2, 2, 260, 5)), LAYER(false, .groups = 1),
+        STANDARD),
+    ROW("rows of 300", (DIMS(2, 3, 300, 2)), (DIMS(1, 3, 2, 3)), LAYER(false, .groups = 1),
+        STANDARD),
+    ROW("sequence", (DIMS(3, 20, 4)), (DIMS(5, 4, 6)),
+        LAYER(false, .stride = { 2 }, .before = { 2 }, .after = { 1 }), STANDARD),
+    ROW("sequence, dilation", (DIMS(3, 20, 4)), (DIMS(3, 2, 6)),
+        LAYER(false, .dilation = { 4 }, .groups = 2), STANDARD),
+    ANY("equal terms of each output", 144, LAYER(false, .padding = COPSE_PADDING_SAME),
+        VALUES(one, DIMS(2, 4, 5, 16)), VALUES(outputs, DIMS(3, 3, 16, 17)), QUICK),
+    ANY("equal terms of each output, chains of a tap", 1161,
+        LAYER(false, .padding = COPSE_PADDING_SAME), VALUES(one, DIMS(1, 3, 3, 129)),
+        VALUES(outputs, DIMS(3, 3, 129, 17)), STANDARD),
+    ANY("equal terms of each output, one tap", 1000, LAYER(false, .groups = 1),
+        VALUES(one, DIMS(1, 3, 3, 1000)), VALUES(outputs, DIMS(1, 1, 1000, 17)), STANDARD),
+    ANY("equal terms of each output, many taps", 37281, LAYER(false, .groups = 1),
+        VALUES(one, DIMS(1, 18, 18, 129)), VALUES(outputs, DIMS(17, 17, 129, 17)), STANDARD),
+    ANY("one and numbers that it loses", 256, LAYER(false, .groups = 1),
+        FILL(LOST, DIMS(2, 3, 3, 256)), VALUES(one, DIMS(1, 1, 256, 17)), STANDARD),
+    EMPTY("conv", build, "no images", LAYER(false, .groups = 1), (DIMS(0, 4, 4, 3)),
+          (DIMS(3, 3, 3, 4))),
+    EMPTY("conv", build, "no outputs", LAYER(false, .groups = 1), (DIMS(2, 4, 4, 3)),
+          (DIMS(3, 3, 3, 0))),
+    EMPTY("conv", build, "no channels: zeros", LAYER(false, .groups = 1), (DIMS(2, 4, 4, 0)),
+          (DIMS(3, 3, 0, 2))),
+    EMPTY("conv", build, "empty images", LAYER(false, .padding = COPSE_PADDING_SAME),
+          (DIMS(2, 0, 4, 3)), (DIMS(3, 3, 3, 2))),
+    CASE("conv", "no channels: the bias", build, LAYER(true, .activation = COPSE_RELU),
+         ONES(DIMS(2, 4, 4, 0)), ONES(DIMS(3, 3, 0, 5)), ONES(DIMS(5)), EXACT, BIASED, STANDARD),
+    TRANSPOSED("stride 2", (DIMS(2, 3, 4, 5)), (DIMS(2, 2, 5, 3)), LAYER(false, .stride = { 2, 2 }),
+               STANDARD),
+    TRANSPOSED("same, 16 channels", (DIMS(2, 3, 4, 16)), (DIMS(3, 3, 16, 16)),
+               LAYER(false, .stride = { 2, 2 }, .padding = COPSE_PADDING_SAME), STANDARD),
+    TRANSPOSED("stride larger than the kernel", (DIMS(2, 3, 3, 2)), (DIMS(2, 2, 2, 3)),
+               LAYER(false, .stride = { 4, 3 }), .is_poor = true, STANDARD),
+    TRANSPOSED("sequence", (DIMS(3, 5, 4)), (DIMS(4, 4, 3)),
+               LAYER(false, .stride = { 2 }, .before = { 1 }, .after = { 1 }), STANDARD),
+    EMPTY("conv_transposed", build_transposed, "no images", LAYER(false, .groups = 1),
+          (DIMS(0, 4, 4, 3)), (DIMS(3, 3, 3, 4))),
+    EMPTY("conv_transposed", build_transposed, "empty images", LAYER(false, .groups = 1),
+          (DIMS(2, 0, 4, 3)), (DIMS(3, 3, 3, 2))),
+    CASE("conv_transposed", "bias, relu", build_transposed,
+         LAYER(true, .stride = { 2, 2 }, .activation = COPSE_RELU), ONES(DIMS(2, 3, 4, 3)),
+         ONES(DIMS(3, 3, 3, 17)), ONES(DIMS(17)), EXACT, BIASED, STANDARD),
 };
 
 COPSE_CASE_TABLE(conv, OPS, STRESS, SPEEDS, REFUSALS)

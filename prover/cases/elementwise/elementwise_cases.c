@@ -22,7 +22,7 @@ enum {
     static copse_tensor *build_##op(copse_graph *g, copse_tensor *const *in, const void *user) \
     {                                                                                          \
         (void)user;                                                                            \
-        return copse_##op(g, in[0]);                                      \
+        return copse_##op(g, in[0]);                                                           \
     }
 #define SCALED(...)
 #include "kernels/elementwise/unary.def"
@@ -89,38 +89,37 @@ static void refusals(struct copse_refusals *r)
     REFUSES(r, SHAPE, "relu: operand i32[4]: expected f32", copse_relu(r->graph, n));
 }
 
-#define ROW(function, label, in_, forward_ulp, backward_ulp, ...)          \
-    { .op = #function,                                                     \
-      .name = label,                                                       \
-      .build = build_##function,                                           \
-      .in = { UNWRAP in_ },                                                \
-      .in_count = 1,                                                       \
-      .forward = { .ulp = forward_ulp },                                   \
-      .backward = { .ulp = backward_ulp, .floor = SLOPE_FLOOR(function) }, \
-      __VA_ARGS__ },
+#define ROW(function, label, in_, forward_ulp, backward_ulp, ...)                        \
+    {                                                                                    \
+        .op = #function, .name = label, .build = build_##function, .in = { UNWRAP in_ }, \
+        .in_count = 1, .forward = { .ulp = forward_ulp },                                \
+        .backward = { .ulp = backward_ulp, .floor = SLOPE_FLOOR(function) }, __VA_ARGS__ \
+    }
 
 /* Groups have 256 invocations. */
-#define UNARY(op, number, f, g, r, rg, from, to, ulp, ulp_g, class)                              \
-    ROW(op, "usual range", UNIFORM(from, to, DIMS(5, 1001)), ulp, ulp_g, .family = "unary_grad", \
-        .family_is_of_gradient = true, QUICK)                                                    \
-    ROW(op, "special values", FILL(SPECIAL, DIMS(128)), ulp, ulp_g, QUICK)                       \
-    ROW(op, "2^16 bit patterns", FILL(PATTERNS, DIMS(65536)), ulp, 0, .has_no_gradient = true,   \
-        .family = "unary", STANDARD)                                                             \
-    ROW(op, "2^20 bit patterns", FILL(PATTERNS, DIMS(1048576)), ulp, 0, .has_no_gradient = true, \
-        FULL)                                                                                    \
-    /* Central differences take steps that are too long so near to a pole. */                    \
-    ROW(op, "near zero", UNIFORM((from) < 0 ? -0.01 : 0.001, 0.01, DIMS(300)), ulp, ulp_g,       \
-        .skips_differences = true, .is_poor = (from) >= 1, STANDARD)                             \
-    ROW(op, "magnitudes from 2^-30 to 2^30", SPREAD(-30, 30, DIMS(4099)), ulp, ulp_g, STANDARD)  \
-    ROW(op, "far tails", UNIFORM((from) < 0 ? -120 : 0.001, 120, DIMS(4099)), ulp, ulp_g,        \
-        .skips_differences = true, .is_poor = NUMBER_##op == NUMBER_hard_sigmoid, STANDARD)      \
-    ROW(op, "nothing", UNIFORM(from, to, DIMS(3, 0)), ulp, ulp_g, STANDARD)                      \
-    ROW(op, "a scalar", UNIFORM(from, to, NO_DIMS), ulp, ulp_g, STANDARD)                        \
-    ROW(op, "one element more than a group", UNIFORM(from, to, DIMS(257)), ulp, ulp_g, STANDARD) \
-    ROW(op, "one element less than a group", UNIFORM(from, to, DIMS(255)), ulp, ulp_g, FULL)     \
-    ROW(op, "a whole group", UNIFORM(from, to, DIMS(256)), ulp, ulp_g, FULL)                     \
-    ROW(op, "two groups and one element", UNIFORM(from, to, DIMS(513)), ulp, ulp_g, FULL)        \
-    ROW(op, "six axes", UNIFORM(from, to, DIMS(2, 3, 1, 5, 1, 7)), ulp, ulp_g, FULL)
+#define UNARY(op, number, f, g, r, rg, from, to, ulp, ulp_g, class)                                \
+    ROW(op, "usual range", UNIFORM(from, to, DIMS(5, 1001)), ulp, ulp_g, .family = "unary_grad",   \
+        .family_is_of_gradient = true, QUICK),                                                     \
+        ROW(op, "special values", FILL(SPECIAL, DIMS(128)), ulp, ulp_g, QUICK),                    \
+        ROW(op, "2^16 bit patterns", FILL(PATTERNS, DIMS(65536)), ulp, 0, .has_no_gradient = true, \
+            .family = "unary", STANDARD),                                                          \
+        ROW(op, "2^20 bit patterns", FILL(PATTERNS, DIMS(1048576)), ulp, 0,                        \
+            .has_no_gradient = true,                                                               \
+            FULL), /* Central differences take steps that are too long so near to a pole. */       \
+        ROW(op, "near zero", UNIFORM((from) < 0 ? -0.01 : 0.001, 0.01, DIMS(300)), ulp, ulp_g,     \
+            .skips_differences = true, .is_poor = (from) >= 1, STANDARD),                          \
+        ROW(op, "magnitudes from 2^-30 to 2^30", SPREAD(-30, 30, DIMS(4099)), ulp, ulp_g,          \
+            STANDARD),                                                                             \
+        ROW(op, "far tails", UNIFORM((from) < 0 ? -120 : 0.001, 120, DIMS(4099)), ulp, ulp_g,      \
+            .skips_differences = true, .is_poor = NUMBER_##op == NUMBER_hard_sigmoid, STANDARD),   \
+        ROW(op, "nothing", UNIFORM(from, to, DIMS(3, 0)), ulp, ulp_g, STANDARD),                   \
+        ROW(op, "a scalar", UNIFORM(from, to, NO_DIMS), ulp, ulp_g, STANDARD),                     \
+        ROW(op, "one element more than a group", UNIFORM(from, to, DIMS(257)), ulp, ulp_g,         \
+            STANDARD),                                                                             \
+        ROW(op, "one element less than a group", UNIFORM(from, to, DIMS(255)), ulp, ulp_g, FULL),  \
+        ROW(op, "a whole group", UNIFORM(from, to, DIMS(256)), ulp, ulp_g, FULL),                  \
+        ROW(op, "two groups and one element", UNIFORM(from, to, DIMS(513)), ulp, ulp_g, FULL),     \
+        ROW(op, "six axes", UNIFORM(from, to, DIMS(2, 3, 1, 5, 1, 7)), ulp, ulp_g, FULL),
 #define SCALED(...)
 
 static const struct copse_case cases[] = {

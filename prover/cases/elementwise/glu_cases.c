@@ -73,30 +73,24 @@ static void refusals(struct copse_refusals *r)
 
 /* ULPs: those of the function, 1 or 2 for products. The floor: silu and gelu have derivatives with
    a zero. */
-#define PACKED(label, settings, forward_ulp, backward_ulp, floor_, input, ...) \
-    { .op = "glu",                                                             \
-      .name = label,                                                           \
-      .build = build,                                                          \
-      .user = settings,                                                        \
-      ONE_INPUT(input),                                                        \
-      .forward = { .ulp = forward_ulp },                                       \
-      .backward = { .ulp = backward_ulp, .floor = floor_ },                    \
-      .family = "glu",                                                         \
-      __VA_ARGS__ },
-#define TWO(label, settings, forward_ulp, backward_ulp, floor_, dims, ...) \
-    { .op = "glu",                                                         \
-      .name = label,                                                       \
-      .build = build,                                                      \
-      .user = settings,                                                    \
-      TWO_INPUTS(FILL(NORMAL, dims), FILL(NORMAL, dims)),                  \
-      .forward = { .ulp = forward_ulp },                                   \
-      .backward = { .ulp = backward_ulp, .floor = floor_ },                \
-      .family = "glu",                                                     \
-      __VA_ARGS__ },
+#define PACKED(label, settings, forward_ulp, backward_ulp, floor_, input, ...)                   \
+    {                                                                                            \
+        .op = "glu", .name = label, .build = build, .user = settings, ONE_INPUT(input),          \
+        .forward = { .ulp = forward_ulp }, .backward = { .ulp = backward_ulp, .floor = floor_ }, \
+        .family = "glu", __VA_ARGS__                                                             \
+    }
+#define TWO(label, settings, forward_ulp, backward_ulp, floor_, dims, ...)                     \
+    {                                                                                          \
+        .op = "glu", .name = label, .build = build, .user = settings,                          \
+        TWO_INPUTS(FILL(NORMAL, dims), FILL(NORMAL, dims)), .forward = { .ulp = forward_ulp }, \
+        .backward = { .ulp = backward_ulp, .floor = floor_ }, .family = "glu", __VA_ARGS__     \
+    }
 #define NORMAL(...) FILL(NORMAL, DIMS(__VA_ARGS__))
 /* No variant is launched. */
-#define EMPTY(label, settings, ...) \
-    { .op = "glu", .name = label, .build = build, .user = settings, __VA_ARGS__, STANDARD },
+#define EMPTY(label, settings, ...)                                                         \
+    {                                                                                       \
+        .op = "glu", .name = label, .build = build, .user = settings, __VA_ARGS__, STANDARD \
+    }
 
 #define N NAN
 #define I INFINITY
@@ -105,43 +99,37 @@ static const double linear_want[] = { 3, -5, 0, N, I, I }, relu_want[] = { 3, 0,
 
 static const struct copse_case cases[] = {
     PACKED("stated: no function", &linear, 1, 2, 0, VALUES(pairs, DIMS(3, 4)), .want = linear_want,
-           .has_no_gradient = true, .is_poor = true,
-           QUICK) PACKED("stated: relu", &relu, 1, 2, 0, VALUES(pairs, DIMS(3, 4)),
-                         .want = relu_want, .has_no_gradient = true, .is_poor = true,
-                         QUICK) PACKED("silu", &silu, 6, 8, 0.25, NORMAL(5, 14), QUICK)
-        PACKED("gelu", &gelu, 17, 18, 0.25, NORMAL(5, 14),
-               QUICK) PACKED("sigmoid", &sigmoid, 6, 8, 0, NORMAL(5, 14),
-                             STANDARD) PACKED("tanh", &hyperbolic, 6, 8, 0, NORMAL(5, 14), STANDARD)
-            PACKED("relu", &relu, 1, 2, 0, NORMAL(5, 14), STANDARD, .is_poor = true,
-                   .skips_differences = true) PACKED("no function", &linear, 1, 2,
-                                                     0, NORMAL(5, 14), STANDARD)
-                PACKED("large gates", &silu, 6, 8, 0.25, UNIFORM(-80, 80, DIMS(9, 40)), STANDARD,
-                       .skips_differences = true) PACKED("large gates of gelu", &gelu, 17, 18,
-                                                         0.25, UNIFORM(-11, 11, DIMS(9, 40)),
-                                                         STANDARD, .skips_differences = true)
-                    PACKED("rows of one", &silu, 6, 8, 0.25, NORMAL(300, 2),
-                           STANDARD) PACKED("one row", &silu, 6, 8, 0.25, NORMAL(34), STANDARD)
-                        PACKED("rows of one vector", &silu, 6, 8, 0.25, NORMAL(7, 32),
-                               STANDARD) PACKED("rows of 17", &gelu, 17, 18, 0.25, NORMAL(2, 7, 34),
-                                                STANDARD)
-                            PACKED("a row longer than an invocation of the wide kernel", &silu, 6,
-                                   8, 0.25, NORMAL(3, 4098), STANDARD, .skips_differences = true)
-                                PACKED("one row more than an invocation of the wide kernel", &silu,
-                                       6, 8, 0.25, NORMAL(65, 64), STANDARD,
-                                       .skips_differences = true) EMPTY("nothing", &silu,
-                                                                        ONE_INPUT(NORMAL(0, 6)))
-                                    EMPTY("rows of nothing", &silu, ONE_INPUT(NORMAL(3, 0))) TWO(
-                                        "two tensors, silu", &two_silu, 6, 8, 0.25, DIMS(5, 7),
-                                        QUICK) TWO("two tensors, gelu", &two_gelu, 17, 18, 0.25,
-                                                   DIMS(3, 4, 19), STANDARD)
-                                        TWO("two tensors, relu", &two_relu, 1, 2, 0, DIMS(3, 19),
-                                            STANDARD, .is_poor = true, .skips_differences = true)
-                                            TWO("two tensors, no function", &two_linear, 1, 2, 0,
-                                                DIMS(3, 20), STANDARD)
-                                                TWO("two numbers", &two_silu, 6, 8, 0.25, NO_DIMS,
-                                                    STANDARD)
-                                                    EMPTY("two tensors of nothing", &two_silu,
-                                                          TWO_INPUTS(NORMAL(0, 4), NORMAL(0, 4)))
+           .has_no_gradient = true, .is_poor = true, QUICK),
+    PACKED("stated: relu", &relu, 1, 2, 0, VALUES(pairs, DIMS(3, 4)), .want = relu_want,
+           .has_no_gradient = true, .is_poor = true, QUICK),
+    PACKED("silu", &silu, 6, 8, 0.25, NORMAL(5, 14), QUICK),
+    PACKED("gelu", &gelu, 17, 18, 0.25, NORMAL(5, 14), QUICK),
+    PACKED("sigmoid", &sigmoid, 6, 8, 0, NORMAL(5, 14), STANDARD),
+    PACKED("tanh", &hyperbolic, 6, 8, 0, NORMAL(5, 14), STANDARD),
+    PACKED("relu", &relu, 1, 2, 0, NORMAL(5, 14), STANDARD, .is_poor = true,
+           .skips_differences = true),
+    PACKED("no function", &linear, 1, 2, 0, NORMAL(5, 14), STANDARD),
+    PACKED("large gates", &silu, 6, 8, 0.25, UNIFORM(-80, 80, DIMS(9, 40)), STANDARD,
+           .skips_differences = true),
+    PACKED("large gates of gelu", &gelu, 17, 18, 0.25, UNIFORM(-11, 11, DIMS(9, 40)), STANDARD,
+           .skips_differences = true),
+    PACKED("rows of one", &silu, 6, 8, 0.25, NORMAL(300, 2), STANDARD),
+    PACKED("one row", &silu, 6, 8, 0.25, NORMAL(34), STANDARD),
+    PACKED("rows of one vector", &silu, 6, 8, 0.25, NORMAL(7, 32), STANDARD),
+    PACKED("rows of 17", &gelu, 17, 18, 0.25, NORMAL(2, 7, 34), STANDARD),
+    PACKED("a row longer than an invocation of the wide kernel", &silu, 6, 8, 0.25, NORMAL(3, 4098),
+           STANDARD, .skips_differences = true),
+    PACKED("one row more than an invocation of the wide kernel", &silu, 6, 8, 0.25, NORMAL(65, 64),
+           STANDARD, .skips_differences = true),
+    EMPTY("nothing", &silu, ONE_INPUT(NORMAL(0, 6))),
+    EMPTY("rows of nothing", &silu, ONE_INPUT(NORMAL(3, 0))),
+    TWO("two tensors, silu", &two_silu, 6, 8, 0.25, DIMS(5, 7), QUICK),
+    TWO("two tensors, gelu", &two_gelu, 17, 18, 0.25, DIMS(3, 4, 19), STANDARD),
+    TWO("two tensors, relu", &two_relu, 1, 2, 0, DIMS(3, 19), STANDARD, .is_poor = true,
+        .skips_differences = true),
+    TWO("two tensors, no function", &two_linear, 1, 2, 0, DIMS(3, 20), STANDARD),
+    TWO("two numbers", &two_silu, 6, 8, 0.25, NO_DIMS, STANDARD),
+    EMPTY("two tensors of nothing", &two_silu, TWO_INPUTS(NORMAL(0, 4), NORMAL(0, 4))),
 };
 
 COPSE_CASE_TABLE(glu, OPS, SPEEDS, REFUSALS)

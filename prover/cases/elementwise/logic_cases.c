@@ -20,17 +20,20 @@ static const struct copse_case_op ops[] = {
       .in_count = 1 },
 };
 
-#define ROW(label, in_, ...) \
-    { .op = "logical_not", .name = label, .build = build, ONE_INPUT(in_), __VA_ARGS__ },
+#define ROW(label, in_, ...)                                                            \
+    {                                                                                   \
+        .op = "logical_not", .name = label, .build = build, ONE_INPUT(in_), __VA_ARGS__ \
+    }
 
 static const double numbers[] = { 0, -0.0, 1, -1, 1e-30, 3e38, INFINITY, -INFINITY, NAN };
 static const double negated[] = { 1, 1, 0, 0, 0, 0, 0, 0, 0 };
 
 static const struct copse_case cases[] = {
-    ROW("numbers", VALUES(numbers, DIMS(9)), QUICK, .want = negated, .has_no_gradient = true)
-        ROW("whole numbers", WHOLE(-1, 1, DIMS(7, 300)), STANDARD, .is_poor = true,
-            .skips_differences = true) ROW("integers", I32_UNIFORM(-1, 1, DIMS(7, 300)), QUICK)
-            ROW("nothing", I32_UNIFORM(-1, 1, DIMS(0, 3)), STANDARD)
+    ROW("numbers", VALUES(numbers, DIMS(9)), QUICK, .want = negated, .has_no_gradient = true),
+    ROW("whole numbers", WHOLE(-1, 1, DIMS(7, 300)), STANDARD, .is_poor = true,
+        .skips_differences = true),
+    ROW("integers", I32_UNIFORM(-1, 1, DIMS(7, 300)), QUICK),
+    ROW("nothing", I32_UNIFORM(-1, 1, DIMS(0, 3)), STANDARD),
 };
 
 COPSE_CASE_TABLE(logic, OPS)

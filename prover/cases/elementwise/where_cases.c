@@ -58,8 +58,10 @@ static void refusals(struct copse_refusals *r)
     REFUSES(r, ARGUMENT, "where: operand 2 is NULL", copse_where(g, x, x, NULL));
 }
 
-#define ROW(label, condition, a, b, ...) \
-    { .op = "where", .name = label, .build = build, THREE_INPUTS(condition, a, b), __VA_ARGS__ },
+#define ROW(label, condition, a, b, ...)                                                         \
+    {                                                                                            \
+        .op = "where", .name = label, .build = build, THREE_INPUTS(condition, a, b), __VA_ARGS__ \
+    }
 #define FLAGS(...)                       \
     ({ .type = COPSE_F32,                \
        .shape = __VA_ARGS__,             \
@@ -70,11 +72,11 @@ static void refusals(struct copse_refusals *r)
 #define FLAGS_I(...) I32_UNIFORM(-1, 1, __VA_ARGS__)
 #define ANY(...)     FILL(NORMAL, __VA_ARGS__)
 #define I32(...)     I32_UNIFORM(-1000000000, 1000000000, __VA_ARGS__)
-#define SHAPES(label, c, a, b, ...)                                                        \
-    ROW(label, FLAGS(DIMS c), ANY(DIMS a), ANY(DIMS b), .backward = { .ratio = 4 },        \
-        .skips_differences = true, __VA_ARGS__)                                            \
-    ROW(label ", i32", FLAGS_I(DIMS c), I32(DIMS a), I32(DIMS b), .has_no_gradient = true, \
-        __VA_ARGS__)
+#define SHAPES(label, c, a, b, ...)                                                            \
+    ROW(label, FLAGS(DIMS c), ANY(DIMS a), ANY(DIMS b), .backward = { .ratio = 4 },            \
+        .skips_differences = true, __VA_ARGS__),                                               \
+        ROW(label ", i32", FLAGS_I(DIMS c), I32(DIMS a), I32(DIMS b), .has_no_gradient = true, \
+            __VA_ARGS__)
 
 #define N NAN
 #define I INFINITY
@@ -89,30 +91,29 @@ static const double by_column[] = { 4, 5, 6, 7, 8, 9 }, by_row[] = { 1, 5, 6, 7,
 
 static const struct copse_case cases[] = {
     ROW("a mask", FLAGS(DIMS(13, 33)), ANY(DIMS(13, 33)), ANY(DIMS(13, 33)), QUICK,
-        .skips_differences =
-            true) ROW("stated: NaN is true, the other operand's NaN has no effect",
-                      VALUES(flags, DIMS(8)), VALUES(left, DIMS(8)), VALUES(right, DIMS(8)),
-                      .want = chosen, .has_no_gradient = true,
-                      QUICK) ROW("stated: a condition of a column", VALUES(column, DIMS(2, 1)),
-                                 VALUES(row, DIMS(3)), VALUES(table, DIMS(2, 3)), .want = by_column,
-                                 .has_no_gradient = true, QUICK)
-        ROW("stated: a condition of a row", I32_VALUES(ends, DIMS(3)), VALUES(row, DIMS(1, 3)),
-            VALUES(table, DIMS(2, 3)), .want = by_row, .has_no_gradient = true,
-            QUICK) ROW("special values", FILL(SPECIAL, DIMS(96, 96)), FILL(SPECIAL, DIMS(96, 96)),
-                       FILL(PATTERNS, DIMS(96, 96)), .has_no_gradient = true,
-                       STANDARD) ROW("an i32 condition", FLAGS_I(DIMS(9, 40)), ANY(DIMS(9, 40)),
-                                     ANY(DIMS(9, 40)), STANDARD, .skips_differences = true)
-            ROW("differences", FLAGS(DIMS(7)), ANY(DIMS(3, 7)), ANY(NO_DIMS),
-                .backward = { .ratio = 4 }, STANDARD) SHAPES("a mask of the last axes", (5, 7),
-                                                             (3, 2, 5, 7), (3, 2, 5, 7), STANDARD)
-                SHAPES("a scalar for the others", (3, 300), (3, 300), (1),
-                       STANDARD) SHAPES("a column", (5, 1), (5, 70), (5, 70), STANDARD)
-                    SHAPES("a column and a row", (70), (5, 1), (1, 70), STANDARD)
-                        SHAPES("axes between", (2, 1, 4, 1), (3, 1, 5), (2, 3, 4, 5), STANDARD)
-                            SHAPES("one element", (1), (1), (1), STANDARD, .is_poor = true) SHAPES(
-                                "one choice for all", (1, 1), (9, 33), (9, 33), STANDARD,
-                                .is_poor = true) SHAPES("nothing", (0, 3), (3), (1, 3), STANDARD)
-                                SHAPES("more than 65,535 groups", (257), (65537, 257), (1), FULL)
+        .skips_differences = true),
+    ROW("stated: NaN is true, the other operand's NaN has no effect", VALUES(flags, DIMS(8)),
+        VALUES(left, DIMS(8)), VALUES(right, DIMS(8)), .want = chosen, .has_no_gradient = true,
+        QUICK),
+    ROW("stated: a condition of a column", VALUES(column, DIMS(2, 1)), VALUES(row, DIMS(3)),
+        VALUES(table, DIMS(2, 3)), .want = by_column, .has_no_gradient = true, QUICK),
+    ROW("stated: a condition of a row", I32_VALUES(ends, DIMS(3)), VALUES(row, DIMS(1, 3)),
+        VALUES(table, DIMS(2, 3)), .want = by_row, .has_no_gradient = true, QUICK),
+    ROW("special values", FILL(SPECIAL, DIMS(96, 96)), FILL(SPECIAL, DIMS(96, 96)),
+        FILL(PATTERNS, DIMS(96, 96)), .has_no_gradient = true, STANDARD),
+    ROW("an i32 condition", FLAGS_I(DIMS(9, 40)), ANY(DIMS(9, 40)), ANY(DIMS(9, 40)), STANDARD,
+        .skips_differences = true),
+    ROW("differences", FLAGS(DIMS(7)), ANY(DIMS(3, 7)), ANY(NO_DIMS), .backward = { .ratio = 4 },
+        STANDARD),
+    SHAPES("a mask of the last axes", (5, 7), (3, 2, 5, 7), (3, 2, 5, 7), STANDARD),
+    SHAPES("a scalar for the others", (3, 300), (3, 300), (1), STANDARD),
+    SHAPES("a column", (5, 1), (5, 70), (5, 70), STANDARD),
+    SHAPES("a column and a row", (70), (5, 1), (1, 70), STANDARD),
+    SHAPES("axes between", (2, 1, 4, 1), (3, 1, 5), (2, 3, 4, 5), STANDARD),
+    SHAPES("one element", (1), (1), (1), STANDARD, .is_poor = true),
+    SHAPES("one choice for all", (1, 1), (9, 33), (9, 33), STANDARD, .is_poor = true),
+    SHAPES("nothing", (0, 3), (3), (1, 3), STANDARD),
+    SHAPES("more than 65,535 groups", (257), (65537, 257), (1), FULL),
 };
 
 COPSE_CASE_TABLE(where, OPS, SPEEDS, REFUSALS)

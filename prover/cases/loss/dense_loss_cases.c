@@ -86,41 +86,34 @@ static void refusals(struct copse_refusals *r)
 #undef CALL
 }
 
-#define CASE(label, how, x, w, labels, bias, ...)               \
-    { .op = "dense_cross_entropy",                              \
-      .name = label,                                            \
-      .build = build,                                           \
-      .user = &(const struct setting)how,                       \
-      .in = { UNWRAP x, UNWRAP w, UNWRAP labels, UNWRAP bias }, \
-      .in_count = 4,                                            \
-      .forward = { .ulp = 16 },                                 \
-      .backward = { .ulp = 16, .of_max = 1e-6 },                \
-      __VA_ARGS__ },
+#define CASE(label, how, x, w, labels, bias, ...)                                        \
+    {                                                                                    \
+        .op = "dense_cross_entropy", .name = label, .build = build,                      \
+        .user = &(const struct setting)how,                                              \
+        .in = { UNWRAP x, UNWRAP w, UNWRAP labels, UNWRAP bias }, .in_count = 4,         \
+        .forward = { .ulp = 16 }, .backward = { .ulp = 16, .of_max = 1e-6 }, __VA_ARGS__ \
+    }
 #define SETTING(chunk, averaging, ignores, ignored) \
     {                                               \
         chunk, averaging, true, ignores, ignored    \
     }
-#define HITS(label, x, w, labels)                    \
-    { .op = "dense_cross_entropy",                   \
-      .name = label,                                 \
-      .build = build_hits,                           \
-      .user = &(const struct setting){ .chunk = 2 }, \
-      .in = { UNWRAP x, UNWRAP w, UNWRAP labels },   \
-      .in_count = 3,                                 \
-      .has_no_gradient = true,                       \
-      .want = hits,                                  \
-      QUICK,                                         \
-      .is_poor = true },
+#define HITS(label, x, w, labels)                                                            \
+    {                                                                                        \
+        .op = "dense_cross_entropy", .name = label, .build = build_hits,                     \
+        .user = &(const struct setting){ .chunk = 2 },                                       \
+        .in = { UNWRAP x, UNWRAP w, UNWRAP labels }, .in_count = 3, .has_no_gradient = true, \
+        .want = hits, QUICK, .is_poor = true                                                 \
+    }
 /* Numbers of a few bits: products are exact. */
 #define SIZED(label, n, d, v, chunk, averaging, ignores, ignored, ...)                    \
     CASE(label, SETTING(chunk, averaging, ignores, ignored), WHOLE(-1, 1, DIMS(n, d)),    \
          WHOLE(-1, 1, DIMS(d, v)), I32_UNIFORM(0, (v)-1, DIMS(n)), WHOLE(-2, 2, DIMS(v)), \
          __VA_ARGS__)
-#define SIZES(label, n, d, v, chunk, tier_)                                                  \
-    SIZED(label ", mean", n, d, v, chunk, COPSE_MEAN, false, 0, .tier = tier_)               \
-    SIZED(label ", sum", n, d, v, chunk, COPSE_SUM, false, 0, .tier = tier_)                 \
-    SIZED(label ", each, ignored", n, d, v, chunk, COPSE_EACH, true, (v) / 2, .tier = tier_) \
-    SIZED(label ", mean, ignored", n, d, v, chunk, COPSE_MEAN, true, (v) / 2, .tier = tier_)
+#define SIZES(label, n, d, v, chunk, tier_)                                                       \
+    SIZED(label ", mean", n, d, v, chunk, COPSE_MEAN, false, 0, .tier = tier_),                   \
+        SIZED(label ", sum", n, d, v, chunk, COPSE_SUM, false, 0, .tier = tier_),                 \
+        SIZED(label ", each, ignored", n, d, v, chunk, COPSE_EACH, true, (v) / 2, .tier = tier_), \
+        SIZED(label ", mean, ignored", n, d, v, chunk, COPSE_MEAN, true, (v) / 2, .tier = tier_)
 
 #define I INFINITY
 #define N NAN
@@ -137,44 +130,37 @@ static const double three[] = { 1, 2, 0, 1, 2, 3, 0, 0, 3 }, best[] = { 1, 0, 2 
 static const double hits[] = { 1, 0, 1 };
 
 static const struct copse_case cases[] = {
-    SIZES("chunks of 4", 7, 3, 10, 4, COPSE_TIER_QUICK) SIZES("one chunk", 7, 3, 10, 0,
-                                                              COPSE_TIER_STANDARD)
-        SIZES("chunks of one class", 5, 3, 6, 1, COPSE_TIER_STANDARD) SIZES("70 chunks", 5, 4, 140,
-                                                                            2, COPSE_TIER_STANDARD)
-            SIZES("rows of more than a group", 3, 5, 1100, 300, COPSE_TIER_STANDARD)
-                SIZES("more rows than two groups", 600, 3, 9, 4,
-                      COPSE_TIER_STANDARD) SIZES("one example", 1, 3, 9, 4, COPSE_TIER_FULL)
-                    SIZED("nothing", 0, 3, 9, 4, COPSE_SUM, false, 0, STANDARD)
-                        CASE("numbers that are not whole", SETTING(50, COPSE_MEAN, false, 0),
-                             UNIFORM(-1, 1, DIMS(40, 8)), UNIFORM(-1, 1, DIMS(8, 130)),
-                             I32_UNIFORM(0, 129, DIMS(40)), UNIFORM(-1, 1, DIMS(130)),
-                             STANDARD) CASE("confident rows", SETTING(3, COPSE_EACH, false, 0),
-                                            VALUES(ones, DIMS(3, 1)), VALUES(spread, DIMS(1, 9)),
-                                            I32_VALUES(last_of, DIMS(3)), WHOLE(0, 0, DIMS(9)),
-                                            QUICK, .skips_differences = true)
-                            CASE("labels out of range", SETTING(4, COPSE_EACH, false, 0),
-                                 VALUES(ones, DIMS(6, 1)), WHOLE(-2, 2, DIMS(1, 9)),
-                                 I32_VALUES(out_of_range, DIMS(6)), WHOLE(-2, 2, DIMS(9)), QUICK,
-                                 .skips_differences = true, .is_poor = true)
-                                CASE("labels out of range, one ignored",
-                                     SETTING(4, COPSE_EACH, true, -1), VALUES(ones, DIMS(6, 1)),
-                                     WHOLE(-2, 2, DIMS(1, 9)), I32_VALUES(out_of_range, DIMS(6)),
-                                     WHOLE(-2, 2, DIMS(9)), QUICK, .skips_differences = true,
-                                     .is_poor = true)
-                                    CASE("examples of NaN and infinities",
-                                         SETTING(2, COPSE_EACH, false, 0), VALUES(lone, DIMS(5, 1)),
-                                         WHOLE(1, 2, DIMS(1, 5)), I32_VALUES(of_lone, DIMS(5)),
-                                         WHOLE(-2, 2, DIMS(5)), QUICK, .has_no_gradient = true)
-                                        CASE("ignored rows with any logits",
-                                             SETTING(2, COPSE_EACH, true, -100),
-                                             VALUES(lone, DIMS(5, 1)), WHOLE(1, 2, DIMS(1, 5)),
-                                             I32_VALUES(ignored_of, DIMS(5)), WHOLE(-2, 2, DIMS(5)),
-                                             QUICK, .has_no_gradient = true)
+    SIZES("chunks of 4", 7, 3, 10, 4, COPSE_TIER_QUICK),
+    SIZES("one chunk", 7, 3, 10, 0, COPSE_TIER_STANDARD),
+    SIZES("chunks of one class", 5, 3, 6, 1, COPSE_TIER_STANDARD),
+    SIZES("70 chunks", 5, 4, 140, 2, COPSE_TIER_STANDARD),
+    SIZES("rows of more than a group", 3, 5, 1100, 300, COPSE_TIER_STANDARD),
+    SIZES("more rows than two groups", 600, 3, 9, 4, COPSE_TIER_STANDARD),
+    SIZES("one example", 1, 3, 9, 4, COPSE_TIER_FULL),
+    SIZED("nothing", 0, 3, 9, 4, COPSE_SUM, false, 0, STANDARD),
+    CASE("numbers that are not whole", SETTING(50, COPSE_MEAN, false, 0),
+         UNIFORM(-1, 1, DIMS(40, 8)), UNIFORM(-1, 1, DIMS(8, 130)), I32_UNIFORM(0, 129, DIMS(40)),
+         UNIFORM(-1, 1, DIMS(130)), STANDARD),
+    CASE("confident rows", SETTING(3, COPSE_EACH, false, 0), VALUES(ones, DIMS(3, 1)),
+         VALUES(spread, DIMS(1, 9)), I32_VALUES(last_of, DIMS(3)), WHOLE(0, 0, DIMS(9)), QUICK,
+         .skips_differences = true),
+    CASE("labels out of range", SETTING(4, COPSE_EACH, false, 0), VALUES(ones, DIMS(6, 1)),
+         WHOLE(-2, 2, DIMS(1, 9)), I32_VALUES(out_of_range, DIMS(6)), WHOLE(-2, 2, DIMS(9)), QUICK,
+         .skips_differences = true, .is_poor = true),
+    CASE("labels out of range, one ignored", SETTING(4, COPSE_EACH, true, -1),
+         VALUES(ones, DIMS(6, 1)), WHOLE(-2, 2, DIMS(1, 9)), I32_VALUES(out_of_range, DIMS(6)),
+         WHOLE(-2, 2, DIMS(9)), QUICK, .skips_differences = true, .is_poor = true),
+    CASE("examples of NaN and infinities", SETTING(2, COPSE_EACH, false, 0),
+         VALUES(lone, DIMS(5, 1)), WHOLE(1, 2, DIMS(1, 5)), I32_VALUES(of_lone, DIMS(5)),
+         WHOLE(-2, 2, DIMS(5)), QUICK, .has_no_gradient = true),
+    CASE("ignored rows with any logits", SETTING(2, COPSE_EACH, true, -100),
+         VALUES(lone, DIMS(5, 1)), WHOLE(1, 2, DIMS(1, 5)), I32_VALUES(ignored_of, DIMS(5)),
+         WHOLE(-2, 2, DIMS(5)), QUICK, .has_no_gradient = true),
     /* A chunk of -Inf only adds nothing. */
     CASE("biases of -Inf", SETTING(2, COPSE_EACH, false, 0), WHOLE(-2, 2, DIMS(5, 1)),
          WHOLE(-2, 2, DIMS(1, 9)), I32_VALUES(to_hidden, DIMS(5)), VALUES(hidden, DIMS(9)), QUICK,
-         .has_no_gradient = true)
-        HITS("hits", VALUES(three, DIMS(3, 3)), VALUES(eye, DIMS(3, 3)), I32_VALUES(best, DIMS(3)))
+         .has_no_gradient = true),
+    HITS("hits", VALUES(three, DIMS(3, 3)), VALUES(eye, DIMS(3, 3)), I32_VALUES(best, DIMS(3))),
 };
 
 COPSE_CASE_TABLE(dense_loss, OPS, SPEEDS, REFUSALS)

@@ -102,15 +102,12 @@ static void refusals(struct copse_refusals *r)
             copse_cosine_embedding_loss(g, x, x, n, 1.5f, COPSE_MEAN));
 }
 
-#define ROW(op_, function, label, setting_, a, b, ...) \
-    { .op = op_,                                       \
-      .name = label,                                   \
-      .build = build_##function,                       \
-      .user = setting_,                                \
-      .in = { UNWRAP a, UNWRAP b },                    \
-      .in_count = 2,                                   \
-      .backward = { .ulp = 16, .of_max = 1e-6 },       \
-      __VA_ARGS__ },
+#define ROW(op_, function, label, setting_, a, b, ...)                                          \
+    {                                                                                           \
+        .op = op_, .name = label, .build = build_##function, .user = setting_,                  \
+        .in = { UNWRAP a, UNWRAP b }, .in_count = 2, .backward = { .ulp = 16, .of_max = 1e-6 }, \
+        __VA_ARGS__                                                                             \
+    }
 #define HUBER(label, number, averaging, a, b, ...)                                          \
     ROW("huber_loss", huber, label, SET(number, averaging), a, b, .forward = { .ulp = 16 }, \
         __VA_ARGS__)
@@ -119,17 +116,13 @@ static void refusals(struct copse_refusals *r)
         __VA_ARGS__)
 #define COSINE(label, a, b, ...) \
     ROW("cosine_similarity", cosine, label, NULL, a, b, .forward = { .ratio = 16 }, __VA_ARGS__)
-#define EMBEDDING(label, number, averaging, a, b, labels, ...) \
-    { .op = "cosine_embedding_loss",                           \
-      .name = label,                                           \
-      .build = build_embedding,                                \
-      .user = SET(number, averaging),                          \
-      .in = { UNWRAP a, UNWRAP b, UNWRAP labels },             \
-      .in_count = 3,                                           \
-      .forward = { .ratio = 16 },                              \
-      .magnitude = size_embedding,                             \
-      .backward = { .ulp = 16, .of_max = 1e-6 },               \
-      __VA_ARGS__ },
+#define EMBEDDING(label, number, averaging, a, b, labels, ...)                       \
+    {                                                                                \
+        .op = "cosine_embedding_loss", .name = label, .build = build_embedding,      \
+        .user = SET(number, averaging), .in = { UNWRAP a, UNWRAP b, UNWRAP labels }, \
+        .in_count = 3, .forward = { .ratio = 16 }, .magnitude = size_embedding,      \
+        .backward = { .ulp = 16, .of_max = 1e-6 }, __VA_ARGS__                       \
+    }
 
 static const double similar[] = { 1, -1, -1, 1, -1, 0, 2 };
 static const double still[] = { 0, 0, 0, 1, 2, 3, 1e-20, 0, 0 };
@@ -137,39 +130,33 @@ static const double moved[] = { 1, 2, 3, 0, 0, 0, 1, 1, 1 };
 
 static const struct copse_case cases[] = {
     HUBER("usual range, mean", 1, MEAN, UNIFORM(-2, 2, DIMS(13, 17)), UNIFORM(-2, 2, DIMS(13, 17)),
-          QUICK) HUBER("delta 0.3, sum", 0.3f, SUM, UNIFORM(-2, 2, DIMS(13, 17)),
-                       UNIFORM(-2, 2, DIMS(13, 17)), STANDARD)
-        HUBER("a row, each", 2, EACH, UNIFORM(-2, 2, DIMS(13, 17)), UNIFORM(-2, 2, DIMS(17)),
-              STANDARD) HUBER("4097 rows", 1, MEAN, FILL(POSITIVE, DIMS(4097, 3)),
-                              FILL(NORMAL, DIMS(4097, 3)), STANDARD, .skips_differences = true)
-            HUBER("nothing", 1, MEAN, FILL(NORMAL, DIMS(0, 3)), FILL(NORMAL, DIMS(0, 3)),
-                  STANDARD) SMOOTH("usual range, mean", 1, MEAN, UNIFORM(-2, 2, DIMS(13, 17)),
-                                   UNIFORM(-2, 2, DIMS(13, 17)), QUICK)
-                SMOOTH("beta 0.3, each", 0.3f, EACH, UNIFORM(-2, 2, DIMS(13, 17)),
-                       UNIFORM(-2, 2, DIMS(13, 17)),
-                       STANDARD) SMOOTH("beta 0, sum", 0, SUM, UNIFORM(-2, 2, DIMS(13, 17)),
-                                        UNIFORM(-2, 2, DIMS(13, 17)),
-                                        QUICK) COSINE("usual range", FILL(NORMAL, DIMS(13, 17)),
-                                                      FILL(NORMAL, DIMS(13, 17)), QUICK)
-                    COSINE("three axes", FILL(NORMAL, DIMS(2, 3, 5)), FILL(NORMAL, DIMS(2, 3, 5)),
-                           STANDARD) COSINE("two vectors", FILL(NORMAL, DIMS(9)),
-                                            FILL(NORMAL, DIMS(9)), STANDARD)
-                        COSINE("vectors longer than a group", FILL(NORMAL, DIMS(3, 700)),
-                               FILL(NORMAL, DIMS(3, 700)), STANDARD)
-                            COSINE("vectors of zeros", VALUES(still, DIMS(3, 3)),
-                                   VALUES(moved, DIMS(3, 3)), QUICK, .skips_differences = true,
-                                   .is_poor = true) COSINE("nothing", FILL(NORMAL, DIMS(0, 3)),
-                                                           FILL(NORMAL, DIMS(0, 3)), STANDARD)
-                                EMBEDDING("usual range, each", 0.1f, EACH, FILL(NORMAL, DIMS(7, 9)),
-                                          FILL(NORMAL, DIMS(7, 9)), I32_VALUES(similar, DIMS(7)),
-                                          QUICK, .has_no_gradient = true)
-                                    EMBEDDING("usual range, mean", -0.2f, MEAN,
-                                              FILL(NORMAL, DIMS(5, 9)), FILL(NORMAL, DIMS(5, 9)),
-                                              I32_VALUES(similar, DIMS(5)), QUICK)
-                                        EMBEDDING("usual range, sum", 0.1f, SUM,
-                                                  FILL(NORMAL, DIMS(5, 9)),
-                                                  FILL(NORMAL, DIMS(5, 9)),
-                                                  I32_VALUES(similar, DIMS(5)), STANDARD)
+          QUICK),
+    HUBER("delta 0.3, sum", 0.3f, SUM, UNIFORM(-2, 2, DIMS(13, 17)), UNIFORM(-2, 2, DIMS(13, 17)),
+          STANDARD),
+    HUBER("a row, each", 2, EACH, UNIFORM(-2, 2, DIMS(13, 17)), UNIFORM(-2, 2, DIMS(17)), STANDARD),
+    HUBER("4097 rows", 1, MEAN, FILL(POSITIVE, DIMS(4097, 3)), FILL(NORMAL, DIMS(4097, 3)),
+          STANDARD, .skips_differences = true),
+    HUBER("nothing", 1, MEAN, FILL(NORMAL, DIMS(0, 3)), FILL(NORMAL, DIMS(0, 3)), STANDARD),
+    SMOOTH("usual range, mean", 1, MEAN, UNIFORM(-2, 2, DIMS(13, 17)), UNIFORM(-2, 2, DIMS(13, 17)),
+           QUICK),
+    SMOOTH("beta 0.3, each", 0.3f, EACH, UNIFORM(-2, 2, DIMS(13, 17)), UNIFORM(-2, 2, DIMS(13, 17)),
+           STANDARD),
+    SMOOTH("beta 0, sum", 0, SUM, UNIFORM(-2, 2, DIMS(13, 17)), UNIFORM(-2, 2, DIMS(13, 17)),
+           QUICK),
+    COSINE("usual range", FILL(NORMAL, DIMS(13, 17)), FILL(NORMAL, DIMS(13, 17)), QUICK),
+    COSINE("three axes", FILL(NORMAL, DIMS(2, 3, 5)), FILL(NORMAL, DIMS(2, 3, 5)), STANDARD),
+    COSINE("two vectors", FILL(NORMAL, DIMS(9)), FILL(NORMAL, DIMS(9)), STANDARD),
+    COSINE("vectors longer than a group", FILL(NORMAL, DIMS(3, 700)), FILL(NORMAL, DIMS(3, 700)),
+           STANDARD),
+    COSINE("vectors of zeros", VALUES(still, DIMS(3, 3)), VALUES(moved, DIMS(3, 3)), QUICK,
+           .skips_differences = true, .is_poor = true),
+    COSINE("nothing", FILL(NORMAL, DIMS(0, 3)), FILL(NORMAL, DIMS(0, 3)), STANDARD),
+    EMBEDDING("usual range, each", 0.1f, EACH, FILL(NORMAL, DIMS(7, 9)), FILL(NORMAL, DIMS(7, 9)),
+              I32_VALUES(similar, DIMS(7)), QUICK, .has_no_gradient = true),
+    EMBEDDING("usual range, mean", -0.2f, MEAN, FILL(NORMAL, DIMS(5, 9)), FILL(NORMAL, DIMS(5, 9)),
+              I32_VALUES(similar, DIMS(5)), QUICK),
+    EMBEDDING("usual range, sum", 0.1f, SUM, FILL(NORMAL, DIMS(5, 9)), FILL(NORMAL, DIMS(5, 9)),
+              I32_VALUES(similar, DIMS(5)), STANDARD),
 };
 
 COPSE_CASE_TABLE(distance_loss, OPS, REFUSALS)

@@ -64,31 +64,26 @@ static void refusals(struct copse_refusals *r)
 
 /* The loss of a row is not negative, so sums do not cancel: 8 ULP. The derivative is a softmax: 8
    ULP, one more for each unit of distance, and the products after it. */
-#define PLAIN(way, label, logits, labels, distance, ...) \
-    { .op = "sparse_cross_entropy",                      \
-      .name = #way ", " label,                           \
-      .build = build_##way,                              \
-      .in = { UNWRAP logits, UNWRAP labels },            \
-      .in_count = 2,                                     \
-      .forward = { .ulp = 8 },                           \
-      .backward = { .ulp = 11 + (distance) },            \
-      __VA_ARGS__ },
+#define PLAIN(way, label, logits, labels, distance, ...)                                \
+    {                                                                                   \
+        .op = "sparse_cross_entropy", .name = #way ", " label, .build = build_##way,    \
+        .in = { UNWRAP logits, UNWRAP labels }, .in_count = 2, .forward = { .ulp = 8 }, \
+        .backward = { .ulp = 11 + (distance) }, __VA_ARGS__                             \
+    }
 #define ROW(way, label, logits, labels, distance, ...) \
     PLAIN(way, label, logits, labels, distance, .family = "row_stats", __VA_ARGS__)
 #define GRADIENT .family = "cross_entropy_grad", .family_is_of_gradient = true
-#define ROWS(label, rows, cols, range, ...)                           \
-    ROW(mean, label, UNIFORM(-range, range, DIMS(rows, cols)),        \
-        I32_UNIFORM(0, cols - 1, DIMS(rows)), 2 * range, __VA_ARGS__) \
-    ROW(sum, label, UNIFORM(-range, range, DIMS(rows, cols)),         \
-        I32_UNIFORM(0, cols - 1, DIMS(rows)), 2 * range, __VA_ARGS__)
+#define ROWS(label, rows, cols, range, ...)                            \
+    ROW(mean, label, UNIFORM(-range, range, DIMS(rows, cols)),         \
+        I32_UNIFORM(0, cols - 1, DIMS(rows)), 2 * range, __VA_ARGS__), \
+        ROW(sum, label, UNIFORM(-range, range, DIMS(rows, cols)),      \
+            I32_UNIFORM(0, cols - 1, DIMS(rows)), 2 * range, __VA_ARGS__)
 
-#define MSE(label, a, b, ...)       \
-    { .op = "mean_squared_error",   \
-      .name = label,                \
-      .build = build_mse,           \
-      .in = { UNWRAP a, UNWRAP b }, \
-      .in_count = 2,                \
-      __VA_ARGS__ },
+#define MSE(label, a, b, ...)                                          \
+    {                                                                  \
+        .op = "mean_squared_error", .name = label, .build = build_mse, \
+        .in = { UNWRAP a, UNWRAP b }, .in_count = 2, __VA_ARGS__       \
+    }
 
 #define I INFINITY
 #define N NAN
@@ -100,56 +95,54 @@ static const double out_of_range[] = { 1, -1, 3, 2147483647, -2147483648.0, 2 };
 static const double first[] = { 0 };
 
 static const struct copse_case cases[] = {
-    ROWS("a batch of digits", 64, 10, 4, QUICK)
-        ROW(sum, "confident rows keep their digits", VALUES(confident, DIMS(3, 3)),
-            I32_VALUES(right, DIMS(3)), 29, QUICK, .skips_differences = true)
-            ROW(sum, "one row of extreme logits", VALUES(extremes, DIMS(1, 3)),
-                I32_VALUES(first, DIMS(1)), 8, STANDARD, .has_no_gradient = true)
-                ROW(mean, "extreme logits: NaN", VALUES(extremes, DIMS(5, 3)),
-                    I32_VALUES(first, DIMS(5)), 8, STANDARD, .has_no_gradient = true)
+    ROWS("a batch of digits", 64, 10, 4, QUICK),
+    ROW(sum, "confident rows keep their digits", VALUES(confident, DIMS(3, 3)),
+        I32_VALUES(right, DIMS(3)), 29, QUICK, .skips_differences = true),
+    ROW(sum, "one row of extreme logits", VALUES(extremes, DIMS(1, 3)), I32_VALUES(first, DIMS(1)),
+        8, STANDARD, .has_no_gradient = true),
+    ROW(mean, "extreme logits: NaN", VALUES(extremes, DIMS(5, 3)), I32_VALUES(first, DIMS(5)), 8,
+        STANDARD, .has_no_gradient = true),
     /* The loss and the derivative of those rows are NaN; the other rows stay right. */
     ROW(sum, "labels out of range", VALUES(plain, DIMS(6, 3)), I32_VALUES(out_of_range, DIMS(6)),
-        14, QUICK, .skips_differences = true)
-        PLAIN(mean, "gradients of short rows", UNIFORM(-4, 4, DIMS(300, 10)),
-              I32_UNIFORM(0, 9, DIMS(300)), 8, QUICK,
-              GRADIENT) PLAIN(sum, "gradients of rows of 37", UNIFORM(-4, 4, DIMS(7, 37)),
-                              I32_UNIFORM(0, 36, DIMS(7)), 8, STANDARD, GRADIENT)
-            PLAIN(sum, "gradients of labels out of range", VALUES(plain, DIMS(6, 3)),
-                  I32_VALUES(out_of_range, DIMS(6)), 14, STANDARD, GRADIENT,
-                  .skips_differences = true) ROWS("a batch of one", 1, 10, 4, STANDARD)
-                ROWS("one class", 1, 1, 4, STANDARD, .is_poor = true) ROWS(
-                    "two classes", 3, 2, 4, STANDARD) ROWS("distances of 100", 4, 7, 50, STANDARD)
-                    ROWS("63 rows", 63, 3, 2, FULL) ROWS("65 rows, two passes", 65, 3, 2, STANDARD)
-                        ROWS("more rows than two groups", 130, 10,
-                             4, STANDARD) ROWS("a row longer than a group", 5, 257, 3,
-                                               STANDARD) ROWS("rows of 700", 5, 700, 3, STANDARD)
-                            ROW(sum, "the largest element past column 65,536",
-                                LAST(-3, 3, DIMS(2, 70001)), I32_UNIFORM(69990, 70000, DIMS(2)), 8,
-                                STANDARD,
-                                .skips_differences = true) ROWS("1000 rows", 1000, 3, 2, STANDARD)
-                                ROWS("4097 rows, three passes", 4097, 3, 2, FULL)
-                                    ROWS("nothing", 0, 5, 4, STANDARD)
+        14, QUICK, .skips_differences = true),
+    PLAIN(mean, "gradients of short rows", UNIFORM(-4, 4, DIMS(300, 10)),
+          I32_UNIFORM(0, 9, DIMS(300)), 8, QUICK, GRADIENT),
+    PLAIN(sum, "gradients of rows of 37", UNIFORM(-4, 4, DIMS(7, 37)), I32_UNIFORM(0, 36, DIMS(7)),
+          8, STANDARD, GRADIENT),
+    PLAIN(sum, "gradients of labels out of range", VALUES(plain, DIMS(6, 3)),
+          I32_VALUES(out_of_range, DIMS(6)), 14, STANDARD, GRADIENT, .skips_differences = true),
+    ROWS("a batch of one", 1, 10, 4, STANDARD),
+    ROWS("one class", 1, 1, 4, STANDARD, .is_poor = true),
+    ROWS("two classes", 3, 2, 4, STANDARD),
+    ROWS("distances of 100", 4, 7, 50, STANDARD),
+    ROWS("63 rows", 63, 3, 2, FULL),
+    ROWS("65 rows, two passes", 65, 3, 2, STANDARD),
+    ROWS("more rows than two groups", 130, 10, 4, STANDARD),
+    ROWS("a row longer than a group", 5, 257, 3, STANDARD),
+    ROWS("rows of 700", 5, 700, 3, STANDARD),
+    ROW(sum, "the largest element past column 65,536", LAST(-3, 3, DIMS(2, 70001)),
+        I32_UNIFORM(69990, 70000, DIMS(2)), 8, STANDARD, .skips_differences = true),
+    ROWS("1000 rows", 1000, 3, 2, STANDARD),
+    ROWS("4097 rows, three passes", 4097, 3, 2, FULL),
+    ROWS("nothing", 0, 5, 4, STANDARD),
 
-                                        MSE("usual range", UNIFORM(-2, 2, DIMS(13, 17)),
-                                            UNIFORM(-2, 2, DIMS(13, 17)), .forward = { .ulp = 8 },
-                                            .backward = { .ulp = 5 }, QUICK)
+    MSE("usual range", UNIFORM(-2, 2, DIMS(13, 17)), UNIFORM(-2, 2, DIMS(13, 17)),
+        .forward = { .ulp = 8 }, .backward = { .ulp = 5 }, QUICK),
     /* Exact except for the division, in any order of summation. */
     MSE("whole numbers", WHOLE(-9, 9, DIMS(64, 65)), WHOLE(-9, 9, DIMS(64, 65)),
-        .forward = { .ulp = 3 }, .backward = { .ulp = 5 }, .skips_differences = true, STANDARD)
-        MSE("a row", WHOLE(-9, 9, DIMS(13, 17)), WHOLE(-9, 9, DIMS(17)), .forward = { .ulp = 3 },
-            .backward = { .ulp = 5, .of_max = 4.8e-7 }, .skips_differences = true, STANDARD)
-            MSE("a scalar", WHOLE(-9, 9, DIMS(13, 17)), WHOLE(-9, 9, NO_DIMS),
-                .forward = { .ulp = 3 }, .backward = { .ulp = 5, .of_max = 4.8e-7 },
-                .skips_differences = true, STANDARD)
-                MSE("positive numbers, 4097 rows", FILL(POSITIVE, DIMS(4097, 3)),
-                    FILL(NORMAL, DIMS(4097, 3)), .forward = { .ulp = 8 }, .backward = { .ulp = 5 },
-                    .skips_differences = true, STANDARD)
-                    MSE("a batch of one", UNIFORM(-2, 2, DIMS(1, 1)), UNIFORM(-2, 2, DIMS(1, 1)),
-                        .forward = { .ulp = 8 }, .backward = { .ulp = 5 }, STANDARD)
-                        MSE("two scalars", UNIFORM(-2, 2, NO_DIMS), UNIFORM(-2, 2, NO_DIMS),
-                            .forward = { .ulp = 8 }, .backward = { .ulp = 5 }, STANDARD)
-                            MSE("nothing", FILL(NORMAL, DIMS(0, 3)), FILL(NORMAL, DIMS(0, 3)),
-                                .forward = { .ulp = 8 }, .backward = { .ulp = 5 }, STANDARD)
+        .forward = { .ulp = 3 }, .backward = { .ulp = 5 }, .skips_differences = true, STANDARD),
+    MSE("a row", WHOLE(-9, 9, DIMS(13, 17)), WHOLE(-9, 9, DIMS(17)), .forward = { .ulp = 3 },
+        .backward = { .ulp = 5, .of_max = 4.8e-7 }, .skips_differences = true, STANDARD),
+    MSE("a scalar", WHOLE(-9, 9, DIMS(13, 17)), WHOLE(-9, 9, NO_DIMS), .forward = { .ulp = 3 },
+        .backward = { .ulp = 5, .of_max = 4.8e-7 }, .skips_differences = true, STANDARD),
+    MSE("positive numbers, 4097 rows", FILL(POSITIVE, DIMS(4097, 3)), FILL(NORMAL, DIMS(4097, 3)),
+        .forward = { .ulp = 8 }, .backward = { .ulp = 5 }, .skips_differences = true, STANDARD),
+    MSE("a batch of one", UNIFORM(-2, 2, DIMS(1, 1)), UNIFORM(-2, 2, DIMS(1, 1)),
+        .forward = { .ulp = 8 }, .backward = { .ulp = 5 }, STANDARD),
+    MSE("two scalars", UNIFORM(-2, 2, NO_DIMS), UNIFORM(-2, 2, NO_DIMS), .forward = { .ulp = 8 },
+        .backward = { .ulp = 5 }, STANDARD),
+    MSE("nothing", FILL(NORMAL, DIMS(0, 3)), FILL(NORMAL, DIMS(0, 3)), .forward = { .ulp = 8 },
+        .backward = { .ulp = 5 }, STANDARD),
 };
 
 COPSE_CASE_TABLE(loss, OPS, SPEEDS, REFUSALS)

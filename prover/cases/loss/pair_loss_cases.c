@@ -99,33 +99,25 @@ static void refusals(struct copse_refusals *r)
     REFUSES(r, ARGUMENT, "no averaging", copse_kl_divergence(g, x, x, (copse_averaging)-1));
 }
 
-#define BINARY(label, setting_, x, y, weight, ...) \
-    { .op = "binary_cross_entropy",                \
-      .name = label,                               \
-      .build = build_binary,                       \
-      .user = &setting_,                           \
-      .in = { UNWRAP x,                            \
-              UNWRAP y,                            \
-              { .type = COPSE_F32,                 \
-                .shape = weight,                   \
-                .fill = COPSE_FILL_UNIFORM,        \
-                .low = 0.5,                        \
-                .high = 3 } },                     \
-      .in_count = COUNT_##setting_,                \
-      .forward = { .ulp = 16 },                    \
-      .backward = { .ulp = 16, .of_max = 1e-6 },   \
-      __VA_ARGS__ },
-#define DIVERGENCE(label, setting_, log_q, p, ...) \
-    { .op = "kl_divergence",                       \
-      .name = label,                               \
-      .build = build_divergence,                   \
-      .user = &setting_,                           \
-      .in = { UNWRAP log_q, UNWRAP p },            \
-      .in_count = 2,                               \
-      .forward = { .ratio = 16 },                  \
-      .magnitude = size_divergence,                \
-      .backward = { .ulp = 16, .of_max = 1e-6 },   \
-      __VA_ARGS__ },
+#define BINARY(label, setting_, x, y, weight, ...)                                             \
+    {                                                                                          \
+        .op = "binary_cross_entropy", .name = label, .build = build_binary, .user = &setting_, \
+        .in = { UNWRAP x,                                                                      \
+                UNWRAP y,                                                                      \
+                { .type = COPSE_F32,                                                           \
+                  .shape = weight,                                                             \
+                  .fill = COPSE_FILL_UNIFORM,                                                  \
+                  .low = 0.5,                                                                  \
+                  .high = 3 } },                                                               \
+        .in_count = COUNT_##setting_, .forward = { .ulp = 16 },                                \
+        .backward = { .ulp = 16, .of_max = 1e-6 }, __VA_ARGS__                                 \
+    }
+#define DIVERGENCE(label, setting_, log_q, p, ...)                                           \
+    {                                                                                        \
+        .op = "kl_divergence", .name = label, .build = build_divergence, .user = &setting_,  \
+        .in = { UNWRAP log_q, UNWRAP p }, .in_count = 2, .forward = { .ratio = 16 },         \
+        .magnitude = size_divergence, .backward = { .ulp = 16, .of_max = 1e-6 }, __VA_ARGS__ \
+    }
 
 #define I INFINITY
 #define N NAN
@@ -154,50 +146,41 @@ static const double divergences[] = { 0.80685281944005469, 0, I };
 
 static const struct copse_case cases[] = {
     BINARY("usual range, mean", mean, UNIFORM(-4, 4, DIMS(13, 17)), UNIFORM(0, 1, DIMS(13, 17)),
-           DIMS(1), QUICK) BINARY("usual range, sum", sum, UNIFORM(-4, 4, DIMS(13, 17)),
-                                  UNIFORM(0, 1, DIMS(13, 17)), DIMS(1), STANDARD)
-        BINARY("usual range, each", each, UNIFORM(-4, 4, DIMS(13, 17)), UNIFORM(0, 1, DIMS(13, 17)),
-               DIMS(1), QUICK) BINARY("weights of the last axis", weighted,
-                                      UNIFORM(-4, 4, DIMS(13, 17)), UNIFORM(0, 1, DIMS(13, 17)),
-                                      DIMS(17), QUICK) BINARY("weights of two axes", each_weighted,
-                                                              UNIFORM(-4, 4, DIMS(3, 4, 5)),
-                                                              UNIFORM(0, 1, DIMS(3, 4, 5)),
-                                                              DIMS(4, 5), STANDARD)
-            BINARY("one weight", each_weighted, UNIFORM(-4, 4, DIMS(3, 4, 5)),
-                   UNIFORM(0, 1, DIMS(3, 4, 5)), DIMS(1),
-                   STANDARD) BINARY("distances of 50", each, UNIFORM(-50, 50, DIMS(600)),
-                                    UNIFORM(0, 1, DIMS(600)), DIMS(1), STANDARD)
-                BINARY("4097 rows", weighted, UNIFORM(-4, 4, DIMS(4097, 3)),
-                       UNIFORM(0, 1, DIMS(4097, 3)), DIMS(3), STANDARD,
-                       .skips_differences = true) BINARY("a scalar", mean, UNIFORM(-4, 4, NO_DIMS),
-                                                         UNIFORM(0, 1, NO_DIMS), DIMS(1), STANDARD)
-                    BINARY("nothing", mean, UNIFORM(-4, 4, DIMS(0, 3)), UNIFORM(0, 1, DIMS(0, 3)),
-                           DIMS(1),
-                           STANDARD) BINARY("infinite logits", each, VALUES(steep, DIMS(15)),
-                                            VALUES(sides, DIMS(15)), DIMS(1), QUICK,
-                                            .has_no_gradient = true, .want = costs)
+           DIMS(1), QUICK),
+    BINARY("usual range, sum", sum, UNIFORM(-4, 4, DIMS(13, 17)), UNIFORM(0, 1, DIMS(13, 17)),
+           DIMS(1), STANDARD),
+    BINARY("usual range, each", each, UNIFORM(-4, 4, DIMS(13, 17)), UNIFORM(0, 1, DIMS(13, 17)),
+           DIMS(1), QUICK),
+    BINARY("weights of the last axis", weighted, UNIFORM(-4, 4, DIMS(13, 17)),
+           UNIFORM(0, 1, DIMS(13, 17)), DIMS(17), QUICK),
+    BINARY("weights of two axes", each_weighted, UNIFORM(-4, 4, DIMS(3, 4, 5)),
+           UNIFORM(0, 1, DIMS(3, 4, 5)), DIMS(4, 5), STANDARD),
+    BINARY("one weight", each_weighted, UNIFORM(-4, 4, DIMS(3, 4, 5)), UNIFORM(0, 1, DIMS(3, 4, 5)),
+           DIMS(1), STANDARD),
+    BINARY("distances of 50", each, UNIFORM(-50, 50, DIMS(600)), UNIFORM(0, 1, DIMS(600)), DIMS(1),
+           STANDARD),
+    BINARY("4097 rows", weighted, UNIFORM(-4, 4, DIMS(4097, 3)), UNIFORM(0, 1, DIMS(4097, 3)),
+           DIMS(3), STANDARD, .skips_differences = true),
+    BINARY("a scalar", mean, UNIFORM(-4, 4, NO_DIMS), UNIFORM(0, 1, NO_DIMS), DIMS(1), STANDARD),
+    BINARY("nothing", mean, UNIFORM(-4, 4, DIMS(0, 3)), UNIFORM(0, 1, DIMS(0, 3)), DIMS(1),
+           STANDARD),
+    BINARY("infinite logits", each, VALUES(steep, DIMS(15)), VALUES(sides, DIMS(15)), DIMS(1),
+           QUICK, .has_no_gradient = true, .want = costs),
 
-                        DIVERGENCE("usual range, mean", mean, UNIFORM(-6, 0, DIMS(13, 17)),
-                                   UNIFORM(0.01, 1, DIMS(13, 17)),
-                                   QUICK) DIVERGENCE("usual range, sum", sum,
-                                                     UNIFORM(-6, 0, DIMS(13, 17)),
-                                                     UNIFORM(0.01, 1, DIMS(13, 17)), STANDARD)
-                            DIVERGENCE("usual range, each", each, UNIFORM(-6, 0, DIMS(3, 4, 5)),
-                                       UNIFORM(0.01, 1, DIMS(3, 4, 5)),
-                                       QUICK) DIVERGENCE("a row longer than a group",
-                                                         each, UNIFORM(-6, 0, DIMS(3, 700)),
-                                                         UNIFORM(0.01, 1, DIMS(3, 700)), STANDARD)
-                                DIVERGENCE("one row", mean, UNIFORM(-6, 0, DIMS(5)),
-                                           UNIFORM(0.01, 1, DIMS(5)), STANDARD)
-                                    DIVERGENCE("4097 rows", mean, UNIFORM(-6, 0, DIMS(4097, 3)),
-                                               UNIFORM(0.01, 1, DIMS(4097, 3)), STANDARD,
-                                               .skips_differences = true)
-                                        DIVERGENCE("nothing", mean, UNIFORM(-6, 0, DIMS(0, 3)),
-                                                   UNIFORM(0.01, 1, DIMS(0, 3)), STANDARD)
-                                            DIVERGENCE("shares of 0", each,
-                                                       VALUES(logs, DIMS(3, 3)),
-                                                       VALUES(shares, DIMS(3, 3)), QUICK,
-                                                       .has_no_gradient = true, .want = divergences)
+    DIVERGENCE("usual range, mean", mean, UNIFORM(-6, 0, DIMS(13, 17)),
+               UNIFORM(0.01, 1, DIMS(13, 17)), QUICK),
+    DIVERGENCE("usual range, sum", sum, UNIFORM(-6, 0, DIMS(13, 17)),
+               UNIFORM(0.01, 1, DIMS(13, 17)), STANDARD),
+    DIVERGENCE("usual range, each", each, UNIFORM(-6, 0, DIMS(3, 4, 5)),
+               UNIFORM(0.01, 1, DIMS(3, 4, 5)), QUICK),
+    DIVERGENCE("a row longer than a group", each, UNIFORM(-6, 0, DIMS(3, 700)),
+               UNIFORM(0.01, 1, DIMS(3, 700)), STANDARD),
+    DIVERGENCE("one row", mean, UNIFORM(-6, 0, DIMS(5)), UNIFORM(0.01, 1, DIMS(5)), STANDARD),
+    DIVERGENCE("4097 rows", mean, UNIFORM(-6, 0, DIMS(4097, 3)), UNIFORM(0.01, 1, DIMS(4097, 3)),
+               STANDARD, .skips_differences = true),
+    DIVERGENCE("nothing", mean, UNIFORM(-6, 0, DIMS(0, 3)), UNIFORM(0.01, 1, DIMS(0, 3)), STANDARD),
+    DIVERGENCE("shares of 0", each, VALUES(logs, DIMS(3, 3)), VALUES(shares, DIMS(3, 3)), QUICK,
+               .has_no_gradient = true, .want = divergences),
 };
 
 COPSE_CASE_TABLE(pair_loss, OPS, SPEEDS, REFUSALS)

@@ -144,45 +144,32 @@ static void refusals(struct copse_refusals *r)
     REFUSES(r, SHAPE, "", copse_fill(g, COPSE_F32, COPSE_SHAPE(65536, 65536), 0));
 }
 
-#define CONSTANT(label, type, value, shape, ...)              \
-    { .op = "fill",                                           \
-      .name = label,                                          \
-      .build = build_fill,                                    \
-      .user = &(const struct constant){ type, shape, value }, \
-      .is_poor = true,                                        \
-      __VA_ARGS__ },
-#define ARRAY(label, type, values_, shape, ...)              \
-    { .op = "constant",                                      \
-      .name = label,                                         \
-      .build = build_constant,                               \
-      .user = &(const struct array){ type, shape, values_ }, \
-      .is_poor = true,                                       \
-      __VA_ARGS__ },
-#define CAST(label, to, input, ...)      \
-    { .op = "cast",                      \
-      .name = label,                     \
-      .build = build_cast,               \
-      .user = &(const copse_type){ to }, \
-      .in = { UNWRAP input },            \
-      .in_count = 1,                     \
-      .has_no_gradient = true,           \
-      __VA_ARGS__ },
-#define HALF(label, through, input, ...)      \
-    { .op = "cast",                           \
-      .name = label,                          \
-      .build = build_cast_back,               \
-      .user = &(const copse_type){ through }, \
-      .in = { UNWRAP input },                 \
-      .in_count = 1,                          \
-      .skips_differences = true,              \
-      __VA_ARGS__ },
-#define STEP_SCALAR(label, input, ...) \
-    { .op = "step_scalar",             \
-      .name = label,                   \
-      .build = build_step_scalar,      \
-      .in = { UNWRAP input },          \
-      .in_count = 1,                   \
-      __VA_ARGS__ },
+#define CONSTANT(label, type, value, shape, ...)                                             \
+    {                                                                                        \
+        .op = "fill", .name = label, .build = build_fill,                                    \
+        .user = &(const struct constant){ type, shape, value }, .is_poor = true, __VA_ARGS__ \
+    }
+#define ARRAY(label, type, values_, shape, ...)                                             \
+    {                                                                                       \
+        .op = "constant", .name = label, .build = build_constant,                           \
+        .user = &(const struct array){ type, shape, values_ }, .is_poor = true, __VA_ARGS__ \
+    }
+#define CAST(label, to, input, ...)                                                          \
+    {                                                                                        \
+        .op = "cast", .name = label, .build = build_cast, .user = &(const copse_type){ to }, \
+        .in = { UNWRAP input }, .in_count = 1, .has_no_gradient = true, __VA_ARGS__          \
+    }
+#define HALF(label, through, input, ...)                                               \
+    {                                                                                  \
+        .op = "cast", .name = label, .build = build_cast_back,                         \
+        .user = &(const copse_type){ through }, .in = { UNWRAP input }, .in_count = 1, \
+        .skips_differences = true, __VA_ARGS__                                         \
+    }
+#define STEP_SCALAR(label, input, ...)                                                          \
+    {                                                                                           \
+        .op = "step_scalar", .name = label, .build = build_step_scalar, .in = { UNWRAP input }, \
+        .in_count = 1, __VA_ARGS__                                                              \
+    }
 #define TYPED(type_, kind, ...) ({ .type = type_, .shape = __VA_ARGS__, .fill = COPSE_FILL_##kind })
 #define TO_I32                  COPSE_I32
 #define TO_F32                  COPSE_F32
@@ -248,112 +235,82 @@ static const struct copse_case cases[] = {
       .build = build_scalar,
       .user = &minus_quarter,
       .is_poor = true },
-    CONSTANT("a matrix", COPSE_F32, 2.5, DIMS(3, 300),
-             QUICK) CONSTANT("a matrix, i32, rounded to even", COPSE_I32, 2.5, DIMS(3, 300),
-                             QUICK) CONSTANT("a scalar", COPSE_F32, 0.1, NO_DIMS, STANDARD)
-        CONSTANT("one element more than a group", COPSE_F32, -1e-3, DIMS(257),
-                 STANDARD) CONSTANT("nothing", COPSE_F32, 2.5, DIMS(3, 0),
-                                    STANDARD) CONSTANT("NaN", COPSE_F32, NAN, DIMS(9), STANDARD)
-            CONSTANT("-Inf", COPSE_F32, -INFINITY, DIMS(9), STANDARD)
-                CONSTANT("the largest f32", COPSE_F32, 0x1.fffffep127, DIMS(9),
-                         STANDARD) CONSTANT("the end of i32", COPSE_I32, 3e9, DIMS(9), STANDARD)
-                    CONSTANT("the beginning of i32", COPSE_I32, -INFINITY, DIMS(9), STANDARD)
+    CONSTANT("a matrix", COPSE_F32, 2.5, DIMS(3, 300), QUICK),
+    CONSTANT("a matrix, i32, rounded to even", COPSE_I32, 2.5, DIMS(3, 300), QUICK),
+    CONSTANT("a scalar", COPSE_F32, 0.1, NO_DIMS, STANDARD),
+    CONSTANT("one element more than a group", COPSE_F32, -1e-3, DIMS(257), STANDARD),
+    CONSTANT("nothing", COPSE_F32, 2.5, DIMS(3, 0), STANDARD),
+    CONSTANT("NaN", COPSE_F32, NAN, DIMS(9), STANDARD),
+    CONSTANT("-Inf", COPSE_F32, -INFINITY, DIMS(9), STANDARD),
+    CONSTANT("the largest f32", COPSE_F32, 0x1.fffffep127, DIMS(9), STANDARD),
+    CONSTANT("the end of i32", COPSE_I32, 3e9, DIMS(9), STANDARD),
+    CONSTANT("the beginning of i32", COPSE_I32, -INFINITY, DIMS(9), STANDARD),
 
-                        ARRAY("an array with NaN and infinities", COPSE_F32, wholes, DIMS(3, 100),
-                              QUICK) ARRAY("an array, i32", COPSE_I32, numbers, DIMS(300), QUICK)
-                            ARRAY("an array, one element", COPSE_F32, wholes, NO_DIMS, STANDARD)
-                                ARRAY("an array, nothing", COPSE_F32, wholes, DIMS(3, 0), STANDARD){
-                                    .op = "constant",
-                                    .name = "an operand",
-                                    .build = build_line,
-                                    .user = &(const struct array){ COPSE_F32, DIMS(7), wholes },
-                                    ONE_INPUT(FILL(INTEGERS, DIMS(50, 7))),
-                                    .skips_differences = true,
-                                    QUICK },
+    ARRAY("an array with NaN and infinities", COPSE_F32, wholes, DIMS(3, 100), QUICK),
+    ARRAY("an array, i32", COPSE_I32, numbers, DIMS(300), QUICK),
+    ARRAY("an array, one element", COPSE_F32, wholes, NO_DIMS, STANDARD),
+    ARRAY("an array, nothing", COPSE_F32, wholes, DIMS(3, 0), STANDARD),
+    { .op = "constant",
+      .name = "an operand",
+      .build = build_line,
+      .user = &(const struct array){ COPSE_F32, DIMS(7), wholes },
+      ONE_INPUT(FILL(INTEGERS, DIMS(50, 7))),
+      .skips_differences = true,
+      QUICK },
 
-    CAST("f32 to i32: ends, fractions, NaN", TO_I32, VALUES(floats, DIMS(18)),
-         QUICK) CAST("i32 to f32: halves and ends", TO_F32, I32_VALUES(integers, DIMS(13)),
-                     QUICK) CAST("f32 to i32: special values", TO_I32, FILL(SPECIAL, DIMS(128)),
-                                 STANDARD) CAST("f32 to i32: 2^16 bit patterns",
-                                                TO_I32, FILL(PATTERNS, DIMS(65536)), STANDARD)
-        CAST("f32 to i32: 2^20 bit patterns", TO_I32, FILL(PATTERNS, DIMS(1048576)), FULL) CAST(
-            "f32 to i32: magnitudes to 2^33", TO_I32, SPREAD(-2, 33, DIMS(5, 1001)),
-            STANDARD) CAST("i32 to f32: special values", TO_F32, I32_FILL(SPECIAL, DIMS(32)),
-                           STANDARD) CAST("i32 to f32: all magnitudes", TO_F32,
-                                          I32_UNIFORM(-2147483648.0, 2147483647, DIMS(5, 1001)),
-                                          STANDARD)
-            CAST("f32 to i32: a scalar", TO_I32, UNIFORM(-9, 9, NO_DIMS), STANDARD) CAST(
-                "i32 to f32: nothing",
-                TO_F32,
-                I32_UNIFORM(-9, 9, DIMS(0, 3)),
-                STANDARD) CAST("u8 to i32: every byte", TO_I32,
-                               TYPED(COPSE_U8, PATTERNS, DIMS(3, 259)),
-                               QUICK) CAST("u8 to f32: more than 65,535 groups", TO_F32,
-                                           TYPED(COPSE_U8, PATTERNS, DIMS(65537, 257)),
-                                           FULL) CAST("u8 to i32: a scalar", TO_I32,
-                                                      TYPED(COPSE_U8, PATTERNS, NO_DIMS), STANDARD)
-                CAST(
-                    "u8 to i32: nothing", TO_I32,
-                    TYPED(COPSE_U8, PATTERNS, DIMS(0, 3)),
-                    STANDARD) CAST("f16 to f32: every pattern", TO_F32,
-                                   TYPED(COPSE_F16, PATTERNS, DIMS(65537)),
-                                   QUICK) CAST("f16 to f32: more than 65,535 groups", TO_F32,
-                                               TYPED(COPSE_F16, PATTERNS, DIMS(65537, 257)), FULL)
-                    CAST(
-                        "f16 to i32", TO_I32, TYPED(COPSE_F16, NORMAL, DIMS(3, 85)),
-                        STANDARD) CAST("f16 to f32: a scalar", TO_F32,
-                                       TYPED(COPSE_F16, NORMAL, NO_DIMS),
-                                       STANDARD) CAST("bf16 to f32: every pattern", TO_F32,
-                                                      TYPED(COPSE_BF16, PATTERNS, DIMS(65537)),
-                                                      QUICK) CAST("bf16 to f32: nothing", TO_F32,
-                                                                  TYPED(
-                                                                      COPSE_BF16, NORMAL, DIMS(0)),
-                                                                  STANDARD)
-                        CAST("bf16 to i32", TO_I32, TYPED(COPSE_BF16, NORMAL, DIMS(257)), STANDARD)
-                            HALF("f32 to f16 and back: ties, ends, subnormals, NaN", COPSE_F16,
-                                 VALUES(sixteen, DIMS(29)), .want = as_f16, QUICK)
-                                HALF("f32 to bf16 and back: ties, ends, subnormals, NaN",
-                                     COPSE_BF16, VALUES(sixteen, DIMS(29)),
-                                     .want = as_bf16, QUICK) HALF("f16 to f16: every pattern",
-                                                                  COPSE_F16,
-                                                                  TYPED(COPSE_F16, PATTERNS,
-                                                                        DIMS(65537)),
-                                                                  .has_no_gradient = true, QUICK)
-                                    HALF(
-                                        "bf16 to bf16: every pattern", COPSE_BF16,
-                                        TYPED(COPSE_BF16, PATTERNS, DIMS(65537)),
-                                        .has_no_gradient = true, QUICK)
-                                        HALF(
-                                            "f32 to f16 and back: around the range of f16",
-                                            COPSE_F16, SPREAD(-27, 17, DIMS(5, 1001)),
-                                            STANDARD) HALF("f32 to f16 and back: 2^20 bit patterns",
-                                                           COPSE_F16, FILL(PATTERNS, DIMS(1048576)),
-                                                           FULL)
-                                            HALF("f32 to bf16 and back: 2^16 bit patterns",
-                                                 COPSE_BF16, FILL(PATTERNS, DIMS(65536)),
-                                                 STANDARD) HALF("f32 to bf16 and back: a scalar",
-                                                                COPSE_BF16, FILL(NORMAL, NO_DIMS),
-                                                                STANDARD)
-                                                HALF("f32 to f16 and back: nothing", COPSE_F16,
-                                                     FILL(NORMAL, DIMS(0, 3)), STANDARD)
-                                                    HALF("f16 to bf16", COPSE_BF16,
-                                                         TYPED(COPSE_F16, PATTERNS, DIMS(301)),
-                                                         .has_no_gradient = true, STANDARD)
-                                                        HALF("u8 to f16", COPSE_F16,
-                                                             TYPED(COPSE_U8, PATTERNS, DIMS(3, 7)),
-                                                             .has_no_gradient = true, STANDARD){
-                                                            .op = "cast",
-                                                            .name = "operands of f16 and bf16 of "
-                                                                    "an op that computes in f32",
-                                                            .build = build_sum_16,
-                                                            TWO_INPUTS(FILL(NORMAL, DIMS(3, 5)),
-                                                                       FILL(NORMAL, DIMS(5))),
-                                                            .skips_differences = true,
-                                                            QUICK },
-    CAST("f32 to f32", TO_F32, FILL(NORMAL, DIMS(9)), STANDARD)
+    CAST("f32 to i32: ends, fractions, NaN", TO_I32, VALUES(floats, DIMS(18)), QUICK),
+    CAST("i32 to f32: halves and ends", TO_F32, I32_VALUES(integers, DIMS(13)), QUICK),
+    CAST("f32 to i32: special values", TO_I32, FILL(SPECIAL, DIMS(128)), STANDARD),
+    CAST("f32 to i32: 2^16 bit patterns", TO_I32, FILL(PATTERNS, DIMS(65536)), STANDARD),
+    CAST("f32 to i32: 2^20 bit patterns", TO_I32, FILL(PATTERNS, DIMS(1048576)), FULL),
+    CAST("f32 to i32: magnitudes to 2^33", TO_I32, SPREAD(-2, 33, DIMS(5, 1001)), STANDARD),
+    CAST("i32 to f32: special values", TO_F32, I32_FILL(SPECIAL, DIMS(32)), STANDARD),
+    CAST("i32 to f32: all magnitudes", TO_F32,
+         I32_UNIFORM(-2147483648.0, 2147483647, DIMS(5, 1001)), STANDARD),
+    CAST("f32 to i32: a scalar", TO_I32, UNIFORM(-9, 9, NO_DIMS), STANDARD),
+    CAST("i32 to f32: nothing", TO_F32, I32_UNIFORM(-9, 9, DIMS(0, 3)), STANDARD),
+    CAST("u8 to i32: every byte", TO_I32, TYPED(COPSE_U8, PATTERNS, DIMS(3, 259)), QUICK),
+    CAST("u8 to f32: more than 65,535 groups", TO_F32, TYPED(COPSE_U8, PATTERNS, DIMS(65537, 257)),
+         FULL),
+    CAST("u8 to i32: a scalar", TO_I32, TYPED(COPSE_U8, PATTERNS, NO_DIMS), STANDARD),
+    CAST("u8 to i32: nothing", TO_I32, TYPED(COPSE_U8, PATTERNS, DIMS(0, 3)), STANDARD),
+    CAST("f16 to f32: every pattern", TO_F32, TYPED(COPSE_F16, PATTERNS, DIMS(65537)), QUICK),
+    CAST("f16 to f32: more than 65,535 groups", TO_F32,
+         TYPED(COPSE_F16, PATTERNS, DIMS(65537, 257)), FULL),
+    CAST("f16 to i32", TO_I32, TYPED(COPSE_F16, NORMAL, DIMS(3, 85)), STANDARD),
+    CAST("f16 to f32: a scalar", TO_F32, TYPED(COPSE_F16, NORMAL, NO_DIMS), STANDARD),
+    CAST("bf16 to f32: every pattern", TO_F32, TYPED(COPSE_BF16, PATTERNS, DIMS(65537)), QUICK),
+    CAST("bf16 to f32: nothing", TO_F32, TYPED(COPSE_BF16, NORMAL, DIMS(0)), STANDARD),
+    CAST("bf16 to i32", TO_I32, TYPED(COPSE_BF16, NORMAL, DIMS(257)), STANDARD),
+    HALF("f32 to f16 and back: ties, ends, subnormals, NaN", COPSE_F16, VALUES(sixteen, DIMS(29)),
+         .want = as_f16, QUICK),
+    HALF("f32 to bf16 and back: ties, ends, subnormals, NaN", COPSE_BF16, VALUES(sixteen, DIMS(29)),
+         .want = as_bf16, QUICK),
+    HALF("f16 to f16: every pattern", COPSE_F16, TYPED(COPSE_F16, PATTERNS, DIMS(65537)),
+         .has_no_gradient = true, QUICK),
+    HALF("bf16 to bf16: every pattern", COPSE_BF16, TYPED(COPSE_BF16, PATTERNS, DIMS(65537)),
+         .has_no_gradient = true, QUICK),
+    HALF("f32 to f16 and back: around the range of f16", COPSE_F16, SPREAD(-27, 17, DIMS(5, 1001)),
+         STANDARD),
+    HALF("f32 to f16 and back: 2^20 bit patterns", COPSE_F16, FILL(PATTERNS, DIMS(1048576)), FULL),
+    HALF("f32 to bf16 and back: 2^16 bit patterns", COPSE_BF16, FILL(PATTERNS, DIMS(65536)),
+         STANDARD),
+    HALF("f32 to bf16 and back: a scalar", COPSE_BF16, FILL(NORMAL, NO_DIMS), STANDARD),
+    HALF("f32 to f16 and back: nothing", COPSE_F16, FILL(NORMAL, DIMS(0, 3)), STANDARD),
+    HALF("f16 to bf16", COPSE_BF16, TYPED(COPSE_F16, PATTERNS, DIMS(301)), .has_no_gradient = true,
+         STANDARD),
+    HALF("u8 to f16", COPSE_F16, TYPED(COPSE_U8, PATTERNS, DIMS(3, 7)), .has_no_gradient = true,
+         STANDARD),
+    { .op = "cast",
+      .name = "operands of f16 and bf16 of an op that computes in f32",
+      .build = build_sum_16,
+      TWO_INPUTS(FILL(NORMAL, DIMS(3, 5)), FILL(NORMAL, DIMS(5))),
+      .skips_differences = true,
+      QUICK },
+    CAST("f32 to f32", TO_F32, FILL(NORMAL, DIMS(9)), STANDARD),
 
     /* Not public: the replica's shard of the global batch. */
-    STEP_SCALAR("a share of a quarter", FILL(NORMAL, DIMS(3, 5)), .step = quarter, QUICK)
+    STEP_SCALAR("a share of a quarter", FILL(NORMAL, DIMS(3, 5)), .step = quarter, QUICK),
 };
 
 COPSE_CASE_TABLE(fill, OPS, SPEEDS, REFUSALS)

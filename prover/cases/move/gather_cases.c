@@ -67,34 +67,25 @@ static void refusals(struct copse_refusals *r)
     REFUSES(r, ARGUMENT, "gather: operand 1 is NULL", copse_gather(g, x, NULL));
 }
 
-#define ROW(label, table, indices, ...)       \
-    { .op = "gather",                         \
-      .name = label,                          \
-      .build = build,                         \
-      .in = { UNWRAP table, UNWRAP indices }, \
-      .in_count = 2,                          \
-      .backward = { .ratio = 4 },             \
-      __VA_ARGS__ },
-#define EXACT_ROW(label, table, indices, ...) \
-    { .op = "gather",                         \
-      .name = label,                          \
-      .build = build,                         \
-      .in = { UNWRAP table, UNWRAP indices }, \
-      .in_count = 2,                          \
-      __VA_ARGS__ },
+#define ROW(label, table, indices, ...)                                                        \
+    {                                                                                          \
+        .op = "gather", .name = label, .build = build, .in = { UNWRAP table, UNWRAP indices }, \
+        .in_count = 2, .backward = { .ratio = 4 }, __VA_ARGS__                                 \
+    }
+#define EXACT_ROW(label, table, indices, ...)                                                  \
+    {                                                                                          \
+        .op = "gather", .name = label, .build = build, .in = { UNWRAP table, UNWRAP indices }, \
+        .in_count = 2, __VA_ARGS__                                                             \
+    }
 /* Numbers whose errors add up. */
 #define SIZES(label, rows, width, count, ...)                                                   \
     ROW(label, FILL(POSITIVE, DIMS(rows, width)), I32_UNIFORM(0, rows - 1, DIMS(count)), ROUGH, \
         __VA_ARGS__)
-#define ONE_HOT(label, classes, indices, ...) \
-    { .op = "one_hot",                        \
-      .name = label,                          \
-      .build = build_one_hot,                 \
-      .user = &classes,                       \
-      ONE_INPUT(indices),                     \
-      .has_no_gradient = true,                \
-      .is_poor = true,                        \
-      __VA_ARGS__ },
+#define ONE_HOT(label, classes, indices, ...)                                     \
+    {                                                                             \
+        .op = "one_hot", .name = label, .build = build_one_hot, .user = &classes, \
+        ONE_INPUT(indices), .has_no_gradient = true, .is_poor = true, __VA_ARGS__ \
+    }
 #define ROUGH   .skips_differences = true
 #define FORWARD .has_no_gradient = true
 
@@ -108,69 +99,57 @@ static const double hot[] = {
 };
 
 static const struct copse_case cases[] = {
-    ROW("an embedding", FILL(NORMAL, DIMS(11, 5)), I32_UNIFORM(0, 10, DIMS(4, 6)), QUICK) EXACT_ROW(
-        "stated: indices out of range give NaN", VALUES(table, DIMS(3, 2)),
-        I32_VALUES(bad, DIMS(8)), .want = rows, QUICK,
-        ROUGH) ROW("half of the indices out of range", FILL(INTEGERS, DIMS(40, 7)),
-                   I32_UNIFORM(-40, 39, DIMS(300)), STANDARD, ROUGH,
-                   .is_poor = true) ROW("one number for each index", FILL(NORMAL, DIMS(9)),
-                                        I32_UNIFORM(0, 8, DIMS(3, 5)),
-                                        STANDARD) ROW("one index", FILL(NORMAL, DIMS(9, 3)),
-                                                      I32_UNIFORM(0, 8, NO_DIMS), STANDARD,
-                                                      .is_poor = true)
-        ROW("rows of three axes", FILL(NORMAL, DIMS(5, 2, 3, 2)), I32_UNIFORM(0, 4, DIMS(2, 3)),
-            STANDARD) ROW("one row", FILL(NORMAL, DIMS(1, 6)), I32_UNIFORM(0, 0, DIMS(9)),
-                          STANDARD) EXACT_ROW("no indices", FILL(INTEGERS, DIMS(5, 3)),
-                                              I32_UNIFORM(0, 4, DIMS(0)), STANDARD, .is_poor = true)
-            EXACT_ROW("no rows", FILL(INTEGERS, DIMS(0, 3)), I32_UNIFORM(0, 4, DIMS(4)), STANDARD,
-                      .is_poor = true) EXACT_ROW("empty rows", FILL(INTEGERS, DIMS(5, 0)),
-                                                 I32_UNIFORM(0, 4, DIMS(4)),
-                                                 STANDARD) SIZES("63 columns", 7, 63, 100, STANDARD)
-                SIZES("65 columns, two groups to a row", 300, 65, 100,
-                      STANDARD) SIZES("255 rows, one pass", 255, 3, 1000, STANDARD)
-                    SIZES("256 rows, two passes", 256, 3, 1000, STANDARD) SIZES(
-                        "70,000 rows: three passes, more than 65,535 groups", 70000, 2, 3000,
-                        STANDARD,
-                        .is_poor = true) SIZES("a block and one position", 20, 4, 129, STANDARD)
-                        SIZES("64 positions of a row: a chunk", 1, 5, 64,
-                              STANDARD) SIZES("65 positions of a row", 1, 5, 65, STANDARD)
-                            SIZES("16,384 positions of a row: a run", 1, 3, 16384,
-                                  STANDARD) SIZES("16,385 positions of a row", 1, 3, 16385, FULL)
-                                SIZES("a vocabulary of characters", 65, 64, 4096, STANDARD) SIZES(
-                                    "70,001 positions of one row, one column", 1, 1, 70001,
-                                    STANDARD,
-                                    .is_poor = true) SIZES("100,000 positions, few of each row",
-                                                           20000, 8, 100000, FULL)
-                                    SIZES("100,000 positions of two rows", 2, 64, 100000, FULL) ROW(
-                                        "more than 65,535 groups", FILL(NORMAL, DIMS(300, 257)),
-                                        I32_UNIFORM(0, 299, DIMS(65537)), FORWARD, FULL)
-                                        ROW("numbers that cancel", FILL(CANCELLING, DIMS(10, 8)),
-                                            I32_UNIFORM(0, 9, DIMS(3000)), ROUGH,
-                                            STANDARD) ONE_HOT("ten classes", ten,
-                                                              I32_UNIFORM(0, 9, DIMS(70)), QUICK)
-                                            ONE_HOT("stated: zeros for indices out of range", three,
-                                                    I32_VALUES(bad, DIMS(8)), .want = hot,
-                                                    QUICK) ONE_HOT("one class", one,
-                                                                   I32_UNIFORM(0, 0, DIMS(3, 2)),
-                                                                   STANDARD)
-                                                ONE_HOT("one index", ten,
-                                                        I32_UNIFORM(0, 9, NO_DIMS), STANDARD)
-                                                    ONE_HOT("no indices", ten,
-                                                            I32_UNIFORM(0, 9, DIMS(2, 0)), STANDARD)
-                                                        ONE_HOT("more classes than a group", many,
-                                                                I32_UNIFORM(0, 699, DIMS(2, 3, 4)),
-                                                                STANDARD)
-                                                            ROW("special values keep their bits",
-                                                                FILL(SPECIAL, DIMS(47, 2)),
-                                                                I32_UNIFORM(0, 46, DIMS(300)),
-                                                                FORWARD, STANDARD)
-                                                                ROW("bit patterns",
-                                                                    FILL(PATTERNS, DIMS(64, 1024)),
-                                                                    I32_UNIFORM(0, 63, DIMS(65)),
-                                                                    FORWARD, STANDARD)
+    ROW("an embedding", FILL(NORMAL, DIMS(11, 5)), I32_UNIFORM(0, 10, DIMS(4, 6)), QUICK),
+    EXACT_ROW("stated: indices out of range give NaN", VALUES(table, DIMS(3, 2)),
+              I32_VALUES(bad, DIMS(8)), .want = rows, QUICK, ROUGH),
+    ROW("half of the indices out of range", FILL(INTEGERS, DIMS(40, 7)),
+        I32_UNIFORM(-40, 39, DIMS(300)), STANDARD, ROUGH, .is_poor = true),
+    ROW("one number for each index", FILL(NORMAL, DIMS(9)), I32_UNIFORM(0, 8, DIMS(3, 5)),
+        STANDARD),
+    ROW("one index", FILL(NORMAL, DIMS(9, 3)), I32_UNIFORM(0, 8, NO_DIMS), STANDARD,
+        .is_poor = true),
+    ROW("rows of three axes", FILL(NORMAL, DIMS(5, 2, 3, 2)), I32_UNIFORM(0, 4, DIMS(2, 3)),
+        STANDARD),
+    ROW("one row", FILL(NORMAL, DIMS(1, 6)), I32_UNIFORM(0, 0, DIMS(9)), STANDARD),
+    EXACT_ROW("no indices", FILL(INTEGERS, DIMS(5, 3)), I32_UNIFORM(0, 4, DIMS(0)), STANDARD,
+              .is_poor = true),
+    EXACT_ROW("no rows", FILL(INTEGERS, DIMS(0, 3)), I32_UNIFORM(0, 4, DIMS(4)), STANDARD,
+              .is_poor = true),
+    EXACT_ROW("empty rows", FILL(INTEGERS, DIMS(5, 0)), I32_UNIFORM(0, 4, DIMS(4)), STANDARD),
+    SIZES("63 columns", 7, 63, 100, STANDARD),
+    SIZES("65 columns, two groups to a row", 300, 65, 100, STANDARD),
+    SIZES("255 rows, one pass", 255, 3, 1000, STANDARD),
+    SIZES("256 rows, two passes", 256, 3, 1000, STANDARD),
+    SIZES("70,000 rows: three passes, more than 65,535 groups", 70000, 2, 3000, STANDARD,
+          .is_poor = true),
+    SIZES("a block and one position", 20, 4, 129, STANDARD),
+    SIZES("64 positions of a row: a chunk", 1, 5, 64, STANDARD),
+    SIZES("65 positions of a row", 1, 5, 65, STANDARD),
+    SIZES("16,384 positions of a row: a run", 1, 3, 16384, STANDARD),
+    SIZES("16,385 positions of a row", 1, 3, 16385, FULL),
+    SIZES("a vocabulary of characters", 65, 64, 4096, STANDARD),
+    SIZES("70,001 positions of one row, one column", 1, 1, 70001, STANDARD, .is_poor = true),
+    SIZES("100,000 positions, few of each row", 20000, 8, 100000, FULL),
+    SIZES("100,000 positions of two rows", 2, 64, 100000, FULL),
+    ROW("more than 65,535 groups", FILL(NORMAL, DIMS(300, 257)), I32_UNIFORM(0, 299, DIMS(65537)),
+        FORWARD, FULL),
+    ROW("numbers that cancel", FILL(CANCELLING, DIMS(10, 8)), I32_UNIFORM(0, 9, DIMS(3000)), ROUGH,
+        STANDARD),
+    ONE_HOT("ten classes", ten, I32_UNIFORM(0, 9, DIMS(70)), QUICK),
+    ONE_HOT("stated: zeros for indices out of range", three, I32_VALUES(bad, DIMS(8)), .want = hot,
+            QUICK),
+    ONE_HOT("one class", one, I32_UNIFORM(0, 0, DIMS(3, 2)), STANDARD),
+    ONE_HOT("one index", ten, I32_UNIFORM(0, 9, NO_DIMS), STANDARD),
+    ONE_HOT("no indices", ten, I32_UNIFORM(0, 9, DIMS(2, 0)), STANDARD),
+    ONE_HOT("more classes than a group", many, I32_UNIFORM(0, 699, DIMS(2, 3, 4)), STANDARD),
+    ROW("special values keep their bits", FILL(SPECIAL, DIMS(47, 2)), I32_UNIFORM(0, 46, DIMS(300)),
+        FORWARD, STANDARD),
+    ROW("bit patterns", FILL(PATTERNS, DIMS(64, 1024)), I32_UNIFORM(0, 63, DIMS(65)), FORWARD,
+        STANDARD),
 };
 
-static const struct copse_case stress[] = { ROW("70,001 indices", FILL(NORMAL, DIMS(3, 2)),
-                                                I32_UNIFORM(0, 2, DIMS(70001)), FULL) };
+static const struct copse_case stress[] = {
+    ROW("70,001 indices", FILL(NORMAL, DIMS(3, 2)), I32_UNIFORM(0, 2, DIMS(70001)), FULL),
+};
 
 COPSE_CASE_TABLE(gather, OPS, STRESS, SPEEDS, REFUSALS)

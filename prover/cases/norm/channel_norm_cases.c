@@ -201,8 +201,7 @@ static void refusals(struct copse_refusals *r)
     copse_tensor *single = copse__refusals_input(r, COPSE_F32, COPSE_SHAPE(1));
     REFUSES(r, SHAPE,
             "group_norm: operands f32[2, 4, 6], f32[4] and f32[6]: expected f32 x [n, .., "
-            "channels], scale and "
-            "offset [channels]",
+            "channels], scale and offset [channels]",
             copse_group_norm(g, x, 2, v, s, 1));
     REFUSES(r, SHAPE, "expected f32 x", copse_group_norm(g, x, 2, s, v, 1));
     REFUSES(r, SHAPE, "expected f32 x", copse_group_norm(g, x, 2, x, s, 1));
@@ -226,17 +225,13 @@ static void refusals(struct copse_refusals *r)
 
 /* ---- the cases ---- */
 
-#define NORM_OF(kind, label, settings_, x, channels, ...)                              \
-    { .op = kind,                                                                      \
-      .name = label,                                                                   \
-      .build = build,                                                                  \
-      .user = &settings_,                                                              \
-      THREE_INPUTS(x, UNIFORM(-2, 2, DIMS(channels)), UNIFORM(-1, 1, DIMS(channels))), \
-      .forward = { .ratio = 16 },                                                      \
-      .backward = { .ratio = 16 },                                                     \
-      .magnitude = size_of_y,                                                          \
-      .slope_magnitude = { size_of_dx, size_of_dscale, size_of_doffset },              \
-      __VA_ARGS__ },
+#define NORM_OF(kind, label, settings_, x, channels, ...)                                \
+    {                                                                                    \
+        .op = kind, .name = label, .build = build, .user = &settings_,                   \
+        THREE_INPUTS(x, UNIFORM(-2, 2, DIMS(channels)), UNIFORM(-1, 1, DIMS(channels))), \
+        .forward = { .ratio = 16 }, .backward = { .ratio = 16 }, .magnitude = size_of_y, \
+        .slope_magnitude = { size_of_dx, size_of_dscale, size_of_doffset }, __VA_ARGS__  \
+    }
 #define GROUPS(label, settings, x, channels, ...) \
     NORM_OF("group_norm", label, settings, x, channels, __VA_ARGS__)
 #define EACH(label, x, channels, ...) \
@@ -246,8 +241,8 @@ static void refusals(struct copse_refusals *r)
 #define ROUGH .skips_differences = true
 
 /* Channels of vectors of 16, which overlap; statistics and results with each variant. */
-#define WIDE(macro, label, x, channels, ...)                                  \
-    macro(label ", sums", x, channels, .family = "channel_sums", __VA_ARGS__) \
+#define WIDE(macro, label, x, channels, ...)                                   \
+    macro(label ", sums", x, channels, .family = "channel_sums", __VA_ARGS__), \
         macro(label ", results", x, channels, .family = "channel_norm", __VA_ARGS__)
 
 #define N NAN
@@ -276,146 +271,68 @@ static const double norms[] = { -1.0606601717798212,
 static const double huge_and_tiny[] = { 0x1p40, 0.1, 0.2, 0.3, -0.1, 0.7, 0.5, -0.25, 0.125, 3 };
 
 static const struct copse_case cases[] = {
-    GROUPS("pictures, two groups", two, FILL(NORMAL, DIMS(3, 5, 4, 6)), 6, QUICK)
-        EACH("sequences", FILL(NORMAL, DIMS(3, 21, 5)), 5,
-             QUICK){ .op = "group_norm",
-                     .name = "stated: a group, equal numbers, NaN, infinity",
-                     .build = build,
-                     .user = &stated_two,
-                     THREE_INPUTS(VALUES(stated, DIMS(2, 2, 4)), VALUES(scales, DIMS(4)),
-                                  VALUES(offsets, DIMS(4))),
-                     .forward = { .ratio = 16 },
-                     .magnitude = size_of_y,
-                     .want = norms,
-                     .has_no_gradient = true,
-                     QUICK },
-    GROUPS("one group", one, FILL(NORMAL, DIMS(2, 7, 3)), 3, STANDARD) GROUPS(
-        "a group for each channel", four, FILL(NORMAL, DIMS(2, 9, 4)), 4,
-        STANDARD) GROUPS("epsilon 1", soft, UNIFORM(-2, 2, DIMS(3, 11, 4)), 4,
-                         STANDARD) GROUPS("one place", soft, FILL(NORMAL, DIMS(5, 14)), 14,
-                                          STANDARD) GROUPS("one example", two,
-                                                           FILL(NORMAL, DIMS(1, 10, 6)), 6, STANDARD)
-        GROUPS("six axes", two, FILL(NORMAL, DIMS(2, 1, 3, 1, 2, 4)), 4, FULL) GROUPS(
-            "65 places, two chunks",
-            two, FILL(NORMAL, DIMS(2, 65, 4)),
-            4,
-            STANDARD) GROUPS("groups of 70 channels", two, FILL(NORMAL, DIMS(2, 3, 140)),
-                             140, STANDARD)
-            GROUPS("two groups of 5000 channels", two, FILL(NORMAL, DIMS(1, 3, 10000)), 10000, FULL,
-                   ROUGH) GROUPS("groups of 32,768 channels", one, FILL(NORMAL, DIMS(1, 2, 32768)),
-                                 32768, FULL, ROUGH) EACH("one place: the offset",
-                                                          FILL(NORMAL, DIMS(6, 3)), 3, STANDARD, .is_poor = true)
-                EACH("one channel", FILL(NORMAL, DIMS(2, 19, 1)), 1, STANDARD) EACH(
-                    "64 places",
-                    FILL(NORMAL, DIMS(2, 8, 8, 3)),
-                    3,
-                    STANDARD) EACH("16,384 places, all chunks of 64",
-                                   FILL(NORMAL, DIMS(1, 16384, 2)), 2, FULL, ROUGH)
-                    EACH("16,385 places, chunks of 65", FILL(NORMAL, DIMS(1, 16385, 2)), 2, STANDARD, ROUGH) EACH(
-                        "1,100,001 places, chunks of 4297",
-                        FILL(NORMAL, DIMS(1, 1100001, 1)),
-                        1, FULL,
-                        ROUGH) EACH("many channels", FILL(NORMAL, DIMS(3, 4, 301)), 301, STANDARD)
-                        GROUPS("no examples", two, FILL(NORMAL, DIMS(0, 3, 4)), 4, STANDARD, .is_poor = true) GROUPS(
-                            "no places", two, FILL(NORMAL, DIMS(2, 0, 4)),
-                            4, STANDARD,
-                            .is_poor =
-                                true) EACH("no channels", FILL(NORMAL, DIMS(2, 3, 0)), 0, STANDARD)
-                            GROUPS("positive numbers", two, FILL(POSITIVE, DIMS(2, 300, 4)), 4, STANDARD) GROUPS(
-                                "a mean a thousand times sigma",
-                                two, UNIFORM(1000, 1003.5, DIMS(2, 80, 6)),
-                                6, STANDARD, ROUGH)
-                                EACH(
-                                    "a mean a million times sigma",
-                                    UNIFORM(1e6, 1000002, DIMS(2, 300, 3)),
-                                    3, STANDARD,
-                                    ROUGH) GROUPS("numbers that cancel", one,
-                                                  FILL(CANCELLING, DIMS(2, 301, 1)),
-                                                  1, STANDARD)
-                                    GROUPS("numbers that cancel over channels", one,
-                                           FILL(CANCELLING, DIMS(2, 43, 7)),
-                                           7, STANDARD)
-                                        EACH("magnitudes from 2^-30 to 2^30",
-                                             SPREAD(-30, 30, DIMS(2, 151, 3)),
-                                             3,
-                                             STANDARD, ROUGH)
-                                            GROUPS(
-                                                "one huge number among tiny ones",
-                                                one, VALUES(huge_and_tiny, DIMS(3, 97, 2)), 2,
-                                                STANDARD,
-                                                ROUGH) BATCH("pictures",
-                                                             FILL(NORMAL, DIMS(3, 5, 4, 6)), 6, QUICK)
-                                                BATCH("features", FILL(NORMAL, DIMS(21, 5)), 5, QUICK) BATCH(
-                                                    "many examples",
-                                                    FILL(NORMAL, DIMS(2049, 9, 2)),
-                                                    2, STANDARD,
-                                                    ROUGH) BATCH("positive numbers",
-                                                                 FILL(POSITIVE, DIMS(300, 4)), 4, STANDARD)
-                                                    BATCH("a mean a million times sigma",
-                                                          UNIFORM(1e6, 1000002, DIMS(300, 3)),
-                                                          3, STANDARD, ROUGH)
-                                                        BATCH("numbers that cancel",
-                                                              FILL(CANCELLING, DIMS(301, 1)), 1,
-                                                              STANDARD)
-                                                            BATCH("equal numbers",
-                                                                  VALUES(equal, DIMS(77, 2)),
-                                                                  2, STANDARD, ROUGH,
-                                                                  .is_poor = true)
-                                                                EACH(
-                                                                    "equal numbers",
-                                                                    VALUES(equal, DIMS(5, 77, 2)),
-                                                                    2, STANDARD,
-                                                                    ROUGH, .is_poor = true)
-                                                                    WIDE(
-                                                                        EACH, "17 channels, two chunks",
-                                                                        FILL(NORMAL,
-                                                                             DIMS(2, 70, 17)),
-                                                                        17,
-                                                                        STANDARD)
-                                                                        WIDE(BATCH, "16 channels",
-                                                                             FILL(
-                                                                                 NORMAL,
-                                                                                 DIMS(3, 7, 6, 16)),
-                                                                             16,
-                                                                             STANDARD)
-                                                                            WIDE(BATCH,
-                                                                                 "70 channels, two "
-                                                                                 "strips",
-                                                                                 FILL(NORMAL,
-                                                                                      DIMS(65, 70)),
-                                                                                 70,
-                                                                                 STANDARD, ROUGH)
-                                                                                WIDE(
-                                                                                    BATCH,
-                                                                                    "a mean a "
-                                                                                    "million times "
-                                                                                    "sigma, 18 "
-                                                                                    "channels",
-                                                                                    UNIFORM(
-                                                                                        1e6,
-                                                                                        1000002,
-                                                                                        DIMS(300,
-                                                                                             18)),
-                                                                                    18, STANDARD,
-                                                                                    ROUGH)
-                                                                                    WIDE(
-                                                                                        BATCH,
-                                                                                        "numbers "
-                                                                                        "that "
-                                                                                        "cancel, "
-                                                                                        "16 "
-                                                                                        "channels",
-                                                                                        FILL(
-                                                                                            CANCELLING,
-                                                                                            DIMS(
-                                                                                                301,
-                                                                                                16)),
-                                                                                        16,
-                                                                                        STANDARD,
-                                                                                        ROUGH)
+    GROUPS("pictures, two groups", two, FILL(NORMAL, DIMS(3, 5, 4, 6)), 6, QUICK),
+    EACH("sequences", FILL(NORMAL, DIMS(3, 21, 5)), 5, QUICK),
+    { .op = "group_norm",
+      .name = "stated: a group, equal numbers, NaN, infinity",
+      .build = build,
+      .user = &stated_two,
+      THREE_INPUTS(VALUES(stated, DIMS(2, 2, 4)), VALUES(scales, DIMS(4)),
+                   VALUES(offsets, DIMS(4))),
+      .forward = { .ratio = 16 },
+      .magnitude = size_of_y,
+      .want = norms,
+      .has_no_gradient = true,
+      QUICK },
+    GROUPS("one group", one, FILL(NORMAL, DIMS(2, 7, 3)), 3, STANDARD),
+    GROUPS("a group for each channel", four, FILL(NORMAL, DIMS(2, 9, 4)), 4, STANDARD),
+    GROUPS("epsilon 1", soft, UNIFORM(-2, 2, DIMS(3, 11, 4)), 4, STANDARD),
+    GROUPS("one place", soft, FILL(NORMAL, DIMS(5, 14)), 14, STANDARD),
+    GROUPS("one example", two, FILL(NORMAL, DIMS(1, 10, 6)), 6, STANDARD),
+    GROUPS("six axes", two, FILL(NORMAL, DIMS(2, 1, 3, 1, 2, 4)), 4, FULL),
+    GROUPS("65 places, two chunks", two, FILL(NORMAL, DIMS(2, 65, 4)), 4, STANDARD),
+    GROUPS("groups of 70 channels", two, FILL(NORMAL, DIMS(2, 3, 140)), 140, STANDARD),
+    GROUPS("two groups of 5000 channels", two, FILL(NORMAL, DIMS(1, 3, 10000)), 10000, FULL, ROUGH),
+    GROUPS("groups of 32,768 channels", one, FILL(NORMAL, DIMS(1, 2, 32768)), 32768, FULL, ROUGH),
+    EACH("one place: the offset", FILL(NORMAL, DIMS(6, 3)), 3, STANDARD, .is_poor = true),
+    EACH("one channel", FILL(NORMAL, DIMS(2, 19, 1)), 1, STANDARD),
+    EACH("64 places", FILL(NORMAL, DIMS(2, 8, 8, 3)), 3, STANDARD),
+    EACH("16,384 places, all chunks of 64", FILL(NORMAL, DIMS(1, 16384, 2)), 2, FULL, ROUGH),
+    EACH("16,385 places, chunks of 65", FILL(NORMAL, DIMS(1, 16385, 2)), 2, STANDARD, ROUGH),
+    EACH("1,100,001 places, chunks of 4297", FILL(NORMAL, DIMS(1, 1100001, 1)), 1, FULL, ROUGH),
+    EACH("many channels", FILL(NORMAL, DIMS(3, 4, 301)), 301, STANDARD),
+    GROUPS("no examples", two, FILL(NORMAL, DIMS(0, 3, 4)), 4, STANDARD, .is_poor = true),
+    GROUPS("no places", two, FILL(NORMAL, DIMS(2, 0, 4)), 4, STANDARD, .is_poor = true),
+    EACH("no channels", FILL(NORMAL, DIMS(2, 3, 0)), 0, STANDARD),
+    GROUPS("positive numbers", two, FILL(POSITIVE, DIMS(2, 300, 4)), 4, STANDARD),
+    GROUPS("a mean a thousand times sigma", two, UNIFORM(1000, 1003.5, DIMS(2, 80, 6)), 6, STANDARD,
+           ROUGH),
+    EACH("a mean a million times sigma", UNIFORM(1e6, 1000002, DIMS(2, 300, 3)), 3, STANDARD,
+         ROUGH),
+    GROUPS("numbers that cancel", one, FILL(CANCELLING, DIMS(2, 301, 1)), 1, STANDARD),
+    GROUPS("numbers that cancel over channels", one, FILL(CANCELLING, DIMS(2, 43, 7)), 7, STANDARD),
+    EACH("magnitudes from 2^-30 to 2^30", SPREAD(-30, 30, DIMS(2, 151, 3)), 3, STANDARD, ROUGH),
+    GROUPS("one huge number among tiny ones", one, VALUES(huge_and_tiny, DIMS(3, 97, 2)), 2,
+           STANDARD, ROUGH),
+    BATCH("pictures", FILL(NORMAL, DIMS(3, 5, 4, 6)), 6, QUICK),
+    BATCH("features", FILL(NORMAL, DIMS(21, 5)), 5, QUICK),
+    BATCH("many examples", FILL(NORMAL, DIMS(2049, 9, 2)), 2, STANDARD, ROUGH),
+    BATCH("positive numbers", FILL(POSITIVE, DIMS(300, 4)), 4, STANDARD),
+    BATCH("a mean a million times sigma", UNIFORM(1e6, 1000002, DIMS(300, 3)), 3, STANDARD, ROUGH),
+    BATCH("numbers that cancel", FILL(CANCELLING, DIMS(301, 1)), 1, STANDARD),
+    BATCH("equal numbers", VALUES(equal, DIMS(77, 2)), 2, STANDARD, ROUGH, .is_poor = true),
+    EACH("equal numbers", VALUES(equal, DIMS(5, 77, 2)), 2, STANDARD, ROUGH, .is_poor = true),
+    WIDE(EACH, "17 channels, two chunks", FILL(NORMAL, DIMS(2, 70, 17)), 17, STANDARD),
+    WIDE(BATCH, "16 channels", FILL(NORMAL, DIMS(3, 7, 6, 16)), 16, STANDARD),
+    WIDE(BATCH, "70 channels, two strips", FILL(NORMAL, DIMS(65, 70)), 70, STANDARD, ROUGH),
+    WIDE(BATCH, "a mean a million times sigma, 18 channels", UNIFORM(1e6, 1000002, DIMS(300, 18)),
+         18, STANDARD, ROUGH),
+    WIDE(BATCH, "numbers that cancel, 16 channels", FILL(CANCELLING, DIMS(301, 16)), 16, STANDARD,
+         ROUGH),
 };
 
-static const struct copse_case stress[] = { EACH("70,001 places", FILL(NORMAL, DIMS(1, 70001, 2)),
-                                                 2, QUICK) };
+static const struct copse_case stress[] = {
+    EACH("70,001 places", FILL(NORMAL, DIMS(1, 70001, 2)), 2, QUICK),
+};
 
 COPSE_CASE_TABLE(channel_norm, OPS, STRESS, SPEEDS, REFUSALS)

@@ -153,17 +153,13 @@ static void refusals(struct copse_refusals *r)
 
 /* ---- the cases ---- */
 
-#define PLAIN(label, epsilon, x, cols, ...)                                    \
-    { .op = "layer_norm",                                                      \
-      .name = label,                                                           \
-      .build = build,                                                          \
-      .user = &epsilon,                                                        \
-      THREE_INPUTS(x, UNIFORM(-2, 2, DIMS(cols)), UNIFORM(-1, 1, DIMS(cols))), \
-      .forward = { .ratio = 16 },                                              \
-      .backward = { .ratio = 16 },                                             \
-      .magnitude = size_of_y,                                                  \
-      .slope_magnitude = { size_of_dx, size_of_dscale, size_of_doffset },      \
-      __VA_ARGS__ },
+#define PLAIN(label, epsilon, x, cols, ...)                                              \
+    {                                                                                    \
+        .op = "layer_norm", .name = label, .build = build, .user = &epsilon,             \
+        THREE_INPUTS(x, UNIFORM(-2, 2, DIMS(cols)), UNIFORM(-1, 1, DIMS(cols))),         \
+        .forward = { .ratio = 16 }, .backward = { .ratio = 16 }, .magnitude = size_of_y, \
+        .slope_magnitude = { size_of_dx, size_of_dscale, size_of_doffset }, __VA_ARGS__  \
+    }
 #define ROW(label, epsilon, x, cols, ...) \
     PLAIN(label, epsilon, x, cols, .family = "layer_norm", __VA_ARGS__)
 #define WIDTH(label, rows, cols, ...) \
@@ -200,71 +196,64 @@ static const float three_quarters = 0.75f;
 static const double huge_and_tiny[] = { 0x1p40, 0.1, 0.2, 0.3, -0.1, 0.7, 0.5, -0.25, 0.125, 3 };
 
 static const struct copse_case cases[] = {
-    WIDTH("a batch of tokens", 24, 64, QUICK) WIDTH("rows of 37", 5, 37, QUICK){
-        .op = "layer_norm",
-        .name = "stated: a row, equal ones, NaN, infinities",
-        .build = build,
-        .user = &three_quarters,
-        THREE_INPUTS(VALUES(stated, DIMS(5, 4)), VALUES(scales, DIMS(4)), VALUES(offsets, DIMS(4))),
-        .forward = { .ratio = 16 },
-        .magnitude = size_of_y,
-        .want = norms,
-        .has_no_gradient = true,
-        .family = "layer_norm",
-        QUICK },
-    ROW("three axes", small, FILL(NORMAL, DIMS(3, 5, 33)), 33,
-        STANDARD) ROW("six axes", small, FILL(NORMAL, DIMS(2, 1, 3, 1, 2, 5)), 5,
-                      FULL) ROW("one axis", small, FILL(NORMAL, DIMS(19)), 19,
-                                STANDARD) ROW("epsilon 1", one, UNIFORM(-2, 2, DIMS(9, 21)), 21,
-                                              STANDARD) WIDTH("a batch of one", 1, 70, STANDARD)
-        WIDTH("rows of one: the offset", 6, 1, STANDARD, .is_poor = true) WIDTH(
-            "rows of 2", 300,
-            2, STANDARD) WIDTH("rows of 10, several to an invocation", 1025, 10, STANDARD, ROUGH)
-            WIDTH("rows of 15", 7, 15, STANDARD) WIDTH("rows of 16, one vector", 7, 16, STANDARD)
-                WIDTH("rows of 17", 7, 17, STANDARD) WIDTH("rows of 31", 7, 31, FULL) WIDTH(
-                    "rows of 63", 5, 63, STANDARD) WIDTH("rows of 65", 5, 65, STANDARD)
-                    WIDTH("rows of 127", 5, 127, FULL) WIDTH("rows of 129", 5, 129, STANDARD) WIDTH(
-                        "rows of 1023", 3, 1023, FULL) WIDTH("rows of 1024, one block",
-                                                             3, 1024, STANDARD)
-                        WIDTH("rows of 1025", 3, 1025, STANDARD) WIDTH(
-                            "rows of 4096",
-                            2, 4096, FULL,
-                            ROUGH) WIDTH("rows of 4097", 2, 4097, STANDARD,
-                                         ROUGH) WIDTH("rows of 65,553", 2, 65553, STANDARD, ROUGH)
-                            WIDTH("a row of 300,001", 1, 300001, FULL,
-                                  ROUGH) WIDTH("the longest rows", 2, 524288, FULL, ROUGH)
-                                PLAIN("no rows", small, FILL(NORMAL, DIMS(0, 5)), 5, STANDARD,
-                                      .is_poor = true)
-                                    PLAIN(
-                                        "empty rows",
-                                        small, FILL(NORMAL, DIMS(5, 0)),
-                                        0, STANDARD) ROW("positive numbers", small,
-                                                         FILL(POSITIVE, DIMS(7, 1000)), 1000,
-                                                         STANDARD)
-                                        ROW("a mean of a fifth of the sizes", small,
-                                            UNIFORM(-1, 1.22, DIMS(3, 4097)), 4097, STANDARD,
-                                            ROUGH) ROW("a mean of a third of the sizes",
-                                                       small, UNIFORM(-1, 1.42, DIMS(3, 4097)),
-                                                       4097, STANDARD, ROUGH)
-                                            ROW("a mean a thousand times sigma", small,
-                                                UNIFORM(1000, 1003.5, DIMS(7, 300)), 300, STANDARD,
-                                                ROUGH) ROW("a mean a million times sigma", small,
-                                                           UNIFORM(1e6, 1000002, DIMS(7, 300)), 300,
-                                                           STANDARD, ROUGH)
-                                                ROW("numbers that cancel", small,
-                                                    FILL(CANCELLING, DIMS(7, 301)), 301, STANDARD)
-                                                    ROW("magnitudes from 2^-30 to 2^30", small,
-                                                        SPREAD(-30, 30, DIMS(7, 301)), 301,
-                                                        STANDARD, ROUGH)
-                                                        ROW("one huge number among tiny ones",
-                                                            small,
-                                                            VALUES(huge_and_tiny, DIMS(9, 97)), 97,
-                                                            STANDARD, ROUGH)
-                                                            ROW("equal numbers", small,
-                                                                VALUES(equal, DIMS(5, 77)), 77,
-                                                                STANDARD, ROUGH, .is_poor = true)
+    WIDTH("a batch of tokens", 24, 64, QUICK),
+    WIDTH("rows of 37", 5, 37, QUICK),
+    { .op = "layer_norm",
+      .name = "stated: a row, equal ones, NaN, infinities",
+      .build = build,
+      .user = &three_quarters,
+      THREE_INPUTS(VALUES(stated, DIMS(5, 4)), VALUES(scales, DIMS(4)), VALUES(offsets, DIMS(4))),
+      .forward = { .ratio = 16 },
+      .magnitude = size_of_y,
+      .want = norms,
+      .has_no_gradient = true,
+      .family = "layer_norm",
+      QUICK },
+    ROW("three axes", small, FILL(NORMAL, DIMS(3, 5, 33)), 33, STANDARD),
+    ROW("six axes", small, FILL(NORMAL, DIMS(2, 1, 3, 1, 2, 5)), 5, FULL),
+    ROW("one axis", small, FILL(NORMAL, DIMS(19)), 19, STANDARD),
+    ROW("epsilon 1", one, UNIFORM(-2, 2, DIMS(9, 21)), 21, STANDARD),
+    WIDTH("a batch of one", 1, 70, STANDARD),
+    WIDTH("rows of one: the offset", 6, 1, STANDARD, .is_poor = true),
+    WIDTH("rows of 2", 300, 2, STANDARD),
+    WIDTH("rows of 10, several to an invocation", 1025, 10, STANDARD, ROUGH),
+    WIDTH("rows of 15", 7, 15, STANDARD),
+    WIDTH("rows of 16, one vector", 7, 16, STANDARD),
+    WIDTH("rows of 17", 7, 17, STANDARD),
+    WIDTH("rows of 31", 7, 31, FULL),
+    WIDTH("rows of 63", 5, 63, STANDARD),
+    WIDTH("rows of 65", 5, 65, STANDARD),
+    WIDTH("rows of 127", 5, 127, FULL),
+    WIDTH("rows of 129", 5, 129, STANDARD),
+    WIDTH("rows of 1023", 3, 1023, FULL),
+    WIDTH("rows of 1024, one block", 3, 1024, STANDARD),
+    WIDTH("rows of 1025", 3, 1025, STANDARD),
+    WIDTH("rows of 4096", 2, 4096, FULL, ROUGH),
+    WIDTH("rows of 4097", 2, 4097, STANDARD, ROUGH),
+    WIDTH("rows of 65,553", 2, 65553, STANDARD, ROUGH),
+    WIDTH("a row of 300,001", 1, 300001, FULL, ROUGH),
+    WIDTH("the longest rows", 2, 524288, FULL, ROUGH),
+    PLAIN("no rows", small, FILL(NORMAL, DIMS(0, 5)), 5, STANDARD, .is_poor = true),
+    PLAIN("empty rows", small, FILL(NORMAL, DIMS(5, 0)), 0, STANDARD),
+    ROW("positive numbers", small, FILL(POSITIVE, DIMS(7, 1000)), 1000, STANDARD),
+    ROW("a mean of a fifth of the sizes", small, UNIFORM(-1, 1.22, DIMS(3, 4097)), 4097, STANDARD,
+        ROUGH),
+    ROW("a mean of a third of the sizes", small, UNIFORM(-1, 1.42, DIMS(3, 4097)), 4097, STANDARD,
+        ROUGH),
+    ROW("a mean a thousand times sigma", small, UNIFORM(1000, 1003.5, DIMS(7, 300)), 300, STANDARD,
+        ROUGH),
+    ROW("a mean a million times sigma", small, UNIFORM(1e6, 1000002, DIMS(7, 300)), 300, STANDARD,
+        ROUGH),
+    ROW("numbers that cancel", small, FILL(CANCELLING, DIMS(7, 301)), 301, STANDARD),
+    ROW("magnitudes from 2^-30 to 2^30", small, SPREAD(-30, 30, DIMS(7, 301)), 301, STANDARD,
+        ROUGH),
+    ROW("one huge number among tiny ones", small, VALUES(huge_and_tiny, DIMS(9, 97)), 97, STANDARD,
+        ROUGH),
+    ROW("equal numbers", small, VALUES(equal, DIMS(5, 77)), 77, STANDARD, ROUGH, .is_poor = true),
 };
 
-static const struct copse_case stress[] = { WIDTH("rows of 70,001", 2, 70001, QUICK) };
+static const struct copse_case stress[] = {
+    WIDTH("rows of 70,001", 2, 70001, QUICK),
+};
 
 COPSE_CASE_TABLE(layer_norm, OPS, STRESS, SPEEDS, REFUSALS)

@@ -114,18 +114,13 @@ static void refusals(struct copse_refusals *r)
 
 /* ---- the cases ---- */
 
-#define ROW(label, epsilon, x, cols, ...)                \
-    { .op = "rms_norm",                                  \
-      .name = label,                                     \
-      .build = build,                                    \
-      .user = &epsilon,                                  \
-      TWO_INPUTS(x, UNIFORM(-2, 2, DIMS(cols))),         \
-      .forward = { .ratio = 16 },                        \
-      .backward = { .ratio = 16 },                       \
-      .magnitude = size_of_y,                            \
-      .slope_magnitude = { size_of_dx, size_of_dscale }, \
-      .family = "layer_norm",                            \
-      __VA_ARGS__ },
+#define ROW(label, epsilon, x, cols, ...)                                                      \
+    {                                                                                          \
+        .op = "rms_norm", .name = label, .build = build, .user = &epsilon,                     \
+        TWO_INPUTS(x, UNIFORM(-2, 2, DIMS(cols))), .forward = { .ratio = 16 },                 \
+        .backward = { .ratio = 16 }, .magnitude = size_of_y,                                   \
+        .slope_magnitude = { size_of_dx, size_of_dscale }, .family = "layer_norm", __VA_ARGS__ \
+    }
 #define WIDTH(label, rows, cols, ...) \
     ROW(label, small, FILL(NORMAL, DIMS(rows, cols)), cols, __VA_ARGS__)
 #define ROUGH .skips_differences = true
@@ -163,41 +158,45 @@ static const double norms[] = { 0.34815531191139570,
 static const double huge_and_tiny[] = { 0x1p40, 0.1, 0.2, 0.3, -0.1, 0.7, 0.5, -0.25, 0.125, 3 };
 
 static const struct copse_case cases[] = {
-    WIDTH("a batch of tokens", 24, 64, QUICK) WIDTH("rows of 37", 5, 37, QUICK){
-        .op = "rms_norm",
-        .name = "stated: a row, zeros, NaN, infinities",
-        .build = build,
-        .user = &three_quarters,
-        TWO_INPUTS(VALUES(stated, DIMS(6, 4)), VALUES(scales, DIMS(4))),
-        .forward = { .ratio = 16 },
-        .magnitude = size_of_y,
-        .want = norms,
-        .has_no_gradient = true,
-        .is_poor = true,
-        .family = "layer_norm",
-        QUICK },
-    ROW("three axes", small, FILL(NORMAL, DIMS(3, 5, 33)), 33,
-        STANDARD) ROW("one axis", small, FILL(NORMAL, DIMS(19)), 19,
-                      STANDARD) ROW("epsilon 1", one, UNIFORM(-2, 2, DIMS(9, 21)), 21,
-                                    STANDARD) WIDTH("a batch of one", 1, 70, STANDARD)
-        WIDTH("rows of one", 6, 1, STANDARD, .is_poor = true,
-              ROUGH) WIDTH("rows of 10, several to an invocation", 1025, 10, STANDARD, ROUGH)
-            WIDTH("rows of 17", 7, 17, STANDARD) WIDTH("rows of 65", 5, 65, STANDARD) WIDTH(
-                "rows of 1025", 3, 1025, STANDARD) WIDTH("rows of 4097", 2, 4097, STANDARD, ROUGH)
-                WIDTH("more than 65,535 groups", 65537, 3, FULL, ROUGH)
-                    WIDTH("the longest rows", 2, 524288, FULL, ROUGH)
-                        WIDTH("no rows", 0, 5, STANDARD, .is_poor = true)
-                            WIDTH("empty rows", 5, 0, STANDARD)
-                                ROW("positive numbers", small, FILL(POSITIVE, DIMS(7, 1000)), 1000,
-                                    STANDARD) ROW("a mean a thousand times sigma", small,
-                                                  UNIFORM(1000, 1003.5, DIMS(7, 300)), 300,
-                                                  STANDARD, ROUGH)
-                                    ROW("magnitudes from 2^-30 to 2^30", small,
-                                        SPREAD(-30, 30, DIMS(7, 301)), 301, STANDARD, ROUGH)
-                                        ROW("one huge number among tiny ones", small,
-                                            VALUES(huge_and_tiny, DIMS(9, 97)), 97, STANDARD, ROUGH)
+    WIDTH("a batch of tokens", 24, 64, QUICK),
+    WIDTH("rows of 37", 5, 37, QUICK),
+    { .op = "rms_norm",
+      .name = "stated: a row, zeros, NaN, infinities",
+      .build = build,
+      .user = &three_quarters,
+      TWO_INPUTS(VALUES(stated, DIMS(6, 4)), VALUES(scales, DIMS(4))),
+      .forward = { .ratio = 16 },
+      .magnitude = size_of_y,
+      .want = norms,
+      .has_no_gradient = true,
+      .is_poor = true,
+      .family = "layer_norm",
+      QUICK },
+    ROW("three axes", small, FILL(NORMAL, DIMS(3, 5, 33)), 33, STANDARD),
+    ROW("one axis", small, FILL(NORMAL, DIMS(19)), 19, STANDARD),
+    ROW("epsilon 1", one, UNIFORM(-2, 2, DIMS(9, 21)), 21, STANDARD),
+    WIDTH("a batch of one", 1, 70, STANDARD),
+    WIDTH("rows of one", 6, 1, STANDARD, .is_poor = true, ROUGH),
+    WIDTH("rows of 10, several to an invocation", 1025, 10, STANDARD, ROUGH),
+    WIDTH("rows of 17", 7, 17, STANDARD),
+    WIDTH("rows of 65", 5, 65, STANDARD),
+    WIDTH("rows of 1025", 3, 1025, STANDARD),
+    WIDTH("rows of 4097", 2, 4097, STANDARD, ROUGH),
+    WIDTH("more than 65,535 groups", 65537, 3, FULL, ROUGH),
+    WIDTH("the longest rows", 2, 524288, FULL, ROUGH),
+    WIDTH("no rows", 0, 5, STANDARD, .is_poor = true),
+    WIDTH("empty rows", 5, 0, STANDARD),
+    ROW("positive numbers", small, FILL(POSITIVE, DIMS(7, 1000)), 1000, STANDARD),
+    ROW("a mean a thousand times sigma", small, UNIFORM(1000, 1003.5, DIMS(7, 300)), 300, STANDARD,
+        ROUGH),
+    ROW("magnitudes from 2^-30 to 2^30", small, SPREAD(-30, 30, DIMS(7, 301)), 301, STANDARD,
+        ROUGH),
+    ROW("one huge number among tiny ones", small, VALUES(huge_and_tiny, DIMS(9, 97)), 97, STANDARD,
+        ROUGH),
 };
 
-static const struct copse_case stress[] = { WIDTH("rows of 70,001", 2, 70001, QUICK) };
+static const struct copse_case stress[] = {
+    WIDTH("rows of 70,001", 2, 70001, QUICK),
+};
 
 COPSE_CASE_TABLE(rms_norm, OPS, STRESS, SPEEDS, REFUSALS)

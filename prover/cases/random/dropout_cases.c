@@ -43,14 +43,11 @@ static void refusals(struct copse_refusals *r)
     REFUSES(r, SHAPE, "dropout: operand i32[4]", copse_dropout(g, n, 0.5f, true));
 }
 
-#define PLAIN(label, rate, input, ...) \
-    { .op = "dropout",                 \
-      .name = label,                   \
-      .build = build,                  \
-      .user = &(const float){ rate },  \
-      .in = { UNWRAP input },          \
-      .in_count = 1,                   \
-      __VA_ARGS__ },
+#define PLAIN(label, rate, input, ...)                                                  \
+    {                                                                                   \
+        .op = "dropout", .name = label, .build = build, .user = &(const float){ rate }, \
+        .in = { UNWRAP input }, .in_count = 1, __VA_ARGS__                              \
+    }
 #define ROW(label, rate, input, ...) PLAIN(label, rate, input, .family = "dropout", __VA_ARGS__)
 #define ROUNDED                      .forward = { .ulp = 1 }, .backward = { .ulp = 1 }
 
@@ -64,30 +61,28 @@ static const double ones[] = { 1 };
 
 static const struct copse_case cases[] = {
     ROW("rate 0.5: exact", 0.5f, FILL(INTEGERS, DIMS(12, 33)), .step = step_2,
-        .skips_differences = true,
-        QUICK) ROW("rate 0.3", 0.3f, UNIFORM(-2, 2, DIMS(11, 97)), ROUNDED, .step = step_1,
-                   QUICK) ROW("another step and seed", 0.3f, UNIFORM(-2, 2, DIMS(11, 97)), ROUNDED,
-                              .step = step_2, STANDARD)
-        ROW("places beyond 32 bits", 0.3f, UNIFORM(-2, 2, DIMS(11, 97)), ROUNDED, .step = far,
-            STANDARD) ROW("rate 0.75 of ones: the random bits", 0.75f, VALUES(ones, DIMS(64, 1024)),
-                          .skips_differences = true, .backward = { .ulp = 0 }, .step = far,
-                          STANDARD) ROW("rate 0.999", 0.999f, UNIFORM(-2, 2, DIMS(64, 65)), ROUNDED,
-                                        .is_poor = true, .step = step_1, STANDARD)
-            PLAIN("rate 0: everything", 0.0f, FILL(NORMAL, DIMS(7, 5)), .step = step_1, STANDARD)
-                ROW("one element more than a group", 0.3f, UNIFORM(-2, 2, DIMS(257)), ROUNDED,
-                    .step = step_1, STANDARD) ROW("rows of one", 0.3f, UNIFORM(-2, 2, DIMS(255, 1)),
-                                                  ROUNDED, .step = step_2, FULL)
-                    ROW("four axes", 0.3f, UNIFORM(-2, 2, DIMS(3, 5, 7, 2)), ROUNDED,
-                        .step = step_2, STANDARD)
-                        ROW("a batch of one", 0.3f, UNIFORM(-2, 2, DIMS(1, 300)), ROUNDED,
-                            .step = step_2, STANDARD) ROW("a scalar", 0.3f, UNIFORM(-2, 2, NO_DIMS),
-                                                          ROUNDED, .step = step_1, STANDARD)
-                            ROW("examples beyond 2^32 within a vector", 0.5f,
-                                UNIFORM(-2, 2, DIMS(40, 5)), ROUNDED, .step = last, STANDARD)
-                                ROW("one element more than an invocation of the wide kernel", 0.3f,
-                                    UNIFORM(-2, 2, DIMS(2049)), ROUNDED, .step = step_2, STANDARD)
-                                    ROW("nothing", 0.3f, UNIFORM(-2, 2, DIMS(0, 5)), ROUNDED,
-                                        .step = step_1, STANDARD)
+        .skips_differences = true, QUICK),
+    ROW("rate 0.3", 0.3f, UNIFORM(-2, 2, DIMS(11, 97)), ROUNDED, .step = step_1, QUICK),
+    ROW("another step and seed", 0.3f, UNIFORM(-2, 2, DIMS(11, 97)), ROUNDED, .step = step_2,
+        STANDARD),
+    ROW("places beyond 32 bits", 0.3f, UNIFORM(-2, 2, DIMS(11, 97)), ROUNDED, .step = far,
+        STANDARD),
+    ROW("rate 0.75 of ones: the random bits", 0.75f, VALUES(ones, DIMS(64, 1024)),
+        .skips_differences = true, .backward = { .ulp = 0 }, .step = far, STANDARD),
+    ROW("rate 0.999", 0.999f, UNIFORM(-2, 2, DIMS(64, 65)), ROUNDED, .is_poor = true,
+        .step = step_1, STANDARD),
+    PLAIN("rate 0: everything", 0.0f, FILL(NORMAL, DIMS(7, 5)), .step = step_1, STANDARD),
+    ROW("one element more than a group", 0.3f, UNIFORM(-2, 2, DIMS(257)), ROUNDED, .step = step_1,
+        STANDARD),
+    ROW("rows of one", 0.3f, UNIFORM(-2, 2, DIMS(255, 1)), ROUNDED, .step = step_2, FULL),
+    ROW("four axes", 0.3f, UNIFORM(-2, 2, DIMS(3, 5, 7, 2)), ROUNDED, .step = step_2, STANDARD),
+    ROW("a batch of one", 0.3f, UNIFORM(-2, 2, DIMS(1, 300)), ROUNDED, .step = step_2, STANDARD),
+    ROW("a scalar", 0.3f, UNIFORM(-2, 2, NO_DIMS), ROUNDED, .step = step_1, STANDARD),
+    ROW("examples beyond 2^32 within a vector", 0.5f, UNIFORM(-2, 2, DIMS(40, 5)), ROUNDED,
+        .step = last, STANDARD),
+    ROW("one element more than an invocation of the wide kernel", 0.3f, UNIFORM(-2, 2, DIMS(2049)),
+        ROUNDED, .step = step_2, STANDARD),
+    ROW("nothing", 0.3f, UNIFORM(-2, 2, DIMS(0, 5)), ROUNDED, .step = step_1, STANDARD),
 };
 
 COPSE_CASE_TABLE(dropout, OPS, SPEEDS, REFUSALS)

@@ -103,30 +103,30 @@ static copse_tensor *random_layer(copse_graph *g, copse_tensor *const *in, const
     return copse_reshape(g, layer(g, kind, x, w, r, NULL, NULL, NULL), s);
 }
 
-#define OP(label, settings, gates)                                           \
-    { .name = label,                                                         \
-      .accuracy = COPSE_ACCURACY_recurrent,                                  \
-      .divides = true,                                                       \
-      .call = build,                                                         \
-      .user = settings,                                                      \
-      .in = { F32_OF(2, 3, 2), F32_OF(2, gates * 2), F32_OF(2, gates * 2) }, \
-      .in_count = 3,                                                         \
-      .random = random_layer },
+#define OP(label, settings, gates)                                                               \
+    {                                                                                            \
+        .name = label, .accuracy = COPSE_ACCURACY_recurrent, .divides = true, .call = build,     \
+        .user = settings, .in = { F32_OF(2, 3, 2), F32_OF(2, gates * 2), F32_OF(2, gates * 2) }, \
+        .in_count = 3, .random = random_layer                                                    \
+    }
 
-static const struct copse_case_op ops[] = { OP("rnn", &plain_rnn, 1) OP("lstm", &plain_lstm, 4)
-                                                OP("gru", &plain_gru, 3) };
+static const struct copse_case_op ops[] = {
+    OP("rnn", &plain_rnn, 1),
+    OP("lstm", &plain_lstm, 4),
+    OP("gru", &plain_gru, 3),
+};
 
-#define SPEED(label, settings, gates)                                                     \
-    { .op = label,                                                                        \
-      .name = "16 x 128 x 128",                                                           \
-      .build = build,                                                                     \
-      .user = settings,                                                                   \
-      .in = { F32_OF(16, 128, 128), F32_OF(128, gates * 128), F32_OF(128, gates * 128) }, \
-      .in_count = 3,                                                                      \
-      .flops = 2.0 * 2 * 16 * 128 * 128 * 128 * gates },
+#define SPEED(label, settings, gates)                                                       \
+    {                                                                                       \
+        .op = label, .name = "16 x 128 x 128", .build = build, .user = settings,            \
+        .in = { F32_OF(16, 128, 128), F32_OF(128, gates * 128), F32_OF(128, gates * 128) }, \
+        .in_count = 3, .flops = 2.0 * 2 * 16 * 128 * 128 * 128 * gates                      \
+    }
 
-static const struct copse_case speeds[] = { SPEED("gru", &plain_gru, 3)
-                                                SPEED("lstm", &plain_lstm, 4) };
+static const struct copse_case speeds[] = {
+    SPEED("gru", &plain_gru, 3),
+    SPEED("lstm", &plain_lstm, 4),
+};
 
 static void refusals(struct copse_refusals *r)
 {
@@ -147,11 +147,10 @@ static void refusals(struct copse_refusals *r)
                                         other = { .hidden = flat }, three = { .lengths = lengths },
                                         halves = { .lengths = real },
                                         foreign = { .hidden = r->other };
-    REFUSES(
-        r, SHAPE,
-        "gru: operands f32[2, 4], f32[4, 9] and f32[3, 9]: expected f32 x [batch, time, features], "
-        "w [features, 3 units] and r [units, 3 units]",
-        copse_gru(g, flat, w, u, NULL, NULL));
+    REFUSES(r, SHAPE,
+            "gru: operands f32[2, 4], f32[4, 9] and f32[3, 9]: expected f32 x [batch, time, "
+            "features], w [features, 3 units] and r [units, 3 units]",
+            copse_gru(g, flat, w, u, NULL, NULL));
     REFUSES(r, SHAPE, "gru: operands i32[2, 5, 4]", copse_gru(g, n, w, u, NULL, NULL));
     REFUSES(r, SHAPE, "expected f32 x", copse_gru(g, x, u, u, NULL, NULL));
     REFUSES(r, SHAPE, "expected f32 x", copse_gru(g, x, w4, u4, NULL, NULL));
@@ -159,8 +158,7 @@ static void refusals(struct copse_refusals *r)
     REFUSES(r, SHAPE, "expected f32 x", copse_gru(g, x, w, state, NULL, NULL));
     REFUSES(r, SHAPE,
             "lstm: operands f32[2, 5, 4], f32[4, 9] and f32[3, 9]: expected f32 x [batch, time, "
-            "features], "
-            "w [features, 4 units]",
+            "features], w [features, 4 units]",
             copse_lstm(g, x, w, u, NULL, NULL, NULL));
     REFUSES(r, SHAPE, "rnn: operands f32[2, 5, 4], f32[4, 9] and f32[3, 9]",
             copse_rnn(g, x, w, u, NULL, NULL));
@@ -182,43 +180,34 @@ static void refusals(struct copse_refusals *r)
 
 #define LIMITS .forward = { .of_max = 2e-6 }, .backward = { .of_max = 4e-6 }
 #define CASE(op_, label, settings, states, gates, batch, time, features, units, ...) \
-    { .op = op_,                                                                     \
-      .name = label,                                                                 \
-      .build = build,                                                                \
-      .user = settings,                                                              \
-      FOUR_INPUTS(FILL(NORMAL, DIMS(batch, time, features)),                         \
-                  UNIFORM(-0.7, 0.7, DIMS(features + 2, gates * units)),             \
-                  UNIFORM(-0.7, 0.7, DIMS(units, gates * units)),                    \
-                  UNIFORM(-1, 1, DIMS(states, batch, units))),                       \
-      LIMITS,                                                                        \
-      __VA_ARGS__ },
+    {                                                                                \
+        .op = op_, .name = label, .build = build, .user = settings,                  \
+        FOUR_INPUTS(FILL(NORMAL, DIMS(batch, time, features)),                       \
+                    UNIFORM(-0.7, 0.7, DIMS(features + 2, gates * units)),           \
+                    UNIFORM(-0.7, 0.7, DIMS(units, gates * units)),                  \
+                    UNIFORM(-1, 1, DIMS(states, batch, units))),                     \
+        LIMITS, __VA_ARGS__                                                          \
+    }
 #define GRU(label, settings, ...)  CASE("gru", label, settings, 1, 3, __VA_ARGS__)
 #define LSTM(label, settings, ...) CASE("lstm", label, settings, 2, 4, __VA_ARGS__)
 #define RNN(label, settings, ...)  CASE("rnn", label, settings, 1, 1, __VA_ARGS__)
 #define PLAIN(op_, label, settings, gates, batch, time, features, units, ...) \
-    { .op = op_,                                                              \
-      .name = label,                                                          \
-      .build = build,                                                         \
-      .user = settings,                                                       \
-      THREE_INPUTS(FILL(NORMAL, DIMS(batch, time, features)),                 \
-                   UNIFORM(-0.7, 0.7, DIMS(features, gates * units)),         \
-                   UNIFORM(-0.7, 0.7, DIMS(units, gates * units))),           \
-      LIMITS,                                                                 \
-      __VA_ARGS__ },
+    {                                                                         \
+        .op = op_, .name = label, .build = build, .user = settings,           \
+        THREE_INPUTS(FILL(NORMAL, DIMS(batch, time, features)),               \
+                     UNIFORM(-0.7, 0.7, DIMS(features, gates * units)),       \
+                     UNIFORM(-0.7, 0.7, DIMS(units, gates * units))),         \
+        LIMITS, __VA_ARGS__                                                   \
+    }
 #define ROUGH .skips_differences = true
 /* One unit whose gates are open or closed: the result shows which weight belongs to each gate. */
-#define STATED(op_, label, settings, gates, states, steps, x, rows, state, want_)    \
-    { .op = op_,                                                                     \
-      .name = label,                                                                 \
-      .build = build,                                                                \
-      .user = settings,                                                              \
-      FOUR_INPUTS(VALUES(x, DIMS(1, steps, 1)), VALUES(rows, DIMS(3, gates)),        \
-                  VALUES(zeros, DIMS(1, gates)), VALUES(state, DIMS(states, 1, 1))), \
-      LIMITS,                                                                        \
-      .want = want_,                                                                 \
-      .has_no_gradient = true,                                                       \
-      .is_poor = true,                                                               \
-      QUICK },
+#define STATED(op_, label, settings, gates, states, steps, x, rows, state, want_)      \
+    {                                                                                  \
+        .op = op_, .name = label, .build = build, .user = settings,                    \
+        FOUR_INPUTS(VALUES(x, DIMS(1, steps, 1)), VALUES(rows, DIMS(3, gates)),        \
+                    VALUES(zeros, DIMS(1, gates)), VALUES(state, DIMS(states, 1, 1))), \
+        LIMITS, .want = want_, .has_no_gradient = true, .is_poor = true, QUICK         \
+    }
 
 #define TANH_HALF    0.46211715726000975
 #define TANH_QUARTER 0.24491866240370913
@@ -238,47 +227,39 @@ static const double each[] = { 0.25, 0.5, 0 }, sums[] = { 1, 0.125, -0.125 };
 static const double sums_want[] = { TANH_QUARTER, TANH_HALF, 0, 0 };
 
 static const struct copse_case cases[] = {
-    STATED("gru", "stated: a closed reset gate", &gru, 3, 1, 1, one, reset, three,
-           reset_want) STATED("gru", "stated: the update gate keeps the state", &gru, 3, 1, 1, one,
-                              update, three,
-                              update_want) STATED("gru", "stated: an open reset gate", &gru, 3, 1,
-                                                  1, one, open, three, open_want)
-        STATED("lstm", "stated: the forget gate keeps the cell", &lstm, 4, 2, 1, one, keep, pair,
-               keep_want) STATED("lstm", "stated: the input gate takes the candidate", &lstm, 4, 2,
-                                 1, one, take, pair, take_want)
-            STATED("rnn", "stated: every state", &rnn, 1, 1, 3, each, sums, three,
-                   sums_want) GRU("three steps", &gru, 2,
-                                  3, 2, 3, QUICK) LSTM("three steps", &lstm, 2, 3, 2, 3, QUICK)
-                RNN("three steps", &rnn, 2, 3, 2, 3,
-                    QUICK) GRU("packed", &packed_gru, 3, 4, 2, 3, QUICK)
-                    LSTM("packed", &packed_lstm, 3, 4, 2, 3,
-                         QUICK) RNN("packed", &packed_rnn, 3, 4, 2, 3, QUICK)
-                        GRU("lengths beyond the steps", &beyond_gru, 3, 2, 2, 3, STANDARD)
-                            PLAIN("gru", "without biases and first state", &plain_gru, 3, 2, 3,
-                                  2, 3, QUICK) PLAIN("lstm", "without biases and first state",
-                                                     &plain_lstm, 4, 2, 3, 2, 3, STANDARD)
-                                PLAIN("rnn", "without biases and first state", &plain_rnn, 1, 2, 3,
-                                      2, 3, STANDARD) GRU("one step", &gru, 3, 1, 2, 4, STANDARD)
-                                    LSTM("one step", &lstm, 3, 1, 2, 4,
-                                         STANDARD) GRU("one sequence", &gru, 1, 5, 3, 4, STANDARD)
-                                        GRU("one unit", &gru, 2, 3, 1, 1,
-                                            STANDARD) LSTM("one unit", &lstm, 2, 3, 1, 1, STANDARD)
-                                            GRU("16 units: whole vectors", &gru, 4, 3, 8, 16,
-                                                STANDARD, ROUGH) LSTM("65 units: no whole vectors",
-                                                                      &lstm, 3,
-                                                                      7, 5, 65, STANDARD, ROUGH)
-                                                GRU("37 units, many steps", &gru, 5, 70, 9, 37,
-                                                    STANDARD, ROUGH) LSTM("32 units, many steps",
-                                                                          &lstm, 2,
-                                                                          130, 16, 32, FULL, ROUGH)
-                                                    GRU("several groups", &gru, 9, 4, 16, 128, FULL,
-                                                        ROUGH) GRU("no steps", &gru, 2, 0, 2, 3,
-                                                                   STANDARD, .is_poor = true)
-                                                        LSTM("no steps", &lstm, 2, 0, 2, 3,
-                                                             STANDARD, .is_poor = true)
-                                                            GRU("no sequences", &gru, 0, 3, 2, 3,
-                                                                STANDARD) LSTM("no features", &lstm,
-                                                                               2, 3, 0, 3, STANDARD)
+    STATED("gru", "stated: a closed reset gate", &gru, 3, 1, 1, one, reset, three, reset_want),
+    STATED("gru", "stated: the update gate keeps the state", &gru, 3, 1, 1, one, update, three,
+           update_want),
+    STATED("gru", "stated: an open reset gate", &gru, 3, 1, 1, one, open, three, open_want),
+    STATED("lstm", "stated: the forget gate keeps the cell", &lstm, 4, 2, 1, one, keep, pair,
+           keep_want),
+    STATED("lstm", "stated: the input gate takes the candidate", &lstm, 4, 2, 1, one, take, pair,
+           take_want),
+    STATED("rnn", "stated: every state", &rnn, 1, 1, 3, each, sums, three, sums_want),
+    GRU("three steps", &gru, 2, 3, 2, 3, QUICK),
+    LSTM("three steps", &lstm, 2, 3, 2, 3, QUICK),
+    RNN("three steps", &rnn, 2, 3, 2, 3, QUICK),
+    GRU("packed", &packed_gru, 3, 4, 2, 3, QUICK),
+    LSTM("packed", &packed_lstm, 3, 4, 2, 3, QUICK),
+    RNN("packed", &packed_rnn, 3, 4, 2, 3, QUICK),
+    GRU("lengths beyond the steps", &beyond_gru, 3, 2, 2, 3, STANDARD),
+    PLAIN("gru", "without biases and first state", &plain_gru, 3, 2, 3, 2, 3, QUICK),
+    PLAIN("lstm", "without biases and first state", &plain_lstm, 4, 2, 3, 2, 3, STANDARD),
+    PLAIN("rnn", "without biases and first state", &plain_rnn, 1, 2, 3, 2, 3, STANDARD),
+    GRU("one step", &gru, 3, 1, 2, 4, STANDARD),
+    LSTM("one step", &lstm, 3, 1, 2, 4, STANDARD),
+    GRU("one sequence", &gru, 1, 5, 3, 4, STANDARD),
+    GRU("one unit", &gru, 2, 3, 1, 1, STANDARD),
+    LSTM("one unit", &lstm, 2, 3, 1, 1, STANDARD),
+    GRU("16 units: whole vectors", &gru, 4, 3, 8, 16, STANDARD, ROUGH),
+    LSTM("65 units: no whole vectors", &lstm, 3, 7, 5, 65, STANDARD, ROUGH),
+    GRU("37 units, many steps", &gru, 5, 70, 9, 37, STANDARD, ROUGH),
+    LSTM("32 units, many steps", &lstm, 2, 130, 16, 32, FULL, ROUGH),
+    GRU("several groups", &gru, 9, 4, 16, 128, FULL, ROUGH),
+    GRU("no steps", &gru, 2, 0, 2, 3, STANDARD, .is_poor = true),
+    LSTM("no steps", &lstm, 2, 0, 2, 3, STANDARD, .is_poor = true),
+    GRU("no sequences", &gru, 0, 3, 2, 3, STANDARD),
+    LSTM("no features", &lstm, 2, 3, 0, 3, STANDARD),
 };
 
 COPSE_CASE_TABLE(recurrent, OPS, SPEEDS, REFUSALS)

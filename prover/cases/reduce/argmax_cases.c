@@ -44,15 +44,11 @@ static void refusals(struct copse_refusals *r)
     REFUSES(r, SHAPE, "argmax", copse_argmax(r->graph, e, 1));
 }
 
-#define ROW(label, axis, in_, ...)       \
-    { .op = "argmax",                    \
-      .name = label,                     \
-      .build = build,                    \
-      .user = &(const uint32_t){ axis }, \
-      .in = { UNWRAP in_ },              \
-      .in_count = 1,                     \
-      .has_no_gradient = true,           \
-      __VA_ARGS__ },
+#define ROW(label, axis, in_, ...)                                                        \
+    {                                                                                     \
+        .op = "argmax", .name = label, .build = build, .user = &(const uint32_t){ axis }, \
+        .in = { UNWRAP in_ }, .in_count = 1, .has_no_gradient = true, __VA_ARGS__         \
+    }
 
 #define N NAN
 #define I INFINITY
@@ -62,32 +58,29 @@ static const double first_nan[] = { 1, N, 3, N, -I, -I, -I, -I, 1, 3, I,    I,  
 static const double seven[] = { 7 };
 
 static const struct copse_case cases[] = {
-    ROW("middle axis", 1, FILL(NORMAL, DIMS(5, 10, 3)), QUICK) ROW(
-        "first axis", 0, FILL(NORMAL, DIMS(5, 10, 3)),
-        STANDARD) ROW("last axis", 2, FILL(NORMAL, DIMS(5, 10, 3)),
-                      STANDARD) ROW("axes of 1", 1, FILL(NORMAL, DIMS(1, 1, 1)),
-                                    STANDARD) ROW("one element", 0, FILL(NORMAL, DIMS(1)), STANDARD)
-        ROW("columns of 130", 0, FILL(NORMAL, DIMS(130, 65, 32)), STANDARD) ROW(
-            "the middle axis, longer than a chunk", 1, FILL(NORMAL, DIMS(130, 65, 32)),
-            STANDARD) ROW("short rows, many groups", 2, FILL(NORMAL, DIMS(130, 65, 32)),
-                          STANDARD) ROW("rows of 63", 1, FILL(NORMAL, DIMS(9, 63)), FULL)
-            ROW("rows of 64, one pass", 1, FILL(NORMAL, DIMS(9, 64)),
-                STANDARD) ROW("rows of 65, two passes", 1, FILL(NORMAL, DIMS(9, 65)),
-                              STANDARD) ROW("rows of 129", 1, FILL(NORMAL, DIMS(9, 129)), FULL)
-                ROW("rows of 4096, two passes", 1, FILL(NORMAL, DIMS(9, 4096)), STANDARD)
-                    ROW("rows of 4097, three passes", 1, FILL(NORMAL, DIMS(9, 4097)),
-                        STANDARD) ROW("rows of 8193", 1, FILL(NORMAL, DIMS(9, 8193)), FULL)
-                        ROW("the largest element past column 65,536", 1,
-                            LAST(-3, 3, DIMS(2, 70001)),
-                            STANDARD) ROW("2^20 + 1 elements", 0, FILL(NORMAL, DIMS(1048577)), FULL)
-                            ROW("a batch of none", 1, FILL(NORMAL, DIMS(0, 5)), STANDARD) ROW(
-                                "the lowest of equal ones", 1, WHOLE(0, 3, DIMS(30, 200)), QUICK)
-                                ROW("all equal", 1, VALUES(seven, DIMS(9, 4097)), .is_poor = true,
-                                    STANDARD) ROW("the first NaN, infinities, zeros", 1,
-                                                  VALUES(first_nan, DIMS(7, 4)), QUICK)
-                                    ROW("special values, rows of 3", 1, FILL(SPECIAL, DIMS(94, 3)),
-                                        STANDARD) ROW("bit patterns, rows of 67", 1,
-                                                      FILL(PATTERNS, DIMS(97, 67)), STANDARD)
+    ROW("middle axis", 1, FILL(NORMAL, DIMS(5, 10, 3)), QUICK),
+    ROW("first axis", 0, FILL(NORMAL, DIMS(5, 10, 3)), STANDARD),
+    ROW("last axis", 2, FILL(NORMAL, DIMS(5, 10, 3)), STANDARD),
+    ROW("axes of 1", 1, FILL(NORMAL, DIMS(1, 1, 1)), STANDARD),
+    ROW("one element", 0, FILL(NORMAL, DIMS(1)), STANDARD),
+    ROW("columns of 130", 0, FILL(NORMAL, DIMS(130, 65, 32)), STANDARD),
+    ROW("the middle axis, longer than a chunk", 1, FILL(NORMAL, DIMS(130, 65, 32)), STANDARD),
+    ROW("short rows, many groups", 2, FILL(NORMAL, DIMS(130, 65, 32)), STANDARD),
+    ROW("rows of 63", 1, FILL(NORMAL, DIMS(9, 63)), FULL),
+    ROW("rows of 64, one pass", 1, FILL(NORMAL, DIMS(9, 64)), STANDARD),
+    ROW("rows of 65, two passes", 1, FILL(NORMAL, DIMS(9, 65)), STANDARD),
+    ROW("rows of 129", 1, FILL(NORMAL, DIMS(9, 129)), FULL),
+    ROW("rows of 4096, two passes", 1, FILL(NORMAL, DIMS(9, 4096)), STANDARD),
+    ROW("rows of 4097, three passes", 1, FILL(NORMAL, DIMS(9, 4097)), STANDARD),
+    ROW("rows of 8193", 1, FILL(NORMAL, DIMS(9, 8193)), FULL),
+    ROW("the largest element past column 65,536", 1, LAST(-3, 3, DIMS(2, 70001)), STANDARD),
+    ROW("2^20 + 1 elements", 0, FILL(NORMAL, DIMS(1048577)), FULL),
+    ROW("a batch of none", 1, FILL(NORMAL, DIMS(0, 5)), STANDARD),
+    ROW("the lowest of equal ones", 1, WHOLE(0, 3, DIMS(30, 200)), QUICK),
+    ROW("all equal", 1, VALUES(seven, DIMS(9, 4097)), .is_poor = true, STANDARD),
+    ROW("the first NaN, infinities, zeros", 1, VALUES(first_nan, DIMS(7, 4)), QUICK),
+    ROW("special values, rows of 3", 1, FILL(SPECIAL, DIMS(94, 3)), STANDARD),
+    ROW("bit patterns, rows of 67", 1, FILL(PATTERNS, DIMS(97, 67)), STANDARD),
 };
 
 COPSE_CASE_TABLE(argmax, OPS, STRESS, SPEEDS, REFUSALS)

@@ -36,14 +36,11 @@ static const struct copse_case speeds[] = {
       .bytes = MATRIX },
 };
 
-#define PLAIN(label, in_, ...) \
-    { .op = "column_sum",      \
-      .name = label,           \
-      .build = build,          \
-      .in = { UNWRAP in_ },    \
-      .in_count = 1,           \
-      .has_no_gradient = true, \
-      __VA_ARGS__ },
+#define PLAIN(label, in_, ...)                                                                  \
+    {                                                                                           \
+        .op = "column_sum", .name = label, .build = build, .in = { UNWRAP in_ }, .in_count = 1, \
+        .has_no_gradient = true, __VA_ARGS__                                                    \
+    }
 #define ROW(label, in_, ...)         PLAIN(label, in_, .family = "column_sum", __VA_ARGS__)
 #define SIZE(label, rows, cols, ...) ROW(label, FILL(INTEGERS, DIMS(rows, cols)), __VA_ARGS__)
 #define WITHIN                       .forward = { .ratio = 4 }
@@ -56,30 +53,28 @@ static const double nan_and_infinities[] = { 1, NAN, 3, NAN, INFINITY,  -INFINIT
                                              1, 2,   3, NAN, -INFINITY, 4,         2 };
 
 static const struct copse_case cases[] = {
-    SIZE("65 x 33", 65, 33, QUICK) ROW("normal numbers, 130 x 70", FILL(NORMAL, DIMS(130, 70)),
-                                       WITHIN, QUICK) SIZE("one element", 1, 1, STANDARD)
-        SIZE("one row", 1, 35, STANDARD) SIZE("one column", 67, 1, STANDARD)
-            SIZE("63 x 31", 63, 31, STANDARD) SIZE("64 x 32", 64, 32,
-                                                   STANDARD) SIZE("129 x 64", 129, 64, STANDARD)
-                SIZE("4095 x 3", 4095, 3, FULL) SIZE("4096 x 5, one block", 4096, 5, STANDARD)
-                    SIZE("4097 x 65, two blocks", 4097, 65,
-                         STANDARD) SIZE("9001 x 2, three blocks", 9001,
-                                        2, STANDARD) SIZE("2 x 4099", 2, 4099, STANDARD)
-                        PLAIN("no rows: zeros", FILL(INTEGERS, DIMS(0, 5)), .is_poor = true,
-                              STANDARD) PLAIN("no columns", FILL(INTEGERS, DIMS(5, 0)), STANDARD)
-                            ROW("normal numbers, 4097 x 33", FILL(NORMAL, DIMS(4097, 33)), WITHIN,
-                                STANDARD) ROW("positive numbers, 4097 x 33",
-                                              FILL(POSITIVE, DIMS(4097, 33)), WITHIN, STANDARD)
-                                ROW("positive numbers, 300,001 x 3",
-                                    FILL(POSITIVE, DIMS(300001, 3)), WITHIN,
-                                    FULL) ROW("numbers that cancel, 4097 x 33",
-                                              FILL(CANCELLING, DIMS(4097, 33)), WITHIN, STANDARD)
-                                    ROW("magnitudes from 2^-60 to 2^60",
-                                        FILL(SPREAD, DIMS(1000, 37)), WITHIN, STANDARD)
-                                        ROW("one huge number among tiny ones",
-                                            VALUES(huge_and_tiny, DIMS(97, 64)), WITHIN, STANDARD)
-                                            ROW("NaN and infinities",
-                                                VALUES(nan_and_infinities, DIMS(3, 7)), STANDARD)
+    SIZE("65 x 33", 65, 33, QUICK),
+    ROW("normal numbers, 130 x 70", FILL(NORMAL, DIMS(130, 70)), WITHIN, QUICK),
+    SIZE("one element", 1, 1, STANDARD),
+    SIZE("one row", 1, 35, STANDARD),
+    SIZE("one column", 67, 1, STANDARD),
+    SIZE("63 x 31", 63, 31, STANDARD),
+    SIZE("64 x 32", 64, 32, STANDARD),
+    SIZE("129 x 64", 129, 64, STANDARD),
+    SIZE("4095 x 3", 4095, 3, FULL),
+    SIZE("4096 x 5, one block", 4096, 5, STANDARD),
+    SIZE("4097 x 65, two blocks", 4097, 65, STANDARD),
+    SIZE("9001 x 2, three blocks", 9001, 2, STANDARD),
+    SIZE("2 x 4099", 2, 4099, STANDARD),
+    PLAIN("no rows: zeros", FILL(INTEGERS, DIMS(0, 5)), .is_poor = true, STANDARD),
+    PLAIN("no columns", FILL(INTEGERS, DIMS(5, 0)), STANDARD),
+    ROW("normal numbers, 4097 x 33", FILL(NORMAL, DIMS(4097, 33)), WITHIN, STANDARD),
+    ROW("positive numbers, 4097 x 33", FILL(POSITIVE, DIMS(4097, 33)), WITHIN, STANDARD),
+    ROW("positive numbers, 300,001 x 3", FILL(POSITIVE, DIMS(300001, 3)), WITHIN, FULL),
+    ROW("numbers that cancel, 4097 x 33", FILL(CANCELLING, DIMS(4097, 33)), WITHIN, STANDARD),
+    ROW("magnitudes from 2^-60 to 2^60", FILL(SPREAD, DIMS(1000, 37)), WITHIN, STANDARD),
+    ROW("one huge number among tiny ones", VALUES(huge_and_tiny, DIMS(97, 64)), WITHIN, STANDARD),
+    ROW("NaN and infinities", VALUES(nan_and_infinities, DIMS(3, 7)), STANDARD),
 };
 
 COPSE_CASE_TABLE(column_sum, OPS, STRESS, SPEEDS)

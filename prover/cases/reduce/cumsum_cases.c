@@ -81,20 +81,17 @@ static void refusals(struct copse_refusals *r)
     REFUSES(r, ARGUMENT, "cumsum: operand 0 is NULL", copse_cumsum(g, NULL, 0, false, false));
 }
 
-#define ROW(label, w, in_, ...) \
-    { .op = "cumsum",           \
-      .name = label,            \
-      .build = build,           \
-      .user = w,                \
-      .in = { UNWRAP in_ },     \
-      .in_count = 1,            \
-      __VA_ARGS__ },
+#define ROW(label, w, in_, ...)                                                         \
+    {                                                                                   \
+        .op = "cumsum", .name = label, .build = build, .user = w, .in = { UNWRAP in_ }, \
+        .in_count = 1, __VA_ARGS__                                                      \
+    }
 /* The four directions. */
-#define FOUR(label, axis, in_, ...)                                      \
-    ROW(label, ALONG(axis, false, false), in_, __VA_ARGS__)              \
-    ROW(label ", exclusive", ALONG(axis, true, false), in_, __VA_ARGS__) \
-    ROW(label ", reversed", ALONG(axis, false, true), in_, __VA_ARGS__)  \
-    ROW(label ", exclusive and reversed", ALONG(axis, true, true), in_, __VA_ARGS__)
+#define FOUR(label, axis, in_, ...)                                           \
+    ROW(label, ALONG(axis, false, false), in_, __VA_ARGS__),                  \
+        ROW(label ", exclusive", ALONG(axis, true, false), in_, __VA_ARGS__), \
+        ROW(label ", reversed", ALONG(axis, false, true), in_, __VA_ARGS__),  \
+        ROW(label ", exclusive and reversed", ALONG(axis, true, true), in_, __VA_ARGS__)
 #define EXACT(label, axis, dims, ...) \
     FOUR(label, axis, FILL(INTEGERS, dims), .skips_differences = true, __VA_ARGS__)
 #define SUMS .forward = { .ratio = 8 }, .backward = { .ratio = 8 }
@@ -116,60 +113,43 @@ static const double zeros[] = { -0.0, -0.0, 0, -0.0 };
 static const double zeros_want[] = { 0, 0, 0, 0, 0, 0, 0, 0 };
 
 static const struct copse_case cases[] = {
-    STATED("stated", false, false, given, forward) STATED(
-        "stated, exclusive", true, false, given,
-        exclusive) STATED("stated, reversed", false, true, given,
-                          reversed) STATED("stated, exclusive and reversed", true, true, given,
-                                           both) STATED("stated: NaN and infinities", false, false,
-                                                        special, special_want)
-        STATED("stated: NaN and infinities, exclusive and reversed", true, true, special,
-               special_both) ROW("stated: zeros are positive", ALONG(1, false, false),
-                                 VALUES(zeros, DIMS(2, 4)), .want = zeros_want, QUICK,
-                                 .has_no_gradient = true,
-                                 .is_poor =
-                                     true) FOUR("the middle of three axes", 1,
-                                                FILL(NORMAL, DIMS(4, 7, 5)), SUMS, QUICK)
-            FOUR("rows of 67", 1, FILL(NORMAL, DIMS(5, 67)), SUMS, STANDARD) EXACT(
-                "the first of three axes",
-                0, DIMS(130, 3, 2),
-                STANDARD) EXACT("the last of three axes", 2, DIMS(3, 2, 130), STANDARD)
-                EXACT("one element", 0, DIMS(1), STANDARD, .is_poor = true) EXACT(
-                    "axes of 1", 1,
-                    DIMS(1, 1, 1), STANDARD,
-                    .is_poor = true) EXACT("nothing", 0, DIMS(0), STANDARD, .is_poor = true)
-                    EXACT("lines of nothing", 1, DIMS(3, 0, 2), STANDARD,
-                          .is_poor = true) EXACT("no lines", 1, DIMS(3, 5, 0), STANDARD,
-                                                 .is_poor = true)
-                        EXACT("64 elements, one chunk", 0, DIMS(64), STANDARD) EXACT(
-                            "65 elements, two chunks",
-                            0, DIMS(65), STANDARD) EXACT("128 elements", 0, DIMS(128), FULL)
-                            EXACT("columns of 4096, two levels", 0, DIMS(4096, 3), STANDARD) EXACT(
-                                "columns of 4097, three levels", 0,
-                                DIMS(4097, 3), STANDARD)
-                                EXACT("270,000 elements, four levels", 0, DIMS(270000), STANDARD)
-                                    EXACT("70,001 rows of 3", 1, DIMS(70001, 3), STANDARD) EXACT(
-                                        "rows of 8193, six axes",
-                                        5, DIMS(1, 2, 1, 3, 1, 8193),
-                                        FULL) FOUR("positive numbers, rows of 4097", 1,
-                                                   FILL(POSITIVE, DIMS(3, 4097)), SUMS,
-                                                   .skips_differences = true, STANDARD)
-                                        FOUR("positive numbers, 270,000 elements", 0,
-                                             FILL(POSITIVE, DIMS(270000)), SUMS,
-                                             .skips_differences = true, STANDARD)
-                                            ROW("positive numbers, 2^22 + 3 elements",
-                                                ALONG(0, false, false),
-                                                FILL(POSITIVE, DIMS(4194307)), SUMS,
-                                                .skips_differences = true, FULL)
-                                                FOUR("numbers that cancel, rows of 4097", 1,
-                                                     FILL(CANCELLING, DIMS(3, 4097)), SUMS,
-                                                     .skips_differences = true, STANDARD)
-                                                    FOUR("magnitudes from 2^-60 to 2^60", 1,
-                                                         FILL(SPREAD, DIMS(5, 1000)), SUMS,
-                                                         .skips_differences = true, STANDARD)
-                                                        ROW("more than 65,535 groups of rows",
-                                                            ALONG(1, true, false),
-                                                            FILL(NORMAL, DIMS(4194305, 2)), SUMS,
-                                                            FULL, .has_no_gradient = true)
+    STATED("stated", false, false, given, forward),
+    STATED("stated, exclusive", true, false, given, exclusive),
+    STATED("stated, reversed", false, true, given, reversed),
+    STATED("stated, exclusive and reversed", true, true, given, both),
+    STATED("stated: NaN and infinities", false, false, special, special_want),
+    STATED("stated: NaN and infinities, exclusive and reversed", true, true, special, special_both),
+    ROW("stated: zeros are positive", ALONG(1, false, false), VALUES(zeros, DIMS(2, 4)),
+        .want = zeros_want, QUICK, .has_no_gradient = true, .is_poor = true),
+    FOUR("the middle of three axes", 1, FILL(NORMAL, DIMS(4, 7, 5)), SUMS, QUICK),
+    FOUR("rows of 67", 1, FILL(NORMAL, DIMS(5, 67)), SUMS, STANDARD),
+    EXACT("the first of three axes", 0, DIMS(130, 3, 2), STANDARD),
+    EXACT("the last of three axes", 2, DIMS(3, 2, 130), STANDARD),
+    EXACT("one element", 0, DIMS(1), STANDARD, .is_poor = true),
+    EXACT("axes of 1", 1, DIMS(1, 1, 1), STANDARD, .is_poor = true),
+    EXACT("nothing", 0, DIMS(0), STANDARD, .is_poor = true),
+    EXACT("lines of nothing", 1, DIMS(3, 0, 2), STANDARD, .is_poor = true),
+    EXACT("no lines", 1, DIMS(3, 5, 0), STANDARD, .is_poor = true),
+    EXACT("64 elements, one chunk", 0, DIMS(64), STANDARD),
+    EXACT("65 elements, two chunks", 0, DIMS(65), STANDARD),
+    EXACT("128 elements", 0, DIMS(128), FULL),
+    EXACT("columns of 4096, two levels", 0, DIMS(4096, 3), STANDARD),
+    EXACT("columns of 4097, three levels", 0, DIMS(4097, 3), STANDARD),
+    EXACT("270,000 elements, four levels", 0, DIMS(270000), STANDARD),
+    EXACT("70,001 rows of 3", 1, DIMS(70001, 3), STANDARD),
+    EXACT("rows of 8193, six axes", 5, DIMS(1, 2, 1, 3, 1, 8193), FULL),
+    FOUR("positive numbers, rows of 4097", 1, FILL(POSITIVE, DIMS(3, 4097)), SUMS,
+         .skips_differences = true, STANDARD),
+    FOUR("positive numbers, 270,000 elements", 0, FILL(POSITIVE, DIMS(270000)), SUMS,
+         .skips_differences = true, STANDARD),
+    ROW("positive numbers, 2^22 + 3 elements", ALONG(0, false, false),
+        FILL(POSITIVE, DIMS(4194307)), SUMS, .skips_differences = true, FULL),
+    FOUR("numbers that cancel, rows of 4097", 1, FILL(CANCELLING, DIMS(3, 4097)), SUMS,
+         .skips_differences = true, STANDARD),
+    FOUR("magnitudes from 2^-60 to 2^60", 1, FILL(SPREAD, DIMS(5, 1000)), SUMS,
+         .skips_differences = true, STANDARD),
+    ROW("more than 65,535 groups of rows", ALONG(1, true, false), FILL(NORMAL, DIMS(4194305, 2)),
+        SUMS, FULL, .has_no_gradient = true),
 };
 
 COPSE_CASE_TABLE(cumsum, OPS, STRESS, SPEEDS, REFUSALS)

@@ -26,7 +26,8 @@ DIGITS = _os.environ.get("COPSE_DIGITS") or str(
 
 __all__ = [
     "Cluster", "DIGITS", "Dataset", "Device", "Error", "Evaluation", "Function", "Inputs", "Loaded", "Loader", "Model",
-    "Monitor",    "ReplicaContext", "Schedule", "StepResult", "Strategy", "Tensor", "Trainer", "Value", "Variable", "conformance",
+    "Monitor", "ReplicaContext", "Schedule", "StepResult", "Strategy", "Tensor", "Trainer", "Value", "Variable",
+    "conformance",
     "context", "current_strategy", "devices", "errors", "function", "nn", "ops", "replica_context", "safetensors", "select",
     "value", "version",
 ]

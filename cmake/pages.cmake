@@ -1,0 +1,21 @@
+# SPDX-License-Identifier: MIT
+# cmake -DFROM=docs -DTO=folder -P pages.cmake: the pages of docs as they are installed. A link to a file outside of docs, such as
+# a header or an example, becomes plain text: that file lies elsewhere in an installation, or is not part of it.
+file(GLOB_RECURSE pages RELATIVE "${FROM}" "${FROM}/*.md" "${FROM}/*.png")
+list(FILTER pages EXCLUDE REGEX "^site/")
+file(REMOVE_RECURSE "${TO}")
+foreach(page IN LISTS pages)
+    get_filename_component(folder "${page}" DIRECTORY)
+    file(MAKE_DIRECTORY "${TO}/${folder}")
+    if(NOT page MATCHES "\\.md$")
+        configure_file("${FROM}/${page}" "${TO}/${page}" COPYONLY)
+        continue()
+    endif()
+    file(READ "${FROM}/${page}" text)
+    set(up "\\.\\./")
+    if(folder)
+        string(APPEND up "\\.\\./")
+    endif()
+    string(REGEX REPLACE "\\[([^]\n]*)\\]\\(${up}[^)]*\\)" "\\1" text "${text}")
+    file(WRITE "${TO}/${page}" "${text}")
+endforeach()
