@@ -175,7 +175,7 @@ copse_status copse_trainer_create(copse_strategy *st, const struct copse_trainer
     t->strategy = copse_strategy_retain(st);
     t->params = *params;
     t->params.variables = NULL; /* the caller's */
-    t->params.shares = NULL;
+    t->params.shard_weights = NULL;
     t->trained.is_listed = params->variables != NULL;
     t->params.accumulate = COPSE_MAX(params->accumulate, 1);
     if (params->precision == COPSE_F16)

@@ -42,7 +42,7 @@ static copse_status check_components(const copse_value *v, enum copse_need *need
             return copse_fail(COPSE_ERR_ARGUMENT,
                               "reduce: replica %u has %s; only f32 and i32 are reduced, convert it "
                               "(copse_value_convert)",
-                              v->ranks[i], copse__type_name(c->type));
+                              v->ranks[i], copse_type_name(c->type));
         if (c->type != first->type || !copse__shape_equal(c->shape, first->shape))
             return copse_fail(COPSE_ERR_SHAPE, "reduce: replica %u has %s%s, replica %u %s%s",
                               v->ranks[0], copse_type_name(first->type),

@@ -280,29 +280,29 @@ static void test_npy_written_is_what_is_read(void **state)
     (void)state;
     for (size_t i = 0; i < 2 * ROWS; i++)
         words[i] = 0x0101010101010101u * (i % 2) + (i % 100) * 0x0001000100010000u;
-    for (copse_element type = 0; copse_element_size(type) > 0; type++) {
-        const bool is_wider = type == COPSE_ELEMENT_BF16; /* as f32 */
+    for (copse_type type = 0; copse_type_size(type) > 0; type++) {
+        const bool is_wider = type == COPSE_BF16; /* as f32 */
         const struct copse_array_view out = {
             .type = type, .rank = 2, .shape = { ROWS, 2 }, .data = words
         };
         OK(copse_write_npy(ctx, temp_path("w.npy"), &out));
         OK(copse_read_npy(ctx, temp_path("w.npy"), NULL, &array));
         const struct copse_array_view *in = copse_array_view(array);
-        assert_int_equal(in->type, is_wider ? COPSE_ELEMENT_F32 : type);
+        assert_int_equal(in->type, is_wider ? COPSE_F32 : type);
         assert_int_equal(in->rank, 2);
         assert_int_equal(in->shape[0] * 10 + in->shape[1], 10 * ROWS + 2);
         if (!is_wider)
-            assert_memory_equal(in->data, words, 2 * ROWS * copse_element_size(type));
+            assert_memory_equal(in->data, words, 2 * ROWS * copse_type_size(type));
         for (size_t i = 0; is_wider && i < 2 * ROWS; i++)
-            assert_true(at(array, i) == copse__element_load(type, words, i));
+            assert_true(at(array, i) == copse__type_load(type, words, i));
         copse_array_release(&array);
         free(temp_bytes(temp_path("w.npy"), &size));
         assert_int_equal(
-            (size - 2 * ROWS * copse_element_size(is_wider ? COPSE_ELEMENT_F32 : type)) % 64, 0);
+            (size - 2 * ROWS * copse_type_size(is_wider ? COPSE_F32 : type)) % 64, 0);
     }
     struct copse_array_view bad = { .rank = COPSE_ARRAY_MAX_RANK + 1, .data = words };
     FAILS(COPSE_ERR_ARGUMENT, copse_write_npy(ctx, temp_path("bad.npy"), &bad), "rank");
-    bad = (struct copse_array_view){ .type = (copse_element)99, .data = words };
+    bad = (struct copse_array_view){ .type = (copse_type)99, .data = words };
     FAILS(COPSE_ERR_ARGUMENT, copse_write_npy(ctx, temp_path("bad.npy"), &bad), "type");
     bad = (struct copse_array_view){ .rank = 0 };
     FAILS(COPSE_ERR_ARGUMENT, copse_write_npy(ctx, temp_path("bad.npy"), &bad), "elements");

@@ -132,7 +132,7 @@ static size_t recorded(const copse_trainer *t, uint32_t r, size_t *largest)
 
 static void measure(const copse_trainer *t, struct result *out)
 {
-    out->exchanges = t->layouts[1].events.count;
+    out->exchanges = t->recordings.layouts[1].events.count;
     out->bytes = out->others = 0;
     for (uint32_t r = 0; r < t->strategy->replica_count; r++) {
         copse_device *dev = t->strategy->replicas[r].dev;

@@ -298,7 +298,7 @@ static void write_elements(FILE *to, const struct copse_array_view *a, copse_typ
         if (type == a->type)
             memcpy(chunk, (const char *)a->data + at * size, n * size);
         for (size_t i = 0; type != a->type && i < n; i++)
-            ((float *)chunk)[i] = (float)copse__element_load(a->type, a->data, at + i);
+            ((float *)chunk)[i] = (float)copse__type_load(a->type, a->data, at + i);
         copse__swap_from_little(chunk, n, size);
         fwrite(chunk, size, n, to);
     }
