@@ -66,7 +66,7 @@ struct copse_recording_table {
     /* *called when the program is complete */
     copse_status (*made)(struct copse_recording *r);
     bool has_no_result; /* the function may return NULL */
-    bool has_empty; /* without inputs a recording is empty: the function is not called */
+    bool has_empty;     /* without inputs a recording is empty: the function is not called */
     bool (*is_needed)(const struct copse_recording *r); /* *it must not be released now */
     /* *free the members of the user's struct */
     void (*release)(struct copse_recording *r);

@@ -18,8 +18,7 @@ struct target {
 
 static bool is_float(copse_type type)
 {
-    return type == COPSE_F32 || type == COPSE_F64 || type == COPSE_F16 ||
-           type == COPSE_BF16;
+    return type == COPSE_F32 || type == COPSE_F64 || type == COPSE_F16 || type == COPSE_BF16;
 }
 
 static copse_status check_type(const char *path, const struct target *t,
@@ -80,7 +79,7 @@ static copse_status convert(const char *path, const struct target *t,
             return copse_fail(COPSE_ERR_NONFINITE, "weights: %s: '%s' is %s at element %zu%s", path,
                               t->name, isnan(value) ? "NaN" : "infinite", from,
                               isfinite(copse__type_load(a->type, a->data, from)) ? " as an f32"
-                                                                                    : "");
+                                                                                 : "");
         memcpy((char *)to + 4 * i, &value, 4);
     }
     return COPSE_OK;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* The reduction of batches of structures. Leaves are sorted by the reduction that they need, each
    sort is reduced as one batch, and the results replace the leaves. */
-#include "core/value/cross_batch.h"
 #include "core/graph/type.h"
+#include "core/value/cross_batch.h"
 
 /* ---- leaves ---- */
 
@@ -46,8 +46,8 @@ static copse_status check_components(const copse_value *v, enum copse_need *need
         if (c->type != first->type || !copse__shape_equal(c->shape, first->shape))
             return copse_fail(COPSE_ERR_SHAPE, "reduce: replica %u has %s%s, replica %u %s%s",
                               v->ranks[0], copse_type_name(first->type),
-                              COPSE_SHAPE_TEXT(first->shape), v->ranks[i],
-                              copse_type_name(c->type), COPSE_SHAPE_TEXT(c->shape));
+                              COPSE_SHAPE_TEXT(first->shape), v->ranks[i], copse_type_name(c->type),
+                              COPSE_SHAPE_TEXT(c->shape));
     }
     *need = first->kind == COPSE_VALUE_SPARSE ? COPSE_NEED_SPARSE
             : first->type == COPSE_I32        ? COPSE_NEED_I32

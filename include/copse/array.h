@@ -19,7 +19,7 @@ extern "C" {
 
 /** An array: C order (the last axis is contiguous), the machine's byte order. */
 struct copse_array_view {
-    copse_type type; /**< any */
+    copse_type type;                    /**< any */
     uint32_t rank;                      /**< axes; 0 = a single element */
     size_t shape[COPSE_ARRAY_MAX_RANK]; /**< length of each axis; 0 is legal */
     const void *data;                   /**< the elements; may be NULL when there are none */

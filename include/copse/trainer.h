@@ -145,7 +145,7 @@ typedef copse_status copse_epoch_fn(void *user, const struct copse_epoch *epoch,
 struct copse_fit_params {
     uint32_t epochs;          /**< at least 1 */
     uint32_t first;           /**< complete epochs of an earlier run                       [0] */
-    copse_loader *held_out;  /**< evaluated after each epoch                              [NULL] */
+    copse_loader *held_out;   /**< evaluated after each epoch                              [NULL] */
     copse_epoch_fn *on_epoch; /**< [NULL] */
     void *user;               /**< passed to `on_epoch` */
     uint64_t reserved[8];     /**< 0 */

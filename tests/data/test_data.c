@@ -131,13 +131,11 @@ static void test_pictures_stay_bytes_and_arrays_unscaled(void **state)
     assert_memory_equal(bytes, images + 16, 4);
     copse_dataset_release(&by);
     FAILS(COPSE_ERR_FORMAT,
-          copse_dataset_create(ctx,
-                               &(struct copse_array_view){ COPSE_F32, 2, { 2, 2 }, other },
+          copse_dataset_create(ctx, &(struct copse_array_view){ COPSE_F32, 2, { 2, 2 }, other },
                                NULL, &p, &by),
           "row 2, value 1 is not a byte");
     FAILS(COPSE_ERR_SHAPE,
-          copse_dataset_create(ctx,
-                               &(struct copse_array_view){ COPSE_F32, 2, { 1, 3 }, same },
+          copse_dataset_create(ctx, &(struct copse_array_view){ COPSE_F32, 2, { 1, 3 }, same },
                                NULL, &p, &by),
           "a row has 3 numbers, the schema has 2");
     copse_dataset_release(&ds);
@@ -293,9 +291,9 @@ static copse_status create(copse_type type, const void *f, size_t rows, const vo
     const struct copse_dataset_params classes_only = { .task = COPSE_TASK_CLASSIFICATION };
     copse_dataset *ds;
 
-    copse_status s = copse_dataset_create(
-        ctx, &(struct copse_array_view){ type, 1, { rows }, f },
-        &(struct copse_array_view){ COPSE_F64, 1, { rows }, l }, &classes_only, &ds);
+    copse_status s = copse_dataset_create(ctx, &(struct copse_array_view){ type, 1, { rows }, f },
+                                          &(struct copse_array_view){ COPSE_F64, 1, { rows }, l },
+                                          &classes_only, &ds);
     copse_dataset_release(&ds);
     return s;
 }
@@ -308,8 +306,7 @@ static void test_bad_arrays_are_refused(void **state)
 
     (void)state;
     OK(create(COPSE_F32, good, 3, labels));
-    FAILS(COPSE_ERR_FORMAT, create(COPSE_F32, bad, 3, labels),
-          "row 2, value 1 is not finite");
+    FAILS(COPSE_ERR_FORMAT, create(COPSE_F32, bad, 3, labels), "row 2, value 1 is not finite");
     FAILS(COPSE_ERR_FORMAT, create(COPSE_F64, large, 3, labels), "row 3, value 1");
     FAILS(COPSE_ERR_SHAPE, create(COPSE_F32, good, 0, labels), "rows");
     FAILS(COPSE_ERR_ARGUMENT, create(COPSE_F32, NULL, 3, labels), "without");
@@ -321,8 +318,8 @@ static void test_bad_arrays_are_refused(void **state)
     FAILS(COPSE_ERR_FORMAT, create(COPSE_F32, good, 3, (double[]){ 0, 65536, 0 }),
           "row 2: the label 65536 is out of range, by default at most 65536 classes");
     FAILS(COPSE_ERR_SHAPE,
-          copse_dataset_create(ctx, &(struct copse_array_view){ COPSE_F32, 0, { 0 }, good },
-                               NULL, NULL, &ds),
+          copse_dataset_create(ctx, &(struct copse_array_view){ COPSE_F32, 0, { 0 }, good }, NULL,
+                               NULL, &ds),
           "axes");
 }
 

@@ -362,8 +362,7 @@ static void one_9(void **state)
     assert_error(COPSE_ERR_SHAPE,
                  copse_dataset_create(
                      ctx, &(struct copse_array_view){ COPSE_F32, 2, { 5, 3 }, numbers },
-                     &(struct copse_array_view){ COPSE_I32, 1, { 4 }, labels }, &plain,
-                     &ds),
+                     &(struct copse_array_view){ COPSE_I32, 1, { 4 }, labels }, &plain, &ds),
                  "4 labels for 5 rows");
 }
 

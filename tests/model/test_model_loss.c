@@ -119,12 +119,11 @@ static copse_dataset *make_data(bool is_of_numbers)
     const struct copse_array_view features = {
         .type = COPSE_F32, .rank = 2, .shape = { ROWS, IN }, .data = x
     };
-    const struct copse_array_view labels = {
-        .type = is_of_numbers ? COPSE_F32 : COPSE_I32,
-        .rank = is_of_numbers ? 2 : 1,
-        .shape = { ROWS, TARGETS },
-        .data = is_of_numbers ? (const void *)numbers : classes
-    };
+    const struct copse_array_view labels = { .type = is_of_numbers ? COPSE_F32 : COPSE_I32,
+                                             .rank = is_of_numbers ? 2 : 1,
+                                             .shape = { ROWS, TARGETS },
+                                             .data =
+                                                 is_of_numbers ? (const void *)numbers : classes };
     OK(copse_dataset_create(ctx, &features, &labels, NULL, &data));
     return data;
 }

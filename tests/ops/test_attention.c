@@ -326,8 +326,8 @@ static void operands_may_have_16_bits(void **state)
                              narrow[i], wide[i]);
             for (size_t i = results_of(&s); i < results_of(&s) + words_of(&s); i++)
                 if (!(fabs(narrow[i] - wide[i]) <= close * (1 + fabs(wide[i]))))
-                    fail_msg("%s, %s: derivative %zu is %.9g and %.9g", id,
-                             copse_type_name(s.type), i, narrow[i], wide[i]);
+                    fail_msg("%s, %s: derivative %zu is %.9g and %.9g", id, copse_type_name(s.type),
+                             i, narrow[i], wide[i]);
             free(narrow);
             free(wide);
         }

@@ -163,11 +163,9 @@ static void check_file(const char *path, bool has_average)
     const struct copse_array_view *scale = copse_checkpoint_find(file, "large/v_scale");
     const struct copse_array_view *average = copse_checkpoint_find(file, "large/average");
     assert_true(m && m->type == COPSE_U8 && m->rank == 1 && m->shape[0] == 5000);
-    assert_true(scale && scale->type == COPSE_F32 && scale->rank == 1 &&
-                scale->shape[0] == 40);
-    assert_true(has_average
-                    ? average && average->type == COPSE_F32 && average->shape[0] == 5000
-                    : !average);
+    assert_true(scale && scale->type == COPSE_F32 && scale->rank == 1 && scale->shape[0] == 40);
+    assert_true(has_average ? average && average->type == COPSE_F32 && average->shape[0] == 5000
+                            : !average);
     assert_true(copse_checkpoint_find(file, "small/v")->shape[0] == 7 &&
                 copse_checkpoint_find(file, "small/v_scale")->shape[0] == 1);
     copse_checkpoint_release(&file);

@@ -113,12 +113,12 @@ static void is_untouched(const struct net *n)
 
 /* ---- files ---- */
 
-#define ARRAY(NAME, TYPE, DATA, RANK, ...)                                                     \
-    {                                                                                          \
-        NAME,                                                                                  \
-        {                                                                                      \
+#define ARRAY(NAME, TYPE, DATA, RANK, ...)                                             \
+    {                                                                                  \
+        NAME,                                                                          \
+        {                                                                              \
             .type = COPSE_##TYPE, .rank = RANK, .shape = { __VA_ARGS__ }, .data = DATA \
-        }                                                                                      \
+        }                                                                              \
     }
 
 static const char *file_with(const struct copse_named_array *arrays, size_t count,

@@ -95,9 +95,9 @@ static void mir_6(void **state)
     bool is_used[ELEMENTS] = { false };
     size_t steps = 0, used = 0;
     OK(copse_trainer_create(st, &(struct copse_trainer_params){ .loss = curve, .user = v }, &t));
-    OK(copse_dataset_create(
-        ctx, &(struct copse_array_view){ COPSE_F32, 2, { ELEMENTS, 1 }, x }, NULL,
-        &(struct copse_dataset_params){ .scale = COPSE_SCALE_NONE }, &data));
+    OK(copse_dataset_create(ctx, &(struct copse_array_view){ COPSE_F32, 2, { ELEMENTS, 1 }, x },
+                            NULL, &(struct copse_dataset_params){ .scale = COPSE_SCALE_NONE },
+                            &data));
     OK(copse_loader_create(
         data, &(struct copse_loader_params){ .batch = REPLICAS, .drop_last = true }, &batches));
     while ((s = copse_loader_next(batches, &batch)) == COPSE_OK) {

@@ -270,8 +270,7 @@ static copse_status collect_epochs(const struct run *r, bool is_checkpoint, stru
             to[3] = h->epochs[last].score.mae;
     }
     e->arrays[1] = (struct copse_named_array){
-        EPOCHS,
-        { .type = COPSE_F64, .rank = 2, .shape = { rows, columns }, .data = e->epochs }
+        EPOCHS, { .type = COPSE_F64, .rank = 2, .shape = { rows, columns }, .data = e->epochs }
     };
     return COPSE_OK;
 }

@@ -68,8 +68,7 @@ static copse_status join(copse_context *ctx, copse_array *const *parts, size_t c
     for (size_t i = 0; i < count; at += parts[i++]->count) {
         const struct copse_array_view *from = &parts[i]->view;
         if (from->type == type)
-            memcpy((char *)(*out)->data + at * copse_type_size(type), from->data,
-                   parts[i]->bytes);
+            memcpy((char *)(*out)->data + at * copse_type_size(type), from->data, parts[i]->bytes);
         for (size_t k = 0; from->type != type && k < parts[i]->count; k++) {
             const double v = copse__type_load(from->type, from->data, k);
             if (type == COPSE_F32)

@@ -226,8 +226,7 @@ static copse_status make_labels(const struct pictures *p, const copse_schema *sc
     copse_status s = classes != NULL ? map_classes(p->list, schema, classes)
                                      : copse_fail(COPSE_ERR_NO_MEMORY, "pictures: no memory");
     if (s == COPSE_OK)
-        s = copse__array_create(p->list->ctx, COPSE_I32, 1, &p->list->files.count, NULL,
-                                out);
+        s = copse__array_create(p->list->ctx, COPSE_I32, 1, &p->list->files.count, NULL, out);
     for (size_t i = 0; s == COPSE_OK && i < p->list->files.count; i++)
         ((int32_t *)(*out)->data)[i] = classes[p->list->files.at[i].class];
     copse__free(mem, classes);

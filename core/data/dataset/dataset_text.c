@@ -151,8 +151,8 @@ static copse_status find_line_ends(struct text_rows *r, int64_t line_end)
     bool ok = true;
 
     for (size_t i = 0; ok && line_end >= 0 && i < r->tokens->count; i++)
-        if ((v->type == COPSE_U8 ? ((const uint8_t *)v->data)[i]
-                                         : ((const int32_t *)v->data)[i]) == line_end)
+        if ((v->type == COPSE_U8 ? ((const uint8_t *)v->data)[i] : ((const int32_t *)v->data)[i]) ==
+            line_end)
             ok = COPSE_PUSH(&copse__base(r->tokens->ctx)->mem, &ends, i);
     r->line_ends = ends.at;
     r->line_count = ends.count;
@@ -238,7 +238,7 @@ static copse_status find_learned(copse_dataset *ds, const struct text_rows *r, s
         sizes[i] = (uint8_t)copse_text_token(ds->schema, i, NULL);
     for (size_t at = 0; at < bytes && token < r->tokens->count; token++)
         at += sizes[v->type == COPSE_U8 ? ((const uint8_t *)v->data)[token]
-                                                : ((const int32_t *)v->data)[token]];
+                                        : ((const int32_t *)v->data)[token]];
     copse__free(mem, sizes);
     ds->learned = (token + r->stride - 1) / r->stride;
     return COPSE_OK;

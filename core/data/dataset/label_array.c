@@ -175,8 +175,8 @@ copse_status copse__label_array_read(copse_context *ctx, const struct copse_arra
     if (targets_of(labels) != targets)
         return copse_fail(COPSE_ERR_SHAPE, "dataset: %s: a row has %zu labels, the schema has %zu",
                           name, targets_of(labels), targets);
-    COPSE_TRY(copse__array_create(ctx, is_regression ? COPSE_F32 : COPSE_I32,
-                                  is_regression ? 2 : 1, shape, NULL, out));
+    COPSE_TRY(copse__array_create(ctx, is_regression ? COPSE_F32 : COPSE_I32, is_regression ? 2 : 1,
+                                  shape, NULL, out));
     for (size_t i = 0; i < rows * targets; i++) {
         const double v = copse__type_load(labels->type, labels->data, i);
         if (is_regression) {

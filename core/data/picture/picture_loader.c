@@ -36,8 +36,8 @@ copse_status copse__pictures_decode(struct copse_picture_list *list,
 {
     const size_t axes[] = { list->files.count, shape->height, shape->width, shape->channels };
 
-    COPSE_TRY(copse__array_create(list->ctx, COPSE_U8, shape->channels == 1 ? 3 : 4, axes,
-                                  NULL, out));
+    COPSE_TRY(
+        copse__array_create(list->ctx, COPSE_U8, shape->channels == 1 ? 3 : 4, axes, NULL, out));
     struct decoding d = { list, shape, bytes_of(shape), (*out)->data };
     const copse_status s =
         copse__parallel_for(copse__picture_threads(), list->files.count, decode_one, &d);

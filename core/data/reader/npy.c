@@ -17,10 +17,9 @@ static const struct {
     char code[3];
     copse_type type;
 } types[] = {
-    { "b1", COPSE_BOOL }, { "i1", COPSE_I8 },  { "i2", COPSE_I16 },
-    { "i4", COPSE_I32 },  { "i8", COPSE_I64 }, { "u1", COPSE_U8 },
-    { "u2", COPSE_U16 },  { "u4", COPSE_U32 }, { "u8", COPSE_U64 },
-    { "f2", COPSE_F16 },  { "f4", COPSE_F32 }, { "f8", COPSE_F64 },
+    { "b1", COPSE_BOOL }, { "i1", COPSE_I8 },  { "i2", COPSE_I16 }, { "i4", COPSE_I32 },
+    { "i8", COPSE_I64 },  { "u1", COPSE_U8 },  { "u2", COPSE_U16 }, { "u4", COPSE_U32 },
+    { "u8", COPSE_U64 },  { "f2", COPSE_F16 }, { "f4", COPSE_F32 }, { "f8", COPSE_F64 },
 };
 
 /* ---- reading ---- */

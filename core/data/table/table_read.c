@@ -418,8 +418,7 @@ copse_status copse__table_read(copse_context *ctx, const char *const *paths, siz
     if (s == COPSE_OK)
         s = read_all(&r, paths, count, rows);
     if (s == COPSE_OK)
-        s = make_array(&r, ctx, COPSE_F32, 2, schema->is.shape.dims[0], (void **)&r.x.at,
-                       x);
+        s = make_array(&r, ctx, COPSE_F32, 2, schema->is.shape.dims[0], (void **)&r.x.at, x);
     if (s == COPSE_OK && r.has_label && schema->is.task == COPSE_TASK_REGRESSION)
         s = make_array(&r, ctx, COPSE_F32, 2, 1, (void **)&r.targets.at, y);
     else if (s == COPSE_OK && r.has_label)

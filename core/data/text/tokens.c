@@ -225,8 +225,8 @@ static copse_status encode_characters(copse_context *ctx, struct copse_text *t,
         of[i] = -1;
     for (uint32_t i = 0; i < p->outputs; i++)
         of[decode((const unsigned char *)p->classes[i], &length)] = (int32_t)i;
-    copse_status s = copse__array_create(
-        ctx, p->type == COPSE_U8 ? COPSE_U8 : COPSE_I32, 1, &count, NULL, out);
+    copse_status s =
+        copse__array_create(ctx, p->type == COPSE_U8 ? COPSE_U8 : COPSE_I32, 1, &count, NULL, out);
     if (s == COPSE_OK)
         s = fill(t, p, of, (*out)->data);
     if (s != COPSE_OK)

@@ -29,9 +29,9 @@ static copse_status check_weights(struct layer *a)
             COPSE_ERR_SHAPE,
             "%s: operands %s%s, %s%s and %s%s: expected f32 x [batch, time, features], "
             "w [features, %u units] and r [units, %u units]",
-            a->name, copse_type_name(a->x->type), COPSE_SHAPE_TEXT(x),
-            copse_type_name(a->w->type), COPSE_SHAPE_TEXT(w), copse_type_name(a->r->type),
-            COPSE_SHAPE_TEXT(r), (unsigned)gates, (unsigned)gates);
+            a->name, copse_type_name(a->x->type), COPSE_SHAPE_TEXT(x), copse_type_name(a->w->type),
+            COPSE_SHAPE_TEXT(w), copse_type_name(a->r->type), COPSE_SHAPE_TEXT(r), (unsigned)gates,
+            (unsigned)gates);
     a->batch = x.dims[0];
     a->time = x.dims[1];
     a->units = r.dims[0];

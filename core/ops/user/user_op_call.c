@@ -129,11 +129,10 @@ static void gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy, co
     for (uint32_t i = 0; i < y->in_count; i++)
         if (dx[i] && (dx[i]->graph != g || dx[i]->type != COPSE_F32 ||
                       !copse__shape_equal(dx[i]->shape, y->in[i]->shape))) {
-            (void)copse__refuse(g, COPSE_ERR_SHAPE,
-                                "%s: the gradient function gives %s%s for operand %u, f32%s",
-                                op->p.name, copse_type_name(dx[i]->type),
-                                COPSE_SHAPE_TEXT(dx[i]->shape), (unsigned)i,
-                                COPSE_SHAPE_TEXT(y->in[i]->shape));
+            (void)copse__refuse(
+                g, COPSE_ERR_SHAPE, "%s: the gradient function gives %s%s for operand %u, f32%s",
+                op->p.name, copse_type_name(dx[i]->type), COPSE_SHAPE_TEXT(dx[i]->shape),
+                (unsigned)i, COPSE_SHAPE_TEXT(y->in[i]->shape));
             return;
         }
 }

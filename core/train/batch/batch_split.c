@@ -32,8 +32,9 @@ copse_status copse__split_init(struct copse_split *split, copse_strategy *st,
             "is %zu",
             replicas, p->batch_size);
     if ((p->sharding == COPSE_SHARD_WEIGHTED) != (p->shard_weights != NULL))
-        return copse_fail(COPSE_ERR_ARGUMENT, "trainer: shard_weights belong to a weighted split, and "
-                                              "a weighted split needs them");
+        return copse_fail(COPSE_ERR_ARGUMENT,
+                          "trainer: shard_weights belong to a weighted split, and "
+                          "a weighted split needs them");
     if (p->sharding != COPSE_SHARD_WEIGHTED)
         return COPSE_OK;
     COPSE_TRY(copse__split_check(split, p->shard_weights));

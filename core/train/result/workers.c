@@ -33,14 +33,16 @@ copse_status copse__workers_refuse(const struct copse_train_workers *w, copse_st
     return copse__group_refuse(w->group, "a step", copse__workers_report(w, why));
 }
 
-copse_status copse__workers_abort(const struct copse_train_workers *w, uint64_t since, copse_status why)
+copse_status copse__workers_abort(const struct copse_train_workers *w, uint64_t since,
+                                  copse_status why)
 {
     if (why && !copse__group_was_refused(w->group, since))
         copse__group_abort(w->group);
     return why;
 }
 
-copse_status copse__workers_notify(const struct copse_train_workers *w, uint64_t since, copse_status why)
+copse_status copse__workers_notify(const struct copse_train_workers *w, uint64_t since,
+                                   copse_status why)
 {
     const bool is_early =
         copse__group_is_whole(w->group, since) && !copse__group_was_refused(w->group, since);

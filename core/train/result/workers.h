@@ -21,9 +21,11 @@ copse_status copse__workers_refuse(const struct copse_train_workers *w, copse_st
 copse_status copse__workers_report(const struct copse_train_workers *w, copse_status why);
 /* Returns `why`, a failure since then. Unless a worker refused, notifies the others that this
    worker cannot go on. */
-copse_status copse__workers_abort(const struct copse_train_workers *w, uint64_t since, copse_status why);
+copse_status copse__workers_abort(const struct copse_train_workers *w, uint64_t since,
+                                  copse_status why);
 /* The same; but where the step has not reached a barrier with the other workers, refuses it. */
-copse_status copse__workers_notify(const struct copse_train_workers *w, uint64_t since, copse_status why);
+copse_status copse__workers_notify(const struct copse_train_workers *w, uint64_t since,
+                                   copse_status why);
 
 /* Send this worker's reports to the others, when its devices have them. */
 copse_status copse__workers_send(const struct copse_step_ring *ring, struct copse_step_slot *slot);

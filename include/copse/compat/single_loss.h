@@ -124,8 +124,8 @@ struct copse_input_params {
     copse_dataset_fn *dataset;
     void *user;
     struct copse_loader_params batches; /**< `batch`: examples of all replicas together */
-    uint32_t epochs;                     /**< passes over the data              [0 = 1] */
-    uint64_t reserved[4];                /**< 0 */
+    uint32_t epochs;                    /**< passes over the data              [0 = 1] */
+    uint64_t reserved[4];               /**< 0 */
 };
 
 /**

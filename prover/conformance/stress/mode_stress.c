@@ -6,8 +6,8 @@
 #include <stdio.h>
 
 #include "core/ops/elementwise/unary.h"
-#include "prover/conformance/rig/case_rig.h"
 #include "prover/conformance/modes/modes.h"
+#include "prover/conformance/rig/case_rig.h"
 #include "prover/conformance/stress/stress.h"
 
 /* ---- y = -x ---- */

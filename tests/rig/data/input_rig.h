@@ -50,8 +50,8 @@ static inline copse_dataset *range(size_t first, size_t rows)
 
     for (size_t i = 0; i < rows; i++)
         f[i] = (float)(first + i);
-    assert_ok(copse_dataset_create(
-        ctx, &(struct copse_array_view){ COPSE_F32, 1, { rows }, f }, NULL, &plain, &ds));
+    assert_ok(copse_dataset_create(ctx, &(struct copse_array_view){ COPSE_F32, 1, { rows }, f },
+                                   NULL, &plain, &ds));
     free(f);
     return ds;
 }
