@@ -239,7 +239,7 @@ static void types_of_arrays_are_refused(void **state)
     FAILS(COPSE_ERR_ARGUMENT, copse_variable_create(st, &double_variable, &v),
           "(f64): f32 or i32 is needed");
     FAILS(COPSE_ERR_ARGUMENT, copse_value_create(ctx, COPSE_U16, COPSE_SCALAR, x, &value),
-          "(u16): f32 or i32 is needed");
+          "(u16): f32, i32, u8, f16, bf16 or i64 is needed");
     static const copse_type types[] = { COPSE_BOOL, COPSE_I8,  COPSE_I16, COPSE_U16,
                                         COPSE_U32,  COPSE_U64, COPSE_F64 };
     for (size_t i = 0; i < COPSE_COUNT(types); i++) {
