@@ -14,6 +14,7 @@
 #include "copse/device/queue.h"
 #include "copse/device/tuning.h"
 #include "copse/distribute/accelerator.h"
+#include "copse/distribute/call.h"
 #include "copse/distribute/cluster.h"
 #include "copse/distribute/input.h"
 #include "copse/distribute/parameter_server.h"
@@ -198,6 +199,7 @@ static void training(struct probe *p)
     ZERO(copse_strategy_first_rank, NULL);
     NOTHING(copse_strategy_device, NULL, 0);
     ZERO(copse_strategy_submissions, NULL);
+    ZERO(copse_call_recorded, NULL);
     TEXT(copse_strategy_transfer, NULL);
     NOTHING(copse_variable_tensor, NULL);
     TEXT(copse_variable_name, NULL);

@@ -16,6 +16,7 @@
 #include "copse/device/function.h"
 #include "copse/device/queue.h"
 #include "copse/distribute/accelerator.h"
+#include "copse/distribute/call.h"
 #include "copse/distribute/collective.h"
 #include "copse/distribute/cross_device.h"
 #include "copse/distribute/evaluator.h"
@@ -371,6 +372,7 @@ static void training(void)
     REFUSED(copse_trainer_params, copse_trainer_create(st, &p, &second), .loss = squares);
     REFUSED_IN(copse_optimizer_params, copse_trainer_params, optimizer.,
                copse_trainer_create(st, &p, &second), .loss = squares);
+    REFUSED(copse_call_params, copse_call_configure(st, &p), .seed = 1);
     REFUSED(copse_tower_params, copse_tower_create(st, &p, &tower), .name = "a");
     REFUSED_IN(copse_optimizer_params, copse_tower_params, optimizer.,
                copse_tower_create(st, &p, &tower), .name = "a");

@@ -261,7 +261,7 @@ signed() {
 }
 signed future '"format":"copse-model-1","seed":"1","network":"attention 4; dense out","schema":"{}"'
 good 'info of a newer model' '^its model cannot be described: schema: ' info "$work/future"
-grep -q '^  x  *U8 ' stdout || no 'the arrays of a newer model'
+grep -q '^  x  *u8 ' stdout || no 'the arrays of a newer model'
 # `info` reads the header, and `train --init` the arrays that it uses: of 8 GB with holes, in 4 GB of addresses. A sanitizer
 # maps more.
 st "$work/holes" '{"__metadata__":{"format":"copse-model-1","seed":"1","network":"dense 50000 relu; dense out","schema":"'"$(
