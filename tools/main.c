@@ -46,7 +46,7 @@ static void set_signals(void)
     signal(SIGCHLD, SIG_DFL);
 }
 
-static int unknown(const char *word)
+static int main_unknown(const char *word)
 {
     const char *names[sizeof commands / sizeof *commands];
     size_t count = 0;
@@ -61,7 +61,7 @@ static int unknown(const char *word)
     return EXIT_BAD_INPUT;
 }
 
-static int run(int argc, char **argv)
+static int main_run(int argc, char **argv)
 {
     while (argc > 1 && strcmp(argv[1], "--debug") == 0) {
         session_debug();
@@ -79,7 +79,7 @@ static int run(int argc, char **argv)
     for (const struct command *c = commands; c->name; c++)
         if (strcmp(argv[1], c->name) == 0)
             return c->run(argc - 1, argv + 1);
-    return unknown(argv[1]);
+    return main_unknown(argv[1]);
 }
 
 int main(int argc, char **argv)
@@ -89,7 +89,7 @@ int main(int argc, char **argv)
     set_signals();
     int code = copse_conformance_helper(argc, argv, &conform_helper);
     if (code < 0)
-        code = run(argc, argv);
+        code = main_run(argc, argv);
     if (fflush(stdout) == 0 && !ferror(stdout))
         return code;
     fprintf(stderr, "copse: cannot write to standard output\n");

@@ -23,7 +23,7 @@ static struct shim_message *message_of(copse_transport_op *op)
 }
 
 /* A broken connection is a lost peer. */
-static copse_status broken(struct copse_transport *t, uint32_t peer, const char *why)
+static copse_status gloo_broken(struct copse_transport *t, uint32_t peer, const char *why)
 {
     t->lost |= 1ull << peer;
     return copse_transport_fail(t, COPSE_ERR_COMM, "Gloo: %.300s", why);
@@ -60,7 +60,7 @@ static copse_status connect_all(struct copse_transport *t, unsigned char *mine,
     for (uint32_t p = 0; p < t->size; p++)
         if (p != t->rank && !(t->lost >> p & 1) &&
             !shim_mesh_connect(mesh, (int)p, theirs + p * RENDEZVOUS_BYTES, why, sizeof why))
-            (void)broken(t, p, why);
+            (void)gloo_broken(t, p, why);
     return COPSE_OK;
 }
 
@@ -94,9 +94,9 @@ static copse_status gloo_send(struct copse_transport *t, uint32_t peer, uint32_t
 {
     char why[256] = "";
     if (t->lost >> peer & 1) /* it may never have been connected */
-        return broken(t, peer, "the connection is broken");
+        return gloo_broken(t, peer, "the connection is broken");
     *op = (copse_transport_op *)shim_send(t->priv, (int)peer, tag, bytes, size, why, sizeof why);
-    return *op ? COPSE_OK : broken(t, peer, why);
+    return *op ? COPSE_OK : gloo_broken(t, peer, why);
 }
 
 static copse_status gloo_recv(struct copse_transport *t, uint32_t peer, uint32_t tag, void *bytes,
@@ -104,9 +104,9 @@ static copse_status gloo_recv(struct copse_transport *t, uint32_t peer, uint32_t
 {
     char why[256] = "";
     if (t->lost >> peer & 1) /* it may never have been connected */
-        return broken(t, peer, "the connection is broken");
+        return gloo_broken(t, peer, "the connection is broken");
     *op = (copse_transport_op *)shim_recv(t->priv, (int)peer, tag, bytes, size, why, sizeof why);
-    return *op ? COPSE_OK : broken(t, peer, why);
+    return *op ? COPSE_OK : gloo_broken(t, peer, why);
 }
 
 static copse_status gloo_wait(struct copse_transport *t, copse_transport_op *op,
@@ -119,7 +119,7 @@ static copse_status gloo_wait(struct copse_transport *t, copse_transport_op *op,
         return COPSE_ERR_TIMEOUT;
     const uint32_t peer = (uint32_t)shim_peer(m);
     shim_free(m);
-    return state > 0 ? COPSE_OK : broken(t, peer, why);
+    return state > 0 ? COPSE_OK : gloo_broken(t, peer, why);
 }
 
 static bool gloo_drop(struct copse_transport *t, copse_transport_op *op)

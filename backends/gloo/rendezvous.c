@@ -58,7 +58,7 @@ static int ms_until(uint64_t at)
     return ms < 100 ? (int)ms : 100;
 }
 
-static void *alloc(struct copse_transport *t, size_t size)
+static void *rendezvous_alloc(struct copse_transport *t, size_t size)
 {
     void *p = t->resize(t->resize_user, NULL, size);
     if (p)
@@ -78,7 +78,8 @@ void rendezvous_split(const char *address, char *host, const char **port)
     *port = colon + 1;
 }
 
-static copse_status resolve(struct copse_transport *t, bool is_passive, struct addrinfo **out)
+static copse_status rendezvous_resolve(struct copse_transport *t, bool is_passive,
+                                       struct addrinfo **out)
 {
     char host[128];
     const char *port;
@@ -153,7 +154,7 @@ static copse_status listen_at(struct copse_transport *t, int *out)
     struct addrinfo *list;
     const int on = 1;
     int e = 0;
-    COPSE_TRY(resolve(t, true, &list));
+    COPSE_TRY(rendezvous_resolve(t, true, &list));
     *out = -1;
     for (struct addrinfo *a = list; a && *out < 0; a = a->ai_next) {
         const int fd = socket(a->ai_family, a->ai_socktype, a->ai_protocol);
@@ -205,7 +206,8 @@ static void accept_all(struct root *p)
                 pause_ns(RETRY_NS);
             return;
         }
-        unsigned char *bytes = set_nonblocking(fd) ? alloc(p->t, whole_message(p->t)) : NULL;
+        unsigned char *bytes =
+            set_nonblocking(fd) ? rendezvous_alloc(p->t, whole_message(p->t)) : NULL;
         struct connection *g = bytes ? free_connection(p) : NULL;
         if (g)
             *g = (struct connection){ .fd = fd, .bytes = bytes, .number = p->connection_count++ };
@@ -247,7 +249,7 @@ static void check_hello(struct root *p, struct connection *g)
     p->missing &= ~(1ull << h.rank);
 }
 
-static void receive(struct root *p, struct connection *g)
+static void rendezvous_receive(struct root *p, struct connection *g)
 {
     unsigned char beyond;
     const bool is_full = g->got == p->size;
@@ -268,7 +270,7 @@ static void receive_all(struct root *p, const struct pollfd fds[CONNECTIONS_MAX]
 {
     for (size_t i = 0; i < CONNECTIONS_MAX; i++)
         if (fds[i].revents && p->connections[i].bytes) /* it is still open */
-            receive(p, &p->connections[i]);
+            rendezvous_receive(p, &p->connections[i]);
 }
 
 static void list_connections(const struct root *p, struct pollfd fds[CONNECTIONS_MAX])
@@ -278,7 +280,7 @@ static void list_connections(const struct root *p, struct pollfd fds[CONNECTIONS
                                   .events = POLLIN };
 }
 
-static copse_status gather(struct root *p)
+static copse_status rendezvous_gather(struct root *p)
 {
     struct copse_transport *t = p->t;
     bool has_warned = false;
@@ -314,7 +316,8 @@ static bool is_all_there(const struct root *p)
 }
 
 /* All have arrived: collect their addresses. A rank that leaves meanwhile or sends none is lost. */
-static copse_status collect(struct root *p, rendezvous_ready_fn *ready, unsigned char *mine)
+static copse_status rendezvous_collect(struct root *p, rendezvous_ready_fn *ready,
+                                       unsigned char *mine)
 {
     struct copse_transport *t = p->t;
     const struct reply come = { .magic = ROOT_MAGIC, .outcome = ALL_CAME };
@@ -340,12 +343,12 @@ static copse_status collect(struct root *p, rendezvous_ready_fn *ready, unsigned
 }
 
 /* Send the outcome to all. */
-static copse_status conclude(struct root *p, copse_status s, const unsigned char *mine,
-                             unsigned char *theirs)
+static copse_status rendezvous_conclude(struct root *p, copse_status s, const unsigned char *mine,
+                                        unsigned char *theirs)
 {
     const uint32_t size = p->t->size;
     const uint64_t deadline = now_ns() + 5000000000ull;
-    unsigned char *out = alloc(p->t, sizeof(struct reply) + size * RENDEZVOUS_BYTES);
+    unsigned char *out = rendezvous_alloc(p->t, sizeof(struct reply) + size * RENDEZVOUS_BYTES);
     const struct reply a = { .magic = ROOT_MAGIC,
                              .missing = p->missing,
                              .outcome = s ? INCOMPLETE : WELCOME };
@@ -373,7 +376,7 @@ static copse_status conclude(struct root *p, copse_status s, const unsigned char
 static copse_status run_root(struct copse_transport *t, rendezvous_ready_fn *ready,
                              unsigned char *mine, unsigned char *theirs)
 {
-    struct root *p = alloc(t, sizeof *p);
+    struct root *p = rendezvous_alloc(t, sizeof *p);
     if (!p)
         return copse_transport_fail(t, COPSE_ERR_NO_MEMORY, "no memory");
     p->t = t;
@@ -381,11 +384,11 @@ static copse_status run_root(struct copse_transport *t, rendezvous_ready_fn *rea
     p->missing = (t->size == 64 ? 0 : 1ull << t->size) - 2;
     copse_status s = listen_at(t, &p->listener);
     if (!s) {
-        s = gather(p);
+        s = rendezvous_gather(p);
         close(p->listener);
         if (!s)
-            s = collect(p, ready, mine);
-        s = conclude(p, s, mine, theirs);
+            s = rendezvous_collect(p, ready, mine);
+        s = rendezvous_conclude(p, s, mine, theirs);
     }
     for (struct connection *g = p->connections; g < p->connections + CONNECTIONS_MAX; g++)
         close_connection(p, g);
@@ -406,7 +409,7 @@ static bool is_itself(int fd)
            memcmp(&here, &there, n) == 0;
 }
 
-static int call(const struct addrinfo *list, uint64_t deadline)
+static int rendezvous_call(const struct addrinfo *list, uint64_t deadline)
 {
     for (const struct addrinfo *a = list; a; a = a->ai_next) {
         const int fd = socket(a->ai_family, a->ai_socktype, a->ai_protocol);
@@ -496,12 +499,12 @@ static copse_status run_member(struct copse_transport *t, rendezvous_ready_fn *r
     const size_t bytes = t->size * RENDEZVOUS_BYTES;
     struct addrinfo *list;
     bool is_ready = false;
-    COPSE_TRY(resolve(t, false, &list));
+    COPSE_TRY(rendezvous_resolve(t, false, &list));
     copse_status s = COPSE_ERR_TIMEOUT;
     while (s == COPSE_ERR_TIMEOUT && !is_late(&v, 0)) {
         struct reply a = { .magic = 0 };
         copse_status mine_is = COPSE_OK;
-        const int fd = call(list, now_ns() + 1000000000ull);
+        const int fd = rendezvous_call(list, now_ns() + 1000000000ull);
         const size_t got = fd >= 0 ? call_root(&v, fd, ready, mine, in, &is_ready, &mine_is) : 0;
         if (fd >= 0)
             close(fd);
@@ -543,7 +546,7 @@ copse_status rendezvous(struct copse_transport *t, rendezvous_ready_fn *ready, u
 {
     if (t->rank == 0)
         return run_root(t, ready, mine, theirs);
-    unsigned char *in = alloc(t, sizeof(struct reply) + t->size * RENDEZVOUS_BYTES);
+    unsigned char *in = rendezvous_alloc(t, sizeof(struct reply) + t->size * RENDEZVOUS_BYTES);
     if (!in)
         return copse_transport_fail(t, COPSE_ERR_NO_MEMORY, "no memory");
     const copse_status s = run_member(t, ready, mine, theirs, in);

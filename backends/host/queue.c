@@ -28,7 +28,7 @@ copse_status copse_host_read(copse_queue *q, const struct copse_binding *src, vo
     return COPSE_OK;
 }
 
-static void fill(const struct copse_binding *dst, uint32_t word)
+static void queue_fill(const struct copse_binding *dst, uint32_t word)
 {
     unsigned char *to = copse_host_at(dst);
     for (size_t i = 0; i < dst->size; i += sizeof word)
@@ -46,7 +46,7 @@ copse_status copse_host_encode(copse_queue *q, const struct copse_command *c)
         memcpy(copse_host_at(&c->bindings[1]), copse_host_at(&c->bindings[0]), c->bindings[0].size);
         return COPSE_OK;
     case COPSE_COMMAND_FILL:
-        fill(&c->bindings[0], c->word);
+        queue_fill(&c->bindings[0], c->word);
         return COPSE_OK;
     case COPSE_COMMAND_GEMM:
         break;

@@ -29,7 +29,7 @@ copse_status mpi_check(struct copse_transport *t, int code, const char *what)
 
 /* ---- open and close ---- */
 
-static copse_status start(struct copse_transport *t, struct mpi_state *s)
+static copse_status mpi_start(struct copse_transport *t, struct mpi_state *s)
 {
     int is_initialized = 0, is_finalized = 0, provided = MPI_THREAD_SINGLE;
     MPI_Initialized(&is_initialized);
@@ -60,7 +60,7 @@ static copse_status mpi_open(struct copse_transport *t)
         return copse_transport_fail(t, COPSE_ERR_NO_MEMORY, "MPI: no memory");
     memset(s, 0, sizeof *s);
     t->priv = s;
-    COPSE_TRY(start(t, s));
+    COPSE_TRY(mpi_start(t, s));
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
     TRY(t, MPI_Comm_rank(MPI_COMM_WORLD, &rank), "rank");
     TRY(t, MPI_Comm_size(MPI_COMM_WORLD, &size), "size");
@@ -133,18 +133,18 @@ void mpi_give(struct copse_transport *t, struct copse_transport_op *op)
     s->free = op;
 }
 
-static copse_status stuck(struct copse_transport *t)
+static copse_status mpi_stuck(struct copse_transport *t)
 {
     return copse_transport_fail(t, COPSE_ERR_COMM, "MPI: an earlier call did not return");
 }
 
-static copse_status begin(struct copse_transport *t, bool is_send, uint32_t peer, uint32_t tag,
-                          void *bytes, size_t size, copse_transport_op **out)
+static copse_status mpi_begin(struct copse_transport *t, bool is_send, uint32_t peer, uint32_t tag,
+                              void *bytes, size_t size, copse_transport_op **out)
 {
     struct mpi_state *s = t->priv;
     struct copse_transport_op *op;
     if (s->is_stuck)
-        return stuck(t);
+        return mpi_stuck(t);
     op = mpi_take(t);
     if (!op)
         return copse_transport_fail(t, COPSE_ERR_NO_MEMORY, "MPI: no memory for a message");
@@ -163,13 +163,13 @@ static copse_status begin(struct copse_transport *t, bool is_send, uint32_t peer
 static copse_status mpi_send(struct copse_transport *t, uint32_t peer, uint32_t tag,
                              const void *bytes, size_t size, copse_transport_op **op)
 {
-    return begin(t, true, peer, tag, (void *)(uintptr_t)bytes, size, op);
+    return mpi_begin(t, true, peer, tag, (void *)(uintptr_t)bytes, size, op);
 }
 
 static copse_status mpi_recv(struct copse_transport *t, uint32_t peer, uint32_t tag, void *bytes,
                              size_t size, copse_transport_op **op)
 {
-    return begin(t, false, peer, tag, bytes, size, op);
+    return mpi_begin(t, false, peer, tag, bytes, size, op);
 }
 
 /* Polls often at first, then every 50 us, so that devices of a CPU have the cores. */
@@ -178,7 +178,7 @@ static copse_status mpi_wait(struct copse_transport *t, copse_transport_op *op, 
     const struct mpi_state *s = t->priv;
     const uint64_t end = mpi_now_ns() + timeout_ns;
     if (s->is_stuck)
-        return stuck(t);
+        return mpi_stuck(t);
     for (uint32_t asked = 0;; asked++) {
         int is_done = 0;
         const int code = MPI_Test(&op->request, &is_done, MPI_STATUS_IGNORE);

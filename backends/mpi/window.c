@@ -61,7 +61,7 @@ static bool is_usable(void)
 #endif
 }
 
-static void allocate(struct call *c)
+static void window_allocate(struct call *c)
 {
     int *model = NULL, has_model = 0;
     c->what = "allocating a window";
@@ -81,10 +81,10 @@ static void allocate(struct call *c)
     c->code = MPI_Win_lock_all(MPI_MODE_NOCHECK, c->window);
 }
 
-static void *run(void *p)
+static void *window_run(void *p)
 {
     struct call *c = p;
-    allocate(c);
+    window_allocate(c);
     int is_everywhere = c->code == MPI_SUCCESS;
     if (MPI_Allreduce(MPI_IN_PLACE, &is_everywhere, 1, MPI_INT, MPI_MIN, c->comm) != MPI_SUCCESS)
         is_everywhere = 0;
@@ -112,7 +112,7 @@ static bool init_call(struct call *c)
 }
 
 /* Whether the calls returned in time. */
-static bool await(struct call *c, uint64_t timeout_ns)
+static bool window_await(struct call *c, uint64_t timeout_ns)
 {
     const uint64_t end = mpi_now_ns() + timeout_ns;
     const struct timespec at = { (time_t)(end / 1000000000ull), (long)(end % 1000000000ull) };
@@ -161,11 +161,11 @@ copse_status mpi_window_open(struct copse_transport *t, size_t size, uint64_t ti
     memset(c, 0, sizeof *c);
     c->comm = s->comm;
     c->size = size;
-    if (!init_call(c) || pthread_create(&thread, NULL, run, c)) {
+    if (!init_call(c) || pthread_create(&thread, NULL, window_run, c)) {
         t->resize(t->resize_user, c, 0);
         return copse_transport_fail(t, COPSE_ERR_NO_MEMORY, "MPI: no thread to allocate a window");
     }
-    if (!await(c, timeout_ns)) {
+    if (!window_await(c, timeout_ns)) {
         pthread_detach(thread);
         s->is_stuck = true;
         return copse_transport_fail(t, COPSE_ERR_TIMEOUT,

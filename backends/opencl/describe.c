@@ -49,7 +49,7 @@ struct query {
 };
 
 /* False leaves `out` unchanged. */
-static bool ask(const struct query *q, cl_device_info what, void *out, size_t size)
+static bool describe_ask(const struct query *q, cl_device_info what, void *out, size_t size)
 {
     char answer[64];
     size_t got = 0;
@@ -63,25 +63,25 @@ static bool ask(const struct query *q, cl_device_info what, void *out, size_t si
 static cl_uint ask_uint(const struct query *q, cl_device_info what)
 {
     cl_uint v = 0;
-    ask(q, what, &v, sizeof v);
+    describe_ask(q, what, &v, sizeof v);
     return v;
 }
 
 static cl_ulong ask_ulong(const struct query *q, cl_device_info what)
 {
     cl_ulong v = 0;
-    ask(q, what, &v, sizeof v);
+    describe_ask(q, what, &v, sizeof v);
     return v;
 }
 
 static size_t ask_size(const struct query *q, cl_device_info what)
 {
     size_t v = 0;
-    ask(q, what, &v, sizeof v);
+    describe_ask(q, what, &v, sizeof v);
     return v;
 }
 
-static bool lists(const char *extensions, const char *name)
+static bool describe_lists(const char *extensions, const char *name)
 {
     const size_t length = strlen(name);
     for (const char *at = extensions; (at = strstr(at, name)) != NULL; at += length)
@@ -102,16 +102,17 @@ static unsigned version_of(const char *text)
 static void describe_place(const struct query *q, const char *extensions,
                            struct copse_device_info *out)
 {
-    if (lists(extensions, "cl_khr_device_uuid"))
-        out->has_uuid = ask(q, UUID_KHR, out->uuid, sizeof out->uuid);
-    if (lists(extensions, "cl_khr_pci_bus_info") &&
-        ask(q, PCI_BUS_INFO_KHR, out->pci, sizeof out->pci)) {
+    if (describe_lists(extensions, "cl_khr_device_uuid"))
+        out->has_uuid = describe_ask(q, UUID_KHR, out->uuid, sizeof out->uuid);
+    if (describe_lists(extensions, "cl_khr_pci_bus_info") &&
+        describe_ask(q, PCI_BUS_INFO_KHR, out->pci, sizeof out->pci)) {
         out->has_pci = true;
         return;
     }
     cl_uint bus, slot;
-    if (lists(extensions, "cl_nv_device_attribute_query") && ask(q, PCI_BUS_NV, &bus, sizeof bus) &&
-        ask(q, PCI_SLOT_NV, &slot, sizeof slot)) {
+    if (describe_lists(extensions, "cl_nv_device_attribute_query") &&
+        describe_ask(q, PCI_BUS_NV, &bus, sizeof bus) &&
+        describe_ask(q, PCI_SLOT_NV, &slot, sizeof slot)) {
         out->pci[0] = ask_uint(q, PCI_DOMAIN_NV); /* older drivers do not support it: 0 */
         out->pci[1] = bus;
         out->pci[2] = slot >> 3;
@@ -123,8 +124,8 @@ static void describe_place(const struct query *q, const char *extensions,
         cl_uint type;
         unsigned char unused[17], bus, device, function;
     } topology;
-    if (lists(extensions, "cl_amd_device_attribute_query") &&
-        ask(q, TOPOLOGY_AMD, &topology, sizeof topology) && topology.type == 1) {
+    if (describe_lists(extensions, "cl_amd_device_attribute_query") &&
+        describe_ask(q, TOPOLOGY_AMD, &topology, sizeof topology) && topology.type == 1) {
         out->pci[0] = 0;
         out->pci[1] = topology.bus;
         out->pci[2] = topology.device;
@@ -139,9 +140,9 @@ static uint32_t subgroup_size(const struct query *q, const char *extensions, uns
     uint32_t size = 0;
     if (kind == COPSE_DEVICE_CPU)
         return 1;
-    if (lists(extensions, "cl_nv_device_attribute_query"))
+    if (describe_lists(extensions, "cl_nv_device_attribute_query"))
         size = ask_uint(q, WARP_SIZE_NV);
-    else if (lists(extensions, "cl_amd_device_attribute_query"))
+    else if (describe_lists(extensions, "cl_amd_device_attribute_query"))
         size = ask_uint(q, WAVEFRONT_AMD);
     else if (version >= 300)
         size = (uint32_t)COPSE_MIN(ask_size(q, PREFERRED_GROUP_MULTIPLE), 1024);
@@ -158,7 +159,7 @@ static void describe_limits(const struct query *q, const char *extensions, unsig
     /* one per axis; `ask` requires the exact size, which depends on the number of axes */
     size_t items[8] = { 0 };
     const cl_uint axes = ask_uint(q, CL_DEVICE_MAX_WORK_ITEM_DIMENSIONS);
-    ask(q, CL_DEVICE_MAX_WORK_ITEM_SIZES, items, COPSE_MIN(axes, 8) * sizeof *items);
+    describe_ask(q, CL_DEVICE_MAX_WORK_ITEM_SIZES, items, COPSE_MIN(axes, 8) * sizeof *items);
     size_t group = COPSE_MIN(ask_size(q, CL_DEVICE_MAX_WORK_GROUP_SIZE), 1024);
     l->max_group_size = (uint32_t)COPSE_MIN(group, items[0]);
     /* OpenCL defines no limit; every driver accepts this on both axes */
@@ -186,7 +187,7 @@ static void describe_limits(const struct query *q, const char *extensions, unsig
 }
 
 /* The reason why the device cannot be used, NULL if it can. */
-static const char *reject(const struct query *q, unsigned version)
+static const char *describe_reject(const struct query *q, unsigned version)
 {
     if (version < 120)
         return "OpenCL 1.2 is needed; install a newer driver";
@@ -230,7 +231,7 @@ void copse_cl_describe(const struct copse_cl_api *cl, cl_platform_id platform, c
     copse_cl_device_text(cl, id, CL_DEVICE_EXTENSIONS, extensions, sizeof extensions);
     describe_place(&q, extensions, out);
 
-    const char *reason = reject(&q, version);
+    const char *reason = describe_reject(&q, version);
     out->is_usable = reason == NULL;
     if (reason != NULL)
         snprintf(out->reason, sizeof out->reason, "%s", reason);
@@ -243,7 +244,7 @@ uint64_t copse_cl_free_bytes(const struct copse_cl_api *cl, cl_device_id id)
     char extensions[TEXT_ROOM];
     size_t kib[2] = { 0 }; /* total, largest block */
     copse_cl_device_text(cl, id, CL_DEVICE_EXTENSIONS, extensions, sizeof extensions);
-    if (!lists(extensions, "cl_amd_device_attribute_query") ||
+    if (!describe_lists(extensions, "cl_amd_device_attribute_query") ||
         cl->GetDeviceInfo(id, FREE_MEMORY_AMD, sizeof kib, kib, NULL) != CL_SUCCESS)
         return 0;
     return (uint64_t)kib[0] << 10;

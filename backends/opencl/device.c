@@ -99,7 +99,7 @@ struct listing {
     copse_status status;
 };
 
-static bool report(void *user, cl_platform_id platform, cl_device_id device)
+static bool device_report(void *user, cl_platform_id platform, cl_device_id device)
 {
     struct listing *l = user;
     struct copse_device_info info = { 0 };
@@ -120,7 +120,7 @@ static copse_status cl_list(struct copse_device_sink *sink)
     sink->is_loaded = true;
     struct listing l = { .cl = &cl, .sink = sink, .has_gemm = copse_cl_gemm_exists() };
     cl_uint platforms = 0;
-    each_device(&cl, &sink->base->log, &platforms, report, &l);
+    each_device(&cl, &sink->base->log, &platforms, device_report, &l);
     if (platforms == 0)
         snprintf(sink->detail, sizeof sink->detail, "%s without a driver; %s", found,
                  INSTALL_DRIVER);
@@ -136,7 +136,7 @@ struct search {
     cl_device_id device;
 };
 
-static bool find(void *user, cl_platform_id platform, cl_device_id device)
+static bool device_find(void *user, cl_platform_id platform, cl_device_id device)
 {
     struct search *s = user;
     if (s->left-- != 0)
@@ -153,7 +153,7 @@ static copse_status cl_facts(uint32_t index, struct copse_fact_sink *to)
     cl_uint platforms;
     if (copse_cl_load(&cl, NULL, NULL) != NULL)
         return COPSE_OK;
-    each_device(&cl, &to->base->log, &platforms, find, &s);
+    each_device(&cl, &to->base->log, &platforms, device_find, &s);
     if (s.device != NULL)
         copse_cl_facts(&cl, s.platform, s.device, to);
     return COPSE_OK;
@@ -214,7 +214,7 @@ static copse_status open_own(copse_device *dev)
         return copse_fail(COPSE_ERR_NO_DEVICE, "opencl: the loader is gone; %s", INSTALL_LOADER);
     struct search s = { .left = dev->index };
     cl_uint platforms;
-    each_device(&d->cl, &dev->base->log, &platforms, find, &s);
+    each_device(&d->cl, &dev->base->log, &platforms, device_find, &s);
     if (s.device == NULL)
         return copse_fail(COPSE_ERR_NO_DEVICE, "opencl: device %u is gone; list devices again",
                           dev->index);

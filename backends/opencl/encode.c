@@ -39,7 +39,7 @@ static copse_status dispatch_now(copse_queue *q, const struct copse_command *c)
 }
 
 /* The queue is locked. */
-static copse_status append(copse_queue *q, const struct copse_command *c)
+static copse_status encode_append(copse_queue *q, const struct copse_command *c)
 {
     const struct copse_cl_device *d = q->dev->priv;
     const struct copse_cl_queue *p = q->priv;
@@ -68,7 +68,7 @@ static copse_status append(copse_queue *q, const struct copse_command *c)
 copse_status copse_cl_encode(copse_queue *q, const struct copse_command *c)
 {
     copse_cl_lock(q->dev->priv);
-    const copse_status s = append(q, c);
+    const copse_status s = encode_append(q, c);
     copse_cl_unlock(q->dev->priv);
     return s;
 }
@@ -124,7 +124,7 @@ copse_status copse_cl_replay(struct copse_segment *seg)
     for (size_t i = 0; i < seg->count && s == COPSE_OK; i++) {
         const struct copse_command *c = &seg->commands[i];
         s = cs->kernels[i] != NULL ? enqueue_kernel(seg->queue, c, cs->kernels[i])
-                                   : append(seg->queue, c);
+                                   : encode_append(seg->queue, c);
     }
     copse_cl_unlock(d);
     return s;

@@ -22,7 +22,7 @@ bool copse_cl_gemm_exists(void)
     return library != NULL;
 }
 
-static copse_status prepare(struct copse_cl_device *d)
+static copse_status gemm_prepare(struct copse_cl_device *d)
 {
     copse_status s = COPSE_OK;
     copse__mutex_lock(&d->lock);
@@ -46,7 +46,7 @@ copse_status copse_cl_gemm(copse_queue *q, const struct copse_command *c)
 {
     struct copse_cl_device *d = q->dev->priv;
     struct copse_cl_queue *p = q->priv;
-    COPSE_TRY(prepare(d));
+    COPSE_TRY(gemm_prepare(d));
     const struct copse_binding *b = c->bindings;
     const struct copse_cl_buffer *A = b[0].buffer->priv, *B = b[1].buffer->priv,
                                  *C = b[2].buffer->priv;

@@ -42,7 +42,7 @@ copse_status copse_opencl_import(copse_context *ctx, const struct copse_opencl_h
 
 /* ---- the device behind them ---- */
 
-static copse_status load(struct copse_cl_api *cl, const struct cl_lent *h)
+static copse_status import_load(struct copse_cl_api *cl, const struct cl_lent *h)
 {
     const char *missing = copse_cl_load(cl, h->get_proc, h->user);
     return missing == NULL
@@ -95,7 +95,7 @@ copse_status copse_cl_import(struct copse_base *base, const struct copse_foreign
     struct copse_cl_api cl;
     cl_platform_id platform = NULL;
     (void)base;
-    COPSE_TRY(load(&cl, h));
+    COPSE_TRY(import_load(&cl, h));
     COPSE_TRY(check_context(&cl, h));
     if (h->queue != NULL)
         COPSE_TRY(check_queue(&cl, h));
@@ -111,7 +111,7 @@ copse_status copse_cl_attach(struct copse_cl_device *d, const struct copse_forei
 {
     const struct cl_lent *h = foreign->handles;
     cl_device_id parent = NULL;
-    COPSE_TRY(load(&d->cl, h));
+    COPSE_TRY(import_load(&d->cl, h));
     COPSE_TRY(copse_cl_check(d->cl.RetainDevice(h->device), "clRetainDevice"));
     d->id = h->device;
     d->has_id = true;

@@ -19,7 +19,7 @@ static void write_options(const struct copse_kernel *k, char *out, size_t size)
 }
 
 /* Two independent hashes of all inputs of the compiler. */
-static void identify(const struct copse_kernel *k, const char *options, uint64_t id[2])
+static void kernel_identify(const struct copse_kernel *k, const char *options, uint64_t id[2])
 {
     const struct copse_cl_device *d = k->dev->priv;
     const struct copse_device_info *info = &k->dev->info;
@@ -83,7 +83,8 @@ static void take_build_log(const struct copse_kernel *k, cl_program program, cha
     copse__free(&base->mem, text);
 }
 
-static copse_status build(const struct copse_kernel *k, cl_program program, const char *options)
+static copse_status kernel_build(const struct copse_kernel *k, cl_program program,
+                                 const char *options)
 {
     const struct copse_cl_device *d = k->dev->priv;
     const cl_int e = d->cl.BuildProgram(program, 1, &d->id, options, NULL, NULL);
@@ -101,12 +102,12 @@ static copse_status build(const struct copse_kernel *k, cl_program program, cons
 }
 
 /* Take ownership of `program`: build it and make the kernel; it is released on failure. */
-static copse_status finish(struct copse_kernel *k, cl_program program, const char *options)
+static copse_status kernel_finish(struct copse_kernel *k, cl_program program, const char *options)
 {
     struct copse_cl_device *d = k->dev->priv;
     struct copse_cl_kernel *ck = k->priv;
     ck->program = program;
-    copse_status s = build(k, program, options);
+    copse_status s = kernel_build(k, program, options);
     if (s == COPSE_OK)
         s = copse_cl_create_kernel(k, &ck->kernel);
     if (s != COPSE_OK) {
@@ -132,7 +133,7 @@ struct taken {
     bool is_damaged;
 };
 
-static void take(void *to, const void *bytes, size_t size)
+static void kernel_take(void *to, const void *bytes, size_t size)
 {
     struct taken *t = to;
     struct header h;
@@ -168,7 +169,7 @@ bool copse_cl_is_stored(const struct copse_kernel *k)
     uint64_t id[2];
     bool is_there = false;
     write_options(k, options, sizeof options);
-    identify(k, options, id);
+    kernel_identify(k, options, id);
     write_key(id[0], key, sizeof key);
     if (cache->get != NULL)
         cache->get(cache->user, key, note_entry, &is_there);
@@ -185,14 +186,14 @@ static bool load_binary(struct copse_kernel *k, const char *key, uint64_t identi
     bool is_loaded = false;
     if (base->cache.get == NULL)
         return false;
-    base->cache.get(base->cache.user, key, take, &t);
+    base->cache.get(base->cache.user, key, kernel_take, &t);
     if (t.bytes != NULL) {
         cl_int loaded = CL_SUCCESS, e = CL_SUCCESS;
         const unsigned char *binary = t.bytes;
         cl_program program =
             d->cl.CreateProgramWithBinary(d->context, 1, &d->id, &t.size, &binary, &loaded, &e);
         if (e == CL_SUCCESS && loaded == CL_SUCCESS)
-            is_loaded = finish(k, program, options) == COPSE_OK;
+            is_loaded = kernel_finish(k, program, options) == COPSE_OK;
         else if (program != NULL)
             d->cl.ReleaseProgram(program);
         t.is_damaged = !is_loaded;
@@ -258,7 +259,7 @@ static copse_status build_text(struct copse_kernel *k, const char *options)
     cl_int e = CL_SUCCESS;
     cl_program program = d->cl.CreateProgramWithSource(d->context, 1, &text, &k->row->cl_size, &e);
     COPSE_TRY(copse_cl_check(e, "clCreateProgramWithSource"));
-    return finish(k, program, options);
+    return kernel_finish(k, program, options);
 }
 
 /* Some drivers cannot link fma, because their library of OpenCL's functions is not the one that
@@ -284,7 +285,7 @@ copse_status copse_cl_kernel_init(struct copse_kernel *k)
     char options[72 + COPSE_MAX_SPECS * 24], key[32];
     uint64_t id[2];
     write_options(k, options, sizeof options);
-    identify(k, options, id);
+    kernel_identify(k, options, id);
     write_key(id[0], key, sizeof key);
     const uint64_t start = copse__now_ns();
     const bool is_cached = load_binary(k, key, id[1], options);

@@ -54,7 +54,7 @@ static cl_event marker_of(copse_queue *q, uint64_t ticket)
 }
 
 /* Append a marker to the queue, and flush it. */
-static copse_status mark(struct copse_cl_device *d, cl_command_queue queue, cl_event *out)
+static copse_status queue_mark(struct copse_cl_device *d, cl_command_queue queue, cl_event *out)
 {
     cl_event marker = NULL;
     copse_cl_lock(d);
@@ -69,7 +69,7 @@ static copse_status mark(struct copse_cl_device *d, cl_command_queue queue, cl_e
     return s;
 }
 
-static copse_status flush(struct copse_cl_device *d, cl_command_queue queue)
+static copse_status queue_flush(struct copse_cl_device *d, cl_command_queue queue)
 {
     copse_cl_lock(d);
     const cl_int e = d->cl.Flush(queue);
@@ -84,7 +84,7 @@ copse_status copse_cl_submit(copse_queue *q, uint64_t *ticket)
     cl_event marker = NULL;
     if (p->failed != COPSE_OK)
         return copse_fail(p->failed, "opencl: earlier work of this queue failed");
-    COPSE_TRY(mark(d, p->queue, &marker));
+    COPSE_TRY(queue_mark(d, p->queue, &marker));
     copse__mutex_lock(&d->lock);
     p->newest = q->submitted + 1;
     cl_event *slot = &p->events[p->newest % COPSE_CL_EVENTS];
@@ -155,7 +155,7 @@ copse_status copse_cl_queue_init(copse_queue *q)
                                        0, size, 0, NULL, &mapped, &e);
     copse_cl_unlock(d);
     COPSE_TRY(copse_cl_check(e, "clEnqueueMapBuffer of staging memory"));
-    copse_status s = flush(d, p->queue);
+    copse_status s = queue_flush(d, p->queue);
     if (s == COPSE_OK)
         s = copse_cl_wait_event(&d->cl, mapped, copse__device_wait_ns(q->dev));
     d->cl.ReleaseEvent(mapped);
@@ -192,7 +192,7 @@ copse_status copse_cl_settle(copse_queue *q, uint64_t timeout_ns)
     bool is_over = false;
     for (int i = 0; i < 2 && !is_over; i++) {
         cl_event marker;
-        if (mark(d, p->queue, &marker) != COPSE_OK)
+        if (queue_mark(d, p->queue, &marker) != COPSE_OK)
             continue;
         is_over = has_ended(&d->cl, marker, &left);
         d->cl.ReleaseEvent(marker);
@@ -239,8 +239,8 @@ void copse_cl_queue_fini(copse_queue *q)
 /* ---- host copies ---- */
 
 /* Make block `i` empty again. */
-static copse_status reclaim(struct copse_cl_device *d, struct copse_cl_queue *p, size_t i,
-                            uint64_t timeout_ns)
+static copse_status queue_reclaim(struct copse_cl_device *d, struct copse_cl_queue *p, size_t i,
+                                  uint64_t timeout_ns)
 {
     if (p->blocks[i].last != NULL) {
         COPSE_TRY(copse_cl_wait_event(&d->cl, p->blocks[i].last, timeout_ns));
@@ -258,12 +258,12 @@ static copse_status make_room(copse_queue *q, size_t size)
     struct copse_cl_queue *p = q->priv;
     if (size <= COPSE_CL_BLOCK_BYTES - p->blocks[p->block].used)
         return COPSE_OK;
-    copse_status s = reclaim(d, p, p->block, 0);
+    copse_status s = queue_reclaim(d, p, p->block, 0);
     if (s != COPSE_ERR_TIMEOUT)
         return s;
     const size_t next = (p->block + 1) % COPSE_CL_BLOCKS;
-    COPSE_TRY(flush(d, p->queue));
-    s = reclaim(d, p, next, copse__device_wait_ns(q->dev));
+    COPSE_TRY(queue_flush(d, p->queue));
+    s = queue_reclaim(d, p, next, copse__device_wait_ns(q->dev));
     if (s == COPSE_ERR_TIMEOUT)
         return copse_fail(s, "opencl: staging memory is full and the device does not proceed");
     p->block = next;

@@ -153,7 +153,7 @@ static uint32_t code_of(const uint32_t *words)
     return words[0] & 0xffffu;
 }
 
-static uint32_t head(uint32_t length, uint32_t code)
+static uint32_t cooperative_head(uint32_t length, uint32_t code)
 {
     return length << 16 | code;
 }
@@ -177,7 +177,7 @@ struct module {
     size_t at;
 };
 
-static copse_status bad(const char *why)
+static copse_status cooperative_bad(const char *why)
 {
     return copse_fail(COPSE_ERR_COMPILE, "vulkan: cooperative matrices: %s", why);
 }
@@ -188,8 +188,8 @@ static const uint32_t *next_of(const uint32_t *words)
 }
 
 /* Visits all instructions in order until one fails. */
-static copse_status visit(struct module *m,
-                          copse_status (*each)(struct module *m, const uint32_t *words))
+static copse_status cooperative_visit(struct module *m,
+                                      copse_status (*each)(struct module *m, const uint32_t *words))
 {
     const uint32_t *end = m->words + m->count;
     for (const uint32_t *w = m->words + HEADER; w < end; w = next_of(w))
@@ -243,9 +243,9 @@ static copse_status set_use(struct module *m, uint32_t type, enum use use)
 {
     struct id *t = &m->ids[type];
     if (!t->is_matrix_type)
-        return bad("an operand of a product has no matrix type");
+        return cooperative_bad("an operand of a product has no matrix type");
     if (t->use != USE_NONE && t->use != use)
-        return bad(
+        return cooperative_bad(
             "two operands of a product have one type; give their shapes different constants");
     t->use = (uint8_t)use;
     return COPSE_OK;
@@ -261,7 +261,7 @@ static copse_status note_uses(struct module *m, const uint32_t *w)
     return set_use(m, w[1], USE_SUM);
 }
 
-static void put(struct module *m, uint32_t word)
+static void cooperative_put(struct module *m, uint32_t word)
 {
     m->out[m->at++] = word;
 }
@@ -274,7 +274,7 @@ static void put_all(struct module *m, const uint32_t *words, uint32_t count)
 
 /* The constants 0 and 1, which are the layouts by rows and by columns and the uses A and B, and
    2. */
-static uint32_t constant(const struct module *m, uint32_t value)
+static uint32_t cooperative_constant(const struct module *m, uint32_t value)
 {
     return m->bound + value;
 }
@@ -283,13 +283,14 @@ static void put_type(struct module *m, const uint32_t *w)
 {
     const uint8_t use = m->ids[w[1]].use;
     for (uint32_t i = 0; m->types > 0 && i < 3; i++) { /* once, before the first type */
-        const uint32_t words[] = { head(4, OP_CONSTANT), m->ids[m->scope].type, constant(m, i), i };
+        const uint32_t words[] = { cooperative_head(4, OP_CONSTANT), m->ids[m->scope].type,
+                                   cooperative_constant(m, i), i };
         put_all(m, words, 4);
     }
     m->types = 0;
-    put(m, head(7, KHR_TYPE));
+    cooperative_put(m, cooperative_head(7, KHR_TYPE));
     put_all(m, w + 1, 5);
-    put(m, constant(m, use == USE_NONE ? USE_SUM : use));
+    cooperative_put(m, cooperative_constant(m, use == USE_NONE ? USE_SUM : use));
 }
 
 /* A load or a store: the flag of columns comes after the stride, the layout before it. */
@@ -297,11 +298,11 @@ static copse_status put_access(struct module *m, const uint32_t *w, uint32_t cod
 {
     const uint32_t first = code == KHR_LOAD ? 4 : 3, flag = m->ids[w[first + 1]].flag;
     if (flag == 0)
-        return bad("the order of rows and columns is no constant");
-    put(m, head(length_of(w), code));
+        return cooperative_bad("the order of rows and columns is no constant");
+    cooperative_put(m, cooperative_head(length_of(w), code));
     put_all(m, w + 1, first - 1);
-    put(m, constant(m, flag == OP_CONSTANT_TRUE));
-    put(m, w[first]);
+    cooperative_put(m, cooperative_constant(m, flag == OP_CONSTANT_TRUE));
+    cooperative_put(m, w[first]);
     put_all(m, w + first + 2, length_of(w) - first - 2);
     return COPSE_OK;
 }
@@ -317,12 +318,12 @@ static copse_status put_changed(struct module *m, const uint32_t *w)
     static const char khr[28] = "SPV_KHR_cooperative_matrix"; /* whole words */
     const uint32_t code = code_of(w);
     if (names_extension(w, "SPV_NV_cooperative_matrix")) {
-        put(m, head(1 + sizeof khr / sizeof *w, OP_EXTENSION));
+        cooperative_put(m, cooperative_head(1 + sizeof khr / sizeof *w, OP_EXTENSION));
         memcpy(m->out + m->at, khr, sizeof khr);
         m->at += sizeof khr / sizeof *w;
     } else if (code == OP_CAPABILITY && w[1] == NV_CAPABILITY) {
-        put(m, w[0]);
-        put(m, KHR_CAPABILITY);
+        cooperative_put(m, w[0]);
+        cooperative_put(m, KHR_CAPABILITY);
     } else if (code == NV_TYPE) {
         put_type(m, w);
     } else if (code == NV_LOAD || code == NV_STORE) {
@@ -330,24 +331,25 @@ static copse_status put_changed(struct module *m, const uint32_t *w)
     } else {
         put_all(m, w, length_of(w));
         if (code == NV_MUL_ADD || code == NV_LENGTH)
-            m->out[m->at - length_of(w)] = head(length_of(w), code - NV_LOAD + KHR_LOAD);
+            m->out[m->at - length_of(w)] =
+                cooperative_head(length_of(w), code - NV_LOAD + KHR_LOAD);
     }
     return COPSE_OK;
 }
 
-static copse_status convert(struct module *m)
+static copse_status cooperative_convert(struct module *m)
 {
-    COPSE_TRY(visit(m, note_types));
-    COPSE_TRY(visit(m, note_uses));
+    COPSE_TRY(cooperative_visit(m, note_types));
+    COPSE_TRY(cooperative_visit(m, note_uses));
     if (m->types == 0 || m->ids[m->scope].type == 0)
-        return bad("the scope of a matrix is no constant");
+        return cooperative_bad("the scope of a matrix is no constant");
     const size_t room = m->count + m->types + 3 * 4 + 1;
     m->out = copse__alloc(m->mem, room, sizeof *m->out);
     if (!m->out)
         return copse_no_memory("vulkan");
     put_all(m, m->words, HEADER);
     m->out[BOUND] = m->bound + 3;
-    return visit(m, put_changed);
+    return cooperative_visit(m, put_changed);
 }
 
 static bool has_capability(const uint32_t *words, size_t count)
@@ -368,11 +370,11 @@ copse_status copse_vk_cooperative_code(struct copse_mem *mem, const uint32_t *wo
         return COPSE_OK;
     m.bound = words[BOUND];
     if (m.bound > MOST_IDS || !is_valid(&m))
-        return bad("this is no valid SPIR-V");
+        return cooperative_bad("this is no valid SPIR-V");
     m.ids = copse__alloc(mem, m.bound, sizeof *m.ids);
     if (!m.ids)
         return copse_no_memory("vulkan");
-    const copse_status s = convert(&m);
+    const copse_status s = cooperative_convert(&m);
     copse__free(mem, m.ids);
     if (s != COPSE_OK) {
         copse__free(mem, m.out);

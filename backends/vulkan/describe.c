@@ -28,7 +28,7 @@ static copse_status extensions_get(struct vk_device *vd, VkPhysicalDevice physic
     return COPSE_OK;
 }
 
-static bool has(const struct extensions *e, const char *name)
+static bool describe_has(const struct extensions *e, const char *name)
 {
     for (uint32_t i = 0; i < e->count; i++)
         if (!strcmp(e->at[i].extensionName, name))
@@ -103,7 +103,7 @@ static bool is_zero(const uint8_t *bytes, size_t size)
     return true;
 }
 
-static uint32_t min3(uint32_t a, uint32_t b, uint32_t c)
+static uint32_t describe_min3(uint32_t a, uint32_t b, uint32_t c)
 {
     return COPSE_MIN(a, COPSE_MIN(b, c));
 }
@@ -146,21 +146,23 @@ static void describe_rest(struct vk_device *vd, VkPhysicalDevice physical,
     CHAIN(id);
     CHAIN(m3);
     CHAIN(subgroup);
-    if (t->version >= VK_API_VERSION_1_2 || has(e, VK_KHR_DRIVER_PROPERTIES_EXTENSION_NAME))
+    if (t->version >= VK_API_VERSION_1_2 ||
+        describe_has(e, VK_KHR_DRIVER_PROPERTIES_EXTENSION_NAME))
         CHAIN(driver);
-    if (t->version >= VK_API_VERSION_1_2 || has(e, VK_KHR_SHADER_FLOAT_CONTROLS_EXTENSION_NAME))
+    if (t->version >= VK_API_VERSION_1_2 ||
+        describe_has(e, VK_KHR_SHADER_FLOAT_CONTROLS_EXTENSION_NAME))
         CHAIN(floats);
-    if (t->version >= VK_API_VERSION_1_3 || has(e, VK_KHR_MAINTENANCE_4_EXTENSION_NAME))
+    if (t->version >= VK_API_VERSION_1_3 || describe_has(e, VK_KHR_MAINTENANCE_4_EXTENSION_NAME))
         CHAIN(m4);
-    if (has(e, VK_EXT_PCI_BUS_INFO_EXTENSION_NAME)) {
+    if (describe_has(e, VK_EXT_PCI_BUS_INFO_EXTENSION_NAME)) {
         CHAIN(pci);
         info->has_pci = true;
     }
-    if (has(e, VK_EXT_EXTERNAL_MEMORY_HOST_EXTENSION_NAME))
+    if (describe_has(e, VK_EXT_EXTERNAL_MEMORY_HOST_EXTENSION_NAME))
         CHAIN(import);
-    if (has(e, VK_NV_SHADER_SM_BUILTINS_EXTENSION_NAME))
+    if (describe_has(e, VK_NV_SHADER_SM_BUILTINS_EXTENSION_NAME))
         CHAIN(sm);
-    if (has(e, VK_AMD_SHADER_CORE_PROPERTIES_2_EXTENSION_NAME))
+    if (describe_has(e, VK_AMD_SHADER_CORE_PROPERTIES_2_EXTENSION_NAME))
         CHAIN(cores);
 #undef CHAIN
     vd->vk.GetPhysicalDeviceProperties2(physical, &props);
@@ -201,8 +203,8 @@ static void describe_rest(struct vk_device *vd, VkPhysicalDevice physical,
     struct copse_limits *out = &info->limits;
     out->has_unified_memory = is_unified(info->kind, &memory.memoryProperties);
     t->atom = l->nonCoherentAtomSize;
-    t->has_budget = has(e, VK_EXT_MEMORY_BUDGET_EXTENSION_NAME);
-    t->has_portability_subset = has(e, PORTABILITY_SUBSET);
+    t->has_budget = describe_has(e, VK_EXT_MEMORY_BUDGET_EXTENSION_NAME);
+    t->has_portability_subset = describe_has(e, PORTABILITY_SUBSET);
     t->has_f64 = features.features.shaderFloat64;
     t->has_f16_storage = f16.storageBuffer16BitAccess;
     if (format.bufferFeatures & VK_FORMAT_FEATURE_STORAGE_TEXEL_BUFFER_BIT)
@@ -218,13 +220,14 @@ static void describe_rest(struct vk_device *vd, VkPhysicalDevice physical,
         out->max_buffer_bytes = COPSE_MIN(out->max_buffer_bytes, m4.maxBufferSize);
     out->max_binding_bytes = l->maxStorageBufferRange;
     out->offset_alignment = (uint32_t)align;
-    out->max_group_size = min3(l->maxComputeWorkGroupInvocations, l->maxComputeWorkGroupSize[0],
-                               l->maxComputeWorkGroupSize[1]);
+    out->max_group_size =
+        describe_min3(l->maxComputeWorkGroupInvocations, l->maxComputeWorkGroupSize[0],
+                      l->maxComputeWorkGroupSize[1]);
     out->max_group_count =
         COPSE_MIN(l->maxComputeWorkGroupCount[0], l->maxComputeWorkGroupCount[1]);
     out->group_memory_bytes = l->maxComputeSharedMemorySize;
-    out->max_bindings = min3(l->maxPerStageDescriptorStorageBuffers,
-                             l->maxDescriptorSetStorageBuffers, l->maxPerStageResources);
+    out->max_bindings = describe_min3(l->maxPerStageDescriptorStorageBuffers,
+                                      l->maxDescriptorSetStorageBuffers, l->maxPerStageResources);
     out->max_param_bytes = 128; /* the guaranteed minimum */
     out->subgroup_size = subgroup.subgroupSize;
     out->compute_units = sm.shaderSMCount ? sm.shaderSMCount : cores.activeComputeUnitCount;
@@ -248,7 +251,7 @@ static copse_status describe_matrices(struct vk_device *vd, VkPhysicalDevice phy
                                       const struct extensions *e, struct copse_limits *out,
                                       struct vk_traits *t)
 {
-    if (t->version >= VK_API_VERSION_1_2 && has(e, COPSE_VK_COOPERATIVE_MATRIX) &&
+    if (t->version >= VK_API_VERSION_1_2 && describe_has(e, COPSE_VK_COOPERATIVE_MATRIX) &&
         out->subgroup_size > 0)
         COPSE_TRY(copse_vk_cooperative_shape(vd, physical, t->cooperative_shape));
     memcpy(out->cooperative_shape, t->cooperative_shape, sizeof out->cooperative_shape);
@@ -262,7 +265,7 @@ copse_status copse_vk_describe(struct vk_device *vd, VkPhysicalDevice physical,
     *t = (struct vk_traits){ 0 };
     VkPhysicalDeviceProperties p;
     vd->vk.GetPhysicalDeviceProperties(physical, &p);
-    t->version = min3(p.apiVersion, VK_API_VERSION_1_3, vd->api_version);
+    t->version = describe_min3(p.apiVersion, VK_API_VERSION_1_3, vd->api_version);
     t->vendor = p.vendorID;
     t->device = p.deviceID;
     t->driver = p.driverVersion;

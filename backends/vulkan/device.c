@@ -30,7 +30,7 @@ static copse_status list_devices(struct vk_device *vd, struct copse_device_sink 
     return s;
 }
 
-static copse_status list(struct copse_device_sink *sink)
+static copse_status device_list(struct copse_device_sink *sink)
 {
     struct vk_device vd = { .base = sink->base };
     copse_status s = COPSE_OK;
@@ -203,7 +203,7 @@ const struct copse_backend copse_backend_vulkan = {
     .queue_priv = sizeof(struct vk_queue),
     .segment_priv = sizeof(struct vk_segment),
     .variables = variables,
-    .list = list,
+    .list = device_list,
     .facts = copse_vk_facts,
     .import = copse_vk_import,
     .lend = copse_vk_lend,

@@ -17,7 +17,7 @@ struct vk_lent {
 
 /* ---- the public handles ---- */
 
-static bool lists(const struct copse_vulkan_handles *h, const char *extension)
+static bool import_lists(const struct copse_vulkan_handles *h, const char *extension)
 {
     for (uint32_t i = 0; i < h->extension_count; i++)
         if (h->extensions[i] && !strcmp(h->extensions[i], extension))
@@ -70,9 +70,9 @@ static copse_status take_handles(const struct copse_vulkan_handles *h, struct vk
         .api_version = h->api_version,
         .has_f64 = h->features && h->features->features.shaderFloat64,
         .has_f16_storage = has_f16_storage(h->features),
-        .has_host_import = lists(h, VK_EXT_EXTERNAL_MEMORY_HOST_EXTENSION_NAME),
-        .has_matrices =
-            lists(h, COPSE_VK_COOPERATIVE_MATRIX) && copse_vk_cooperative_is_enabled(h->features),
+        .has_host_import = import_lists(h, VK_EXT_EXTERNAL_MEMORY_HOST_EXTENSION_NAME),
+        .has_matrices = import_lists(h, COPSE_VK_COOPERATIVE_MATRIX) &&
+                        copse_vk_cooperative_is_enabled(h->features),
     };
     return COPSE_OK;
 }

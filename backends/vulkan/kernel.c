@@ -47,7 +47,7 @@ static void cache_key(const struct copse_kernel *k, const struct vk_traits *t, c
     snprintf(key, 32, "vk-%016llx", (unsigned long long)h);
 }
 
-static uint64_t digest(const void *bytes, size_t size)
+static uint64_t kernel_digest(const void *bytes, size_t size)
 {
     return copse__hash(COPSE_HASH_START, bytes, size);
 }
@@ -63,7 +63,7 @@ static const uint8_t *entry_check(const struct entry *e, const struct vk_traits 
     const uint8_t *data = e->bytes + sizeof h;
     if (memcmp(h.magic, cache_magic, sizeof h.magic) || h.vendor != t->vendor ||
         h.device != t->device || h.driver != t->driver || h.size != e->size - sizeof h ||
-        memcmp(h.uuid, t->cache_uuid, sizeof h.uuid) || h.digest != digest(data, h.size))
+        memcmp(h.uuid, t->cache_uuid, sizeof h.uuid) || h.digest != kernel_digest(data, h.size))
         return NULL;
     memcpy(&v, data, sizeof v);
     if (v.headerSize < sizeof v || v.headerSize > h.size ||
@@ -104,7 +104,7 @@ static void cache_put(struct vk_device *vd, const char *key, VkPipelineCache cac
         size == h.size) {
         memcpy(h.magic, cache_magic, sizeof h.magic);
         memcpy(h.uuid, t->cache_uuid, sizeof h.uuid);
-        h.digest = digest(bytes + sizeof h, size);
+        h.digest = kernel_digest(bytes + sizeof h, size);
         memcpy(bytes, &h, sizeof h);
         vd->base->cache.put(vd->base->cache.user, key, bytes, sizeof h + size);
     }

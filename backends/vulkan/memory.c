@@ -74,8 +74,8 @@ static VkDeviceSize round_up(VkDeviceSize n, VkDeviceSize to)
 }
 
 /* Some drivers accept more than the heap holds and page, or fail at first use, so we count. */
-static VkResult allocate(struct vk_device *vd, VkDeviceSize size, uint32_t type,
-                         VkDeviceMemory *out)
+static VkResult memory_allocate(struct vk_device *vd, VkDeviceSize size, uint32_t type,
+                                VkDeviceMemory *out)
 {
     const uint32_t heap = vd->memory.memoryTypes[type].heapIndex;
     const VkMemoryAllocateInfo info = {
@@ -91,7 +91,8 @@ static VkResult allocate(struct vk_device *vd, VkDeviceSize size, uint32_t type,
     return r;
 }
 
-static void release(struct vk_device *vd, VkDeviceMemory memory, VkDeviceSize size, uint32_t type)
+static void memory_release(struct vk_device *vd, VkDeviceMemory memory, VkDeviceSize size,
+                           uint32_t type)
 {
     vd->vk.FreeMemory(vd->device, memory, NULL);
     atomic_fetch_sub(&vd->allocated[vd->memory.memoryTypes[type].heapIndex], size);
@@ -120,7 +121,7 @@ static bool block_take(struct vk_device *vd, struct vk_block *b, VkDeviceSize si
 static void block_destroy(struct vk_device *vd, struct vk_block *b)
 {
     if (!atomic_load(&vd->is_abandoned))
-        release(vd, b->memory, b->size, b->type);
+        memory_release(vd, b->memory, b->size, b->type);
     copse__free(&vd->base->mem, b->at);
     copse__free(&vd->base->mem, b);
 }
@@ -157,7 +158,7 @@ static VkResult sub_allocate(struct vk_device *vd, const VkMemoryRequirements *n
     struct vk_block *b = copse__alloc(&vd->base->mem, 1, sizeof *b);
     if (!b)
         return VK_ERROR_OUT_OF_HOST_MEMORY;
-    VkResult r = allocate(vd, block_bytes, type, &b->memory);
+    VkResult r = memory_allocate(vd, block_bytes, type, &b->memory);
     if (r != VK_SUCCESS) {
         copse__free(&vd->base->mem, b);
         return r;
@@ -204,7 +205,7 @@ static VkResult find_memory(struct vk_device *vd, struct vk_buffer *vb)
             if (r != VK_ERROR_OUT_OF_DEVICE_MEMORY)
                 return r;
         }
-        r = allocate(vd, need.size, types[i], &vb->memory);
+        r = memory_allocate(vd, need.size, types[i], &vb->memory);
         if (r == VK_SUCCESS) {
             vb->own_size = need.size;
             vb->type = types[i];
@@ -319,6 +320,6 @@ void copse_vk_buffer_fini(copse_buffer *buf)
         block_give(vd, vb->block, vb->offset);
         copse__mutex_unlock(&vd->memory_lock);
     } else {
-        release(vd, vb->memory, vb->own_size, vb->type);
+        memory_release(vd, vb->memory, vb->own_size, vb->type);
     }
 }

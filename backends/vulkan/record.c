@@ -117,7 +117,7 @@ static copse_status make_view(struct vk_device *vd, struct vk_views *v,
 
 /* ---- barriers ---- */
 
-static void barrier(struct vk_recorder *r)
+static void record_barrier(struct vk_recorder *r)
 {
     const VkPipelineStageFlags stages =
         VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_TRANSFER_BIT;
@@ -141,11 +141,11 @@ copse_status copse_vk_record_begin(struct vk_recorder *r, VkCommandBufferUsageFl
     if (result != VK_SUCCESS)
         return copse_vk_fail(result, "begin a command buffer");
     r->bound = VK_NULL_HANDLE;
-    barrier(r);
+    record_barrier(r);
     return COPSE_OK;
 }
 
-static bool conflicts(const struct vk_recorder *r, const struct vk_access *a)
+static bool record_conflicts(const struct vk_recorder *r, const struct vk_access *a)
 {
     for (uint32_t i = 0; i < r->seen_count; i++) {
         const struct vk_access *b = &r->seen[i];
@@ -160,9 +160,9 @@ void copse_vk_record_order(struct vk_recorder *r, const struct vk_access *list, 
 {
     bool must = r->seen_count + count > COPSE_COUNT(r->seen);
     for (uint32_t i = 0; i < count && !must; i++)
-        must = conflicts(r, &list[i]);
+        must = record_conflicts(r, &list[i]);
     if (must)
-        barrier(r);
+        record_barrier(r);
     memcpy(r->seen + r->seen_count, list, count * sizeof *list);
     r->seen_count += count;
 }

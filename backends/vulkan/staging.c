@@ -79,7 +79,7 @@ void copse_vk_staging_fini(copse_queue *q)
 }
 
 /* Find `size` contiguous bytes; wait for frames in flight until they are free. */
-static copse_status take(copse_queue *q, size_t size, VkDeviceSize *offset)
+static copse_status staging_take(copse_queue *q, size_t size, VkDeviceSize *offset)
 {
     struct vk_queue *vq = q->priv;
     struct copse_deadline d = copse__deadline(copse__device_wait_ns(q->dev));
@@ -119,7 +119,7 @@ static copse_status write_piece(copse_queue *q, const struct copse_binding *dst,
     struct vk_queue *vq = q->priv;
     struct vk_recorder *r;
     VkDeviceSize offset;
-    COPSE_TRY(take(q, dst->size, &offset));
+    COPSE_TRY(staging_take(q, dst->size, &offset));
     COPSE_TRY(copse_vk_queue_recorder(q, &r));
     memcpy(vq->ring.map + offset, src, dst->size);
     if (!vq->ring.is_coherent) {
@@ -143,7 +143,7 @@ static copse_status read_piece(copse_queue *q, const struct copse_binding *src, 
     struct vk_queue *vq = q->priv;
     struct vk_recorder *r;
     VkDeviceSize offset;
-    COPSE_TRY(take(q, src->size, &offset));
+    COPSE_TRY(staging_take(q, src->size, &offset));
     COPSE_TRY(copse_vk_queue_recorder(q, &r));
     const struct vk_landing landing = { .dst = dst, .offset = offset, .size = src->size };
     if (!COPSE_PUSH(&vd->base->mem, &vq->open->reads, landing))

@@ -71,8 +71,8 @@ static bool path_of(const struct folder *f, const char *key, char *path, size_t 
     return length > 0 && key[length] == '\0' && n > 0 && (size_t)n < room;
 }
 
-static void get(void *user, const char *key, void (*take)(void *to, const void *bytes, size_t size),
-                void *to)
+static void cache_folder_posix_get(void *user, const char *key,
+                                   void (*take)(void *to, const void *bytes, size_t size), void *to)
 {
     const struct folder *f = user;
     char path[1024];
@@ -97,7 +97,7 @@ static void get(void *user, const char *key, void (*take)(void *to, const void *
     close(fd);
 }
 
-static void put(void *user, const char *key, const void *bytes, size_t size)
+static void cache_folder_posix_put(void *user, const char *key, const void *bytes, size_t size)
 {
     const struct folder *f = user;
     char path[1024], temp[1100];
@@ -119,7 +119,7 @@ static void put(void *user, const char *key, const void *bytes, size_t size)
    description and so also excludes other threads of the process. If the lock stays taken for a
    short time, the caller continues without it, because a stopped process must not block others. On
    file systems without locks the caller does not wait. */
-static void *lock(void *user, const char *key)
+static void *cache_folder_posix_lock(void *user, const char *key)
 {
     enum { TRIES = 400 };
     const struct timespec pause = { .tv_nsec = 5000000 };
@@ -140,7 +140,7 @@ static void *lock(void *user, const char *key)
     return fd;
 }
 
-static void unlock(void *user, void *locked)
+static void cache_folder_posix_unlock(void *user, void *locked)
 {
     const struct folder *f = user;
     int *fd = locked;
@@ -168,15 +168,17 @@ const char *copse__cache_folder_open(struct copse_mem *mem, const char *path,
         copse__free(mem, f);
         return why;
     }
-    *out = (struct copse_cache_params){
-        .get = get, .put = put, .user = f, .lock = lock, .unlock = unlock
-    };
+    *out = (struct copse_cache_params){ .get = cache_folder_posix_get,
+                                        .put = cache_folder_posix_put,
+                                        .user = f,
+                                        .lock = cache_folder_posix_lock,
+                                        .unlock = cache_folder_posix_unlock };
     return NULL;
 }
 
 const char *copse__cache_folder_path(const struct copse_cache_params *cache)
 {
-    return cache->get == get ? ((const struct folder *)cache->user)->path : NULL;
+    return cache->get == cache_folder_posix_get ? ((const struct folder *)cache->user)->path : NULL;
 }
 
 bool copse__cache_folder_is(const struct copse_cache_params *cache, const char *path)
@@ -188,6 +190,6 @@ bool copse__cache_folder_is(const struct copse_cache_params *cache, const char *
 
 void copse__cache_folder_close(struct copse_mem *mem, struct copse_cache_params *cache)
 {
-    if (cache->get == get)
+    if (cache->get == cache_folder_posix_get)
         copse__free(mem, cache->user);
 }

@@ -57,7 +57,7 @@ copse_status copse__callback_check(const char *call, const void *object)
     return COPSE_OK;
 }
 
-static bool report(const struct copse_logger *log, const char *call, copse_status s)
+static bool callback_report(const struct copse_logger *log, const char *call, copse_status s)
 {
     if (s == COPSE_OK)
         return true;
@@ -68,7 +68,7 @@ static bool report(const struct copse_logger *log, const char *call, copse_statu
 
 bool copse__callback_allows(const struct copse_logger *log, const char *call, const void *object)
 {
-    return report(log, call, copse__callback_check(call, object));
+    return callback_report(log, call, copse__callback_check(call, object));
 }
 
 static copse_status check_release(const char *call, const void *object)
@@ -88,5 +88,5 @@ static copse_status check_release(const char *call, const void *object)
 bool copse__callback_may_release(const struct copse_logger *log, const char *call,
                                  const void *object)
 {
-    return report(log, call, check_release(call, object));
+    return callback_report(log, call, check_release(call, object));
 }

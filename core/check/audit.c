@@ -85,8 +85,8 @@ static const struct copse_audit_range *range_of(const struct copse_audit *a, uin
     return &a->ranges[r * a->count + variable];
 }
 
-static copse_status digest(struct copse_audit *a, uint32_t r, enum row row, uint32_t i,
-                           const struct copse_binding *range)
+static copse_status audit_digest(struct copse_audit *a, uint32_t r, enum row row, uint32_t i,
+                                 const struct copse_binding *range)
 {
     return range->buffer ? copse__digest_queue(&a->digests[r], row, i, range) : COPSE_OK;
 }
@@ -95,7 +95,7 @@ copse_status copse__audit_begin(struct copse_audit *a, uint32_t r, bool has)
 {
     a->has[r] = has;
     for (uint32_t i = 0; a->compares_values && i < a->count; i++)
-        COPSE_TRY(digest(a, r, ROW_VALUES, i, &range_of(a, r, i)->values));
+        COPSE_TRY(audit_digest(a, r, ROW_VALUES, i, &range_of(a, r, i)->values));
     return COPSE_OK;
 }
 
@@ -104,8 +104,8 @@ copse_status copse__audit_gradients(struct copse_audit *a, uint32_t r, uint32_t 
 {
     for (uint32_t i = 0; a->has[r] && i < a->count; i++)
         if (a->variables[i].bucket == bucket)
-            COPSE_TRY(
-                digest(a, r, is_second ? ROW_SECOND : ROW_FIRST, i, &range_of(a, r, i)->gradient));
+            COPSE_TRY(audit_digest(a, r, is_second ? ROW_SECOND : ROW_FIRST, i,
+                                   &range_of(a, r, i)->gradient));
     return COPSE_OK;
 }
 
@@ -165,7 +165,7 @@ const char *copse__audit_repeated(const struct copse_audit *a, uint32_t r)
     return NULL;
 }
 
-static copse_status compare(const struct copse_audit *a, uint64_t step)
+static copse_status audit_compare(const struct copse_audit *a, uint64_t step)
 {
     for (uint32_t r = 0; r < a->replicas; r++) {
         const char *variable = copse__audit_repeated(a, r);
@@ -185,7 +185,7 @@ copse_status copse__audit_compare(struct copse_audit *a, uint64_t step)
         return COPSE_OK;
     a->step = 0;
     a->compared = step;
-    const copse_status s = compare(a, step);
+    const copse_status s = audit_compare(a, step);
     a->has_failed = s != COPSE_OK;
     a->passed += s == COPSE_OK;
     return s;

@@ -51,15 +51,15 @@ uint64_t copse__chain_most(struct copse_segment *const *segments, uint32_t count
     return most;
 }
 
-static copse_status compare(struct copse_chain *c, copse_queue *q,
-                            const struct copse_command *command)
+static copse_status chain_compare(struct copse_chain *c, copse_queue *q,
+                                  const struct copse_command *command)
 {
     COPSE_TRY(copse__probe_queue(&c->probe, q, command));
     COPSE_TRY(copse_queue_finish(q));
     return copse__probe_judge(&c->probe, &c->fault);
 }
 
-static copse_status restore(struct copse_chain *c, copse_queue *q)
+static copse_status chain_restore(struct copse_chain *c, copse_queue *q)
 {
     COPSE_TRY(copse__probe_restore(&c->probe, q));
     return copse_queue_finish(q);
@@ -73,13 +73,13 @@ static copse_status run_restored(struct copse_chain *c, copse_queue *q,
     COPSE_TRY(copse__probe_keep(&c->probe, q, command));
     copse_status s = copse__probe_fill(&c->probe, q);
     if (s == COPSE_OK)
-        s = compare(c, q, command);
+        s = chain_compare(c, q, command);
     if (s == COPSE_OK)
-        s = restore(c, q);
+        s = chain_restore(c, q);
     if (s == COPSE_OK)
         return s;
     snprintf(text, sizeof text, "%s", copse_last_error());
-    c->is_torn = restore(c, q) != COPSE_OK;
+    c->is_torn = chain_restore(c, q) != COPSE_OK;
     copse__fail_again(text);
     return s;
 }
@@ -89,12 +89,12 @@ static copse_status run_restored(struct copse_chain *c, copse_queue *q,
 static copse_status run_in_place(struct copse_chain *c, copse_queue *q,
                                  const struct copse_command *command)
 {
-    COPSE_TRY(compare(c, q, command));
+    COPSE_TRY(chain_compare(c, q, command));
     if (c->fault.is_found || !copse__probe_is_unchanged(&c->probe))
         return COPSE_OK;
     COPSE_TRY(copse__probe_disturb(&c->probe, q));
-    COPSE_TRY(compare(c, q, command));
-    return restore(c, q);
+    COPSE_TRY(chain_compare(c, q, command));
+    return chain_restore(c, q);
 }
 
 static copse_status run_one(struct copse_chain *c, copse_queue *q,

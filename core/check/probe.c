@@ -56,7 +56,7 @@ static copse_status make_room(struct copse_probe *p, copse_device *dev)
     return copse_need_memory(p->memory, "audit");
 }
 
-static unsigned char *place(const struct copse_probe *p, enum area area, uint32_t i)
+static unsigned char *probe_place(const struct copse_probe *p, enum area area, uint32_t i)
 {
     return p->memory + area * p->bytes + p->at[i];
 }
@@ -66,7 +66,7 @@ static copse_status read_all(struct copse_probe *p, copse_queue *q, enum area ar
     for (uint32_t i = 0; i < p->command.binding_count; i++) {
         const struct copse_binding *b = &p->command.bindings[i];
         if (b->size > 0 && (area != AFTER || copse__probe_is_result(&p->command, i)))
-            COPSE_TRY(copse_queue_read(q, b->buffer, b->offset, place(p, area, i), b->size));
+            COPSE_TRY(copse_queue_read(q, b->buffer, b->offset, probe_place(p, area, i), b->size));
     }
     return COPSE_OK;
 }
@@ -76,7 +76,7 @@ static copse_status write_all(const struct copse_probe *p, copse_queue *q, enum 
     for (uint32_t i = 0; i < p->command.binding_count; i++) {
         const struct copse_binding *b = &p->command.bindings[i];
         if (b->size > 0 && (copse__probe_is_result(&p->command, i) || is_real(&p->command, i)))
-            COPSE_TRY(copse_queue_write(q, b->buffer, b->offset, place(p, area, i), b->size));
+            COPSE_TRY(copse_queue_write(q, b->buffer, b->offset, probe_place(p, area, i), b->size));
     }
     return COPSE_OK;
 }
@@ -107,7 +107,7 @@ copse_status copse__probe_queue(struct copse_probe *p, copse_queue *q,
 /* ---- contents with which a launch shows what it does ---- */
 
 /* The bits of a float from 2^-6 to 2^2. */
-static uint32_t number(size_t i, bool is_signed)
+static uint32_t probe_number(size_t i, bool is_signed)
 {
     uint32_t x = (uint32_t)(i + 1) * 2654435761u;
     x ^= x >> 15;
@@ -127,11 +127,11 @@ copse_status copse__probe_fill(struct copse_probe *p, copse_queue *q)
 {
     const struct copse_command *c = &p->command;
     for (uint32_t i = 0; i < c->binding_count; i++) {
-        uint32_t *words = (uint32_t *)(void *)place(p, BEFORE, i);
+        uint32_t *words = (uint32_t *)(void *)probe_place(p, BEFORE, i);
         const size_t count = c->bindings[i].size / COPSE_WORD_BYTES;
-        memcpy(words, place(p, KEPT, i), c->bindings[i].size);
+        memcpy(words, probe_place(p, KEPT, i), c->bindings[i].size);
         for (size_t k = 0; k < count && is_real(c, i); k++)
-            words[k] = number(k + 31 * (size_t)i, !copse__probe_is_result(c, i));
+            words[k] = probe_number(k + 31 * (size_t)i, !copse__probe_is_result(c, i));
     }
     COPSE_TRY(write_all(p, q, BEFORE));
     p->is_written = true;
@@ -143,7 +143,8 @@ bool copse__probe_is_unchanged(const struct copse_probe *p)
     bool has_floats = false;
     for (uint32_t i = 0; i < p->command.binding_count; i++)
         if (copse__probe_is_result(&p->command, i)) {
-            if (memcmp(place(p, BEFORE, i), place(p, AFTER, i), p->command.bindings[i].size) != 0)
+            if (memcmp(probe_place(p, BEFORE, i), probe_place(p, AFTER, i),
+                       p->command.bindings[i].size) != 0)
                 return false;
             has_floats |= is_real(&p->command, i);
         }
@@ -153,8 +154,8 @@ bool copse__probe_is_unchanged(const struct copse_probe *p)
 copse_status copse__probe_disturb(struct copse_probe *p, copse_queue *q)
 {
     for (uint32_t i = 0; i < p->command.binding_count; i++) {
-        float *x = (float *)(void *)place(p, BEFORE, i);
-        memcpy(place(p, KEPT, i), x, p->command.bindings[i].size);
+        float *x = (float *)(void *)probe_place(p, BEFORE, i);
+        memcpy(probe_place(p, KEPT, i), x, p->command.bindings[i].size);
         for (size_t k = 0; k < p->command.bindings[i].size / COPSE_WORD_BYTES; k++)
             if (copse__probe_is_result(&p->command, i) && is_real(&p->command, i))
                 x[k] = x[k] + 1.0f != x[k] ? x[k] + 1.0f : 1.0f;

@@ -27,8 +27,9 @@ static size_t count_of(const struct copse_probe *p, uint32_t i)
     return p->command.bindings[i].size / COPSE_WORD_BYTES;
 }
 
-static void note(const struct copse_probe *p, uint32_t i, size_t element, double expected,
-                 double tolerance, bool is_real, struct copse_probe_fault *out)
+static void probe_judge_note(const struct copse_probe *p, uint32_t i, size_t element,
+                             double expected, double tolerance, bool is_real,
+                             struct copse_probe_fault *out)
 {
     const uint32_t got = words_of(p, i, true)[element];
     *out = (struct copse_probe_fault){ .is_found = true,
@@ -53,8 +54,9 @@ static void compare_word(const struct copse_probe *p, uint32_t i, size_t word, u
                          bool is_real, struct copse_probe_fault *out)
 {
     if (!is_same(words_of(p, i, true)[word], expected, is_real))
-        note(p, i, word, is_real ? (double)real_of(expected) : (double)(int32_t)expected, 0,
-             is_real, out);
+        probe_judge_note(p, i, word,
+                         is_real ? (double)real_of(expected) : (double)(int32_t)expected, 0,
+                         is_real, out);
 }
 
 /* ---- evaluation on the host ---- */
@@ -71,7 +73,7 @@ static size_t word_at(const struct evaluation *e, uint32_t i, size_t k)
     return e->part ? copse__part_word(e->part, i, k) : k;
 }
 
-static void drop(const struct copse_probe *p, struct evaluation *e)
+static void probe_judge_drop(const struct copse_probe *p, struct evaluation *e)
 {
     for (uint32_t i = 0; i < p->command.binding_count; i++)
         copse__free(&p->dev->base->mem, e->args[i].data);
@@ -93,8 +95,8 @@ static uint32_t word_before(const struct copse_probe *p, const struct evaluation
 }
 
 /* The words before the launch, as the host function takes them. */
-static copse_status load(const struct copse_probe *p, const struct copse_bound *b,
-                         bool has_magnitudes, struct evaluation *e)
+static copse_status probe_judge_load(const struct copse_probe *p, const struct copse_bound *b,
+                                     bool has_magnitudes, struct evaluation *e)
 {
     for (uint32_t i = 0; i < p->command.binding_count; i++) {
         const size_t count =
@@ -116,12 +118,12 @@ static copse_status load(const struct copse_probe *p, const struct copse_bound *
     return COPSE_OK;
 }
 
-static copse_status evaluate(const struct copse_probe *p, const struct copse_bound *b, bool is_size,
-                             struct evaluation *e)
+static copse_status probe_judge_evaluate(const struct copse_probe *p, const struct copse_bound *b,
+                                         bool is_size, struct evaluation *e)
 {
     const struct copse_command *c = &p->command;
     const void *params = e->part ? e->part->split.params : copse__law_params(c);
-    COPSE_TRY(load(p, b, is_size && !b->limit.size && !b->law->has_signs, e));
+    COPSE_TRY(probe_judge_load(p, b, is_size && !b->limit.size && !b->law->has_signs, e));
     if (is_size && b->limit.size)
         b->limit.size(params, copse__law_spec(c), e->args);
     else
@@ -156,7 +158,7 @@ static void compare_element(const struct copse_probe *p, uint32_t i, size_t k,
         return;
     if (!(fabs(expected) < ENORMOUS)) {
         if (isnan(expected) && !isnan(got))
-            note(p, i, k, expected, 0, true, out);
+            probe_judge_note(p, i, k, expected, 0, true, out);
         return;
     }
     const double tolerance =
@@ -164,7 +166,7 @@ static void compare_element(const struct copse_probe *p, uint32_t i, size_t k,
             (b->limit.ulp * fmax(fabs(expected), least) + b->limit.ratio * basis) +
         TINY;
     if (!(fabs(got - expected) <= tolerance) && fabs(basis) < ENORMOUS)
-        note(p, i, k, expected, tolerance, true, out);
+        probe_judge_note(p, i, k, expected, tolerance, true, out);
 }
 
 static void compare_words(const struct copse_probe *p, uint32_t i, const struct evaluation *e,
@@ -188,14 +190,14 @@ static void compare_real(const struct copse_probe *p, uint32_t i, const struct c
                             b->limit.ratio > 0 ? copse__load(size, k) : 0, out);
 }
 
-static copse_status compare(const struct copse_probe *p, const struct copse_bound *b,
-                            struct evaluation *e, struct evaluation *size,
-                            struct copse_probe_fault *out)
+static copse_status probe_judge_compare(const struct copse_probe *p, const struct copse_bound *b,
+                                        struct evaluation *e, struct evaluation *size,
+                                        struct copse_probe_fault *out)
 {
     const struct copse_command *c = &p->command;
-    COPSE_TRY(evaluate(p, b, false, e));
+    COPSE_TRY(probe_judge_evaluate(p, b, false, e));
     if (b->limit.ratio > 0)
-        COPSE_TRY(evaluate(p, b, true, size));
+        COPSE_TRY(probe_judge_evaluate(p, b, true, size));
     for (uint32_t i = 0; i < c->binding_count && !out->is_found; i++) {
         if (!copse__probe_is_result(c, i))
             continue;
@@ -278,7 +280,7 @@ static copse_status compare_sample(const struct copse_probe *p, const struct cop
     copse__free(mem, l.y);
     copse__free(mem, l.chosen.at);
     if (b->limit.ratio > 0)
-        drop(p, &size);
+        probe_judge_drop(p, &size);
     return status;
 }
 
@@ -286,9 +288,9 @@ static copse_status compare_all(const struct copse_probe *p, const struct copse_
                                 const struct copse_part *part, struct copse_probe_fault *out)
 {
     struct evaluation e = { .part = part }, size = e;
-    const copse_status s = compare(p, b, &e, &size, out);
-    drop(p, &e);
-    drop(p, &size);
+    const copse_status s = probe_judge_compare(p, b, &e, &size, out);
+    probe_judge_drop(p, &e);
+    probe_judge_drop(p, &size);
     return s;
 }
 

@@ -23,7 +23,7 @@ bool copse__sample_of(const struct copse_command *c, struct copse_sample *out)
 
 /* ---- the choice ---- */
 
-static int compare(const void *a, const void *b)
+static int sample_compare(const void *a, const void *b)
 {
     const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
     return (x > y) - (x < y);
@@ -47,7 +47,7 @@ static void add_parts(struct copse_choice *to, uint64_t parts, uint64_t units)
 static void drop_repeated(struct copse_choice *c)
 {
     size_t kept = 0;
-    qsort(c->at, c->count, sizeof *c->at, compare);
+    qsort(c->at, c->count, sizeof *c->at, sample_compare);
     for (size_t i = 0; i < c->count; i++)
         if (kept == 0 || c->at[i] != c->at[kept - 1])
             c->at[kept++] = c->at[i];

@@ -53,7 +53,7 @@ static bool has_other_form(const struct copse_header *h, const struct copse_head
     return h->form[0] && own->form[0] && (strcmp(h->form, own->form) != 0 || h->size != own->size);
 }
 
-static copse_status compare(copse_cluster *c, uint32_t r)
+static copse_status byte_collective_compare(copse_cluster *c, uint32_t r)
 {
     struct copse_header *h = &c->headers[r];
     char names[COPSE_WORKERS_TEXT];
@@ -107,7 +107,7 @@ copse_status copse__collective_barrier(copse_cluster *c, copse_cluster_busy_fn *
     for (uint32_t r = 0; r < c->t.size; r++) {
         if (r == c->t.rank)
             continue;
-        COPSE_TRY(compare(c, r));
+        COPSE_TRY(byte_collective_compare(c, r));
         if (c->headers[r].vote && !vote) {
             vote = copse__status_of(c->headers[r].vote);
             from = r;

@@ -11,7 +11,7 @@
 #define LEAVE_NS    (10000 * MS)
 #define DRAIN_NS    (1000 * MS) /* of it, for dropped reads */
 
-static void *resize(void *user, void *block, size_t size)
+static void *cluster_resize(void *user, void *block, size_t size)
 {
     struct copse_mem *mem = user;
     if (size == 0) {
@@ -21,7 +21,7 @@ static void *resize(void *user, void *block, size_t size)
     return copse__resize(mem, block, size, 1);
 }
 
-static void warn(struct copse_transport *t, uint64_t ranks)
+static void cluster_warn(struct copse_transport *t, uint64_t ranks)
 {
     char names[COPSE_WORKERS_TEXT];
     const copse_cluster *c =
@@ -88,9 +88,9 @@ copse_status copse__cluster_connect(copse_cluster *c, uint32_t rank, uint32_t si
         .job = job,
         .deadline_ns = now + c->deadline_ns,
         .warn_ns = now + c->warn_ns,
-        .resize = resize,
+        .resize = cluster_resize,
         .resize_user = &c->ctx->base.mem,
-        .warn = warn,
+        .warn = cluster_warn,
         .user = user,
     };
     c->sequence = c->refused = c->notified = c->reported = c->regrouping = c->decided = 0;
@@ -215,7 +215,7 @@ static bool is_drained(const copse_cluster *c)
 
 /* All leave together: a message that is pending may be lost with the connection. Wait longer over
    an engine whose ranks must leave at once. */
-static bool leave(copse_cluster *c)
+static bool cluster_leave(copse_cluster *c)
 {
     const uint64_t all = c->t.size == 64 ? UINT64_MAX : (1ull << c->t.size) - 1;
     const uint64_t others = all & ~(1ull << c->t.rank);
@@ -244,7 +244,7 @@ void copse_cluster_release(copse_cluster **at)
         return;
     if (c->is_open) {
         copse__heartbeats_end(c);
-        const bool is_orderly = leave(c);
+        const bool is_orderly = cluster_leave(c);
         copse__cluster_disconnect(c, is_orderly);
     }
     copse_context *ctx = c->ctx;

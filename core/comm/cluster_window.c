@@ -78,7 +78,7 @@ void copse__window_put(copse_cluster *c, uint64_t offset, const void *bytes, siz
 }
 
 /* Keep a timed-out read: it is waited for once more when the group ends. */
-static void park(copse_cluster *c, struct copse_pending *read)
+static void cluster_window_park(copse_cluster *c, struct copse_pending *read)
 {
     c->window.stuck |= 1ull << read->peer;
     if (COPSE_PUSH(&c->ctx->base.mem, &c->window.reads, *read))
@@ -115,7 +115,7 @@ copse_status copse__window_get(copse_cluster *c, uint32_t peer,
             const copse_status one = copse__peer_wait(c, &list[i], timeout_ns - passed, what);
             s = s ? s : one;
             if (list[i].op)
-                park(c, &list[i]);
+                cluster_window_park(c, &list[i]);
         }
     }
     return s;
@@ -161,7 +161,7 @@ struct window_vote {
     char why[WHY_BYTES];
 };
 
-static uint64_t pattern(uint32_t rank, uint32_t round, uint32_t word)
+static uint64_t cluster_window_pattern(uint32_t rank, uint32_t round, uint32_t word)
 {
     const uint64_t of[] = { rank, round, word };
     return copse__hash(COPSE_HASH_START, of, sizeof of);
@@ -171,7 +171,7 @@ static void write_pattern(copse_cluster *c, uint32_t round)
 {
     uint64_t words[PROBE_WORDS];
     for (uint32_t i = 0; i < PROBE_WORDS; i++)
-        words[i] = pattern(c->t.rank, round, i);
+        words[i] = cluster_window_pattern(c->t.rank, round, i);
     copse__window_put(c, 0, words, sizeof words);
     copse__window_put(c, copse__window_size(c, c->t.rank) - sizeof words[0], words,
                       sizeof words[0]); /* and at the end of the window */
@@ -184,9 +184,9 @@ static copse_status read_pattern(copse_cluster *c, uint64_t *words, uint32_t pee
         { copse__window_size(c, peer) - sizeof *words, &words[PROBE_WORDS], sizeof *words },
     };
     COPSE_TRY(copse__window_get(c, peer, parts, 2, c->deadline_ns, "trying windows"));
-    bool is_same = words[PROBE_WORDS] == pattern(peer, round, 0);
+    bool is_same = words[PROBE_WORDS] == cluster_window_pattern(peer, round, 0);
     for (uint32_t i = 0; i < PROBE_WORDS; i++)
-        is_same &= words[i] == pattern(peer, round, i);
+        is_same &= words[i] == cluster_window_pattern(peer, round, i);
     return is_same
                ? COPSE_OK
                : copse_fail(COPSE_ERR_COMM,
@@ -194,7 +194,8 @@ static copse_status read_pattern(copse_cluster *c, uint64_t *words, uint32_t pee
 }
 
 /* Exchange results: the first task that failed is the reason. */
-static copse_status agree(copse_cluster *c, struct window_vote *mine, struct window_vote *all)
+static copse_status cluster_window_agree(copse_cluster *c, struct window_vote *mine,
+                                         struct window_vote *all)
 {
     char name[COPSE_WORKERS_TEXT];
     COPSE_TRY(copse__cluster_allgather(c, mine, all, sizeof *mine, "whether windows work"));
@@ -208,7 +209,7 @@ static copse_status agree(copse_cluster *c, struct window_vote *mine, struct win
     return COPSE_OK;
 }
 
-static void object(struct window_vote *v, const char *why)
+static void cluster_window_object(struct window_vote *v, const char *why)
 {
     if (!v->is_bad)
         snprintf(v->why, sizeof v->why, "%.*s", WHY_BYTES - 1, why);
@@ -224,20 +225,20 @@ static copse_status try_all(copse_cluster *c, uint64_t *words, struct window_vot
     if (c->window.is_hung)
         return copse_fail(s, "cluster: %s", c->t.text);
     if (s)
-        object(&mine, c->t.text);
-    COPSE_TRY(agree(c, &mine, all));
+        cluster_window_object(&mine, c->t.text);
+    COPSE_TRY(cluster_window_agree(c, &mine, all));
     for (uint32_t round = 0; round < 2; round++) {
         write_pattern(c, round);
-        COPSE_TRY(agree(c, &mine, all)); /* all have written */
+        COPSE_TRY(cluster_window_agree(c, &mine, all)); /* all have written */
         for (uint32_t r = 0; r < c->t.size && !mine.is_bad; r++)
             if (r != c->t.rank && read_pattern(c, words, r, round))
-                object(&mine, copse_last_error());
-        COPSE_TRY(agree(c, &mine, all)); /* all have read */
+                cluster_window_object(&mine, copse_last_error());
+        COPSE_TRY(cluster_window_agree(c, &mine, all)); /* all have read */
     }
     return COPSE_OK;
 }
 
-static copse_status try(copse_cluster *c)
+static copse_status cluster_window_try(copse_cluster *c)
 {
     struct copse_mem *mem = &c->ctx->base.mem;
     uint64_t *words = copse__alloc(mem, PROBE_WORDS + 1, sizeof *words);
@@ -265,7 +266,7 @@ copse_status copse__window_begin(copse_cluster *c)
     if (!c->table->window_open)
         snprintf(w->why, sizeof w->why, "the engine %s has none", c->table->name);
     else
-        s = try(c);
+        s = cluster_window_try(c);
     w->is_open = s == COPSE_OK;
     if (w->is_open || s != COPSE_ERR_UNSUPPORTED)
         return s;

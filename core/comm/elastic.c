@@ -18,7 +18,7 @@
 #define POLL_NS    1000000ull
 #define DECIDED_NS 2000000000ull /* for the last notices of workers that may have closed already */
 
-static uint64_t bit(uint32_t rank)
+static uint64_t elastic_bit(uint32_t rank)
 {
     return 1ull << rank;
 }
@@ -26,8 +26,8 @@ static uint64_t bit(uint32_t rank)
 /* All ranks but this one and `lost`. */
 static uint64_t others_than(const copse_cluster *c, uint64_t lost)
 {
-    const uint64_t all = c->t.size == 64 ? UINT64_MAX : bit(c->t.size) - 1;
-    return all & ~lost & ~bit(c->t.rank);
+    const uint64_t all = c->t.size == 64 ? UINT64_MAX : elastic_bit(c->t.size) - 1;
+    return all & ~lost & ~elastic_bit(c->t.rank);
 }
 
 /* The list that this worker sends to each of the others. */
@@ -54,14 +54,14 @@ static void send_view(struct agreement *x)
     struct copse_notice now = { .kind = x->kind };
     const uint64_t to = others_than(c, x->view | c->t.lost | x->sent);
     for (uint32_t r = 0; r < c->t.size; r++)
-        if (x->view & bit(r))
-            now.lost |= bit(c->original[r]);
+        if (x->view & elastic_bit(r))
+            now.lost |= elastic_bit(c->original[r]);
     for (uint32_t r = 0; r < c->t.size; r++) {
-        if (!(to & bit(r)) || x->out[r].op)
+        if (!(to & elastic_bit(r)) || x->out[r].op)
             continue;
         c->views_out[r] = now;
         x->out[r].peer = r;
-        x->sent |= bit(r);
+        x->sent |= elastic_bit(r);
         if (c->table->send(&c->t, r, COPSE_NOTICE_TAG, &c->views_out[r], sizeof now, &x->out[r].op))
             x->out[r].op = NULL; /* the engine has set its bit in t.lost */
     }
@@ -72,9 +72,9 @@ static void receive_views(struct agreement *x)
 {
     copse_cluster *c = x->c;
     for (uint32_t r = 0; r < c->t.size; r++) {
-        if ((others_than(c, c->reported | c->decided | c->t.lost) & bit(r)) &&
+        if ((others_than(c, c->reported | c->decided | c->t.lost) & elastic_bit(r)) &&
             !c->notice_in[r].op && copse__notice_recv(c, r))
-            c->t.lost |= bit(r);
+            c->t.lost |= elastic_bit(r);
         if (x->out[r].op && c->table->wait(&c->t, x->out[r].op, 0) != COPSE_ERR_TIMEOUT)
             x->out[r].op = NULL;
     }
@@ -83,12 +83,13 @@ static void receive_views(struct agreement *x)
 }
 
 /* Live ranks that have not sent this view, or not received it. */
-static uint64_t missing(const struct agreement *x, uint64_t from)
+static uint64_t elastic_missing(const struct agreement *x, uint64_t from)
 {
     uint64_t ranks = 0;
     for (uint32_t r = 0; r < x->c->t.size; r++)
-        if (x->out[r].op || !(x->sent & bit(r)) || !(from & bit(r)) || x->c->views[r] != x->view)
-            ranks |= bit(r);
+        if (x->out[r].op || !(x->sent & elastic_bit(r)) || !(from & elastic_bit(r)) ||
+            x->c->views[r] != x->view)
+            ranks |= elastic_bit(r);
     return ranks & others_than(x->c, x->view | x->c->t.lost);
 }
 
@@ -96,7 +97,7 @@ static uint64_t missing(const struct agreement *x, uint64_t from)
 static bool is_decided(const copse_cluster *c, uint64_t *view)
 {
     for (uint32_t r = 0; r < c->t.size; r++)
-        if (c->decided & bit(r)) {
+        if (c->decided & elastic_bit(r)) {
             *view = c->views[r];
             return true;
         }
@@ -105,7 +106,7 @@ static bool is_decided(const copse_cluster *c, uint64_t *view)
 
 /* `view` receives the lost ranks, the same on all survivors. The deadline restarts with each
    further loss. */
-static copse_status agree(struct agreement *x, uint64_t *view)
+static copse_status elastic_agree(struct agreement *x, uint64_t *view)
 {
     copse_cluster *c = x->c;
     char names[COPSE_WORKERS_TEXT];
@@ -113,7 +114,7 @@ static copse_status agree(struct agreement *x, uint64_t *view)
     bool has_warned = false;
     for (;; copse__sleep_ns(POLL_NS)) {
         receive_views(x);
-        if (c->reported & bit(c->t.rank))
+        if (c->reported & elastic_bit(c->t.rank))
             return copse_fail(COPSE_ERR_COMM, "cluster: the others have dropped this worker");
         if (is_decided(c, view))
             return COPSE_OK;
@@ -122,7 +123,7 @@ static copse_status agree(struct agreement *x, uint64_t *view)
         set_view(x, COPSE_NOTICE_REGROUP, c->reported);
         send_view(x);
         *view = x->view;
-        const uint64_t silent = missing(x, c->regrouping), waited = copse__now_ns() - begin;
+        const uint64_t silent = elastic_missing(x, c->regrouping), waited = copse__now_ns() - begin;
         if (!silent && !(c->t.lost & ~c->reported))
             return COPSE_OK;
         if (waited >= c->deadline_ns)
@@ -138,7 +139,7 @@ static copse_status agree(struct agreement *x, uint64_t *view)
 }
 
 /* Send the decision, and wait for that of all others, or until they have closed. */
-static copse_status conclude(struct agreement *x, uint64_t view)
+static copse_status elastic_conclude(struct agreement *x, uint64_t view)
 {
     copse_cluster *c = x->c;
     char names[COPSE_WORKERS_TEXT];
@@ -148,11 +149,11 @@ static copse_status conclude(struct agreement *x, uint64_t view)
         send_view(x);
         receive_views(x);
         for (uint32_t r = 0; r < c->t.size; r++)
-            if ((c->decided & bit(r)) && c->views[r] != view)
+            if ((c->decided & elastic_bit(r)) && c->views[r] != view)
                 return copse_fail(COPSE_ERR_COMM,
                                   "cluster: %s continues with another group than this worker",
-                                  copse__cluster_names(c, bit(r), names));
-        if (!missing(x, c->decided))
+                                  copse__cluster_names(c, elastic_bit(r), names));
+        if (!elastic_missing(x, c->decided))
             return COPSE_OK;
         copse__sleep_ns(POLL_NS);
     } while (copse__now_ns() < end);
@@ -162,14 +163,14 @@ static copse_status conclude(struct agreement *x, uint64_t view)
 static copse_status agree_on_lost(copse_cluster *c, uint64_t *view)
 {
     struct agreement x = { .c = c };
-    copse_status s = agree(&x, view);
+    copse_status s = elastic_agree(&x, view);
     if (s == COPSE_OK)
-        s = conclude(&x, *view);
+        s = elastic_conclude(&x, *view);
     copse__cluster_drop(c, x.out, c->t.size);
     return s;
 }
 
-static uint32_t count(uint64_t ranks)
+static uint32_t elastic_count(uint64_t ranks)
 {
     uint32_t n = 0;
     for (; ranks; ranks &= ranks - 1)
@@ -185,20 +186,22 @@ static copse_status check_half(const copse_cluster *c, uint64_t lost)
 {
     char names[COPSE_WORKERS_TEXT];
     const uint64_t left = copse__cluster_originals(c, lost), first = c->whole & (~c->whole + 1);
-    if (2 * count(left) > count(c->whole) || (2 * count(left) == count(c->whole) && (left & first)))
+    if (2 * elastic_count(left) > elastic_count(c->whole) ||
+        (2 * elastic_count(left) == elastic_count(c->whole) && (left & first)))
         return COPSE_OK;
     return copse_fail(COPSE_ERR_COMM,
                       "cluster: lost %s: only %u of %u workers are left here; the others may go on "
                       "without them, so these must not",
-                      copse__cluster_names(c, lost, names), count(left), count(c->whole));
+                      copse__cluster_names(c, lost, names), elastic_count(left),
+                      elastic_count(c->whole));
 }
 
 /* The members of the new group, in the order of the old one. Returns how many. */
-static uint32_t choose(copse_cluster *c, uint64_t lost, uint32_t *rank)
+static uint32_t elastic_choose(copse_cluster *c, uint64_t lost, uint32_t *rank)
 {
     uint32_t size = 0;
     for (uint32_t r = 0; r < c->t.size; r++)
-        if (!(lost & bit(r))) {
+        if (!(lost & elastic_bit(r))) {
             if (r == c->t.rank)
                 *rank = size;
             c->original[size++] = c->original[r];
@@ -228,7 +231,7 @@ copse_status copse_cluster_regroup(copse_cluster *c)
         COPSE_TRY(agree_on_lost(c, &view));
     COPSE_TRY(check_half(c, view));
     void *user = c->t.user;
-    const uint32_t size = choose(c, view, &rank);
+    const uint32_t size = elastic_choose(c, view, &rank);
     copse__cluster_disconnect(c, false);
     if (size == 1) {
         c->t = (struct copse_transport){ .rank = 0, .size = 1 };

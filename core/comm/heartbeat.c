@@ -25,7 +25,7 @@ struct copse_heartbeats {
 
 /* ---- the guard ---- */
 
-static void enter(struct copse_heartbeats *b)
+static void heartbeat_enter(struct copse_heartbeats *b)
 {
     copse__mutex_lock(&b->lock);
     const uint64_t mine = b->tickets++;
@@ -34,7 +34,7 @@ static void enter(struct copse_heartbeats *b)
     copse__mutex_unlock(&b->lock);
 }
 
-static void leave(struct copse_heartbeats *b)
+static void heartbeat_leave(struct copse_heartbeats *b)
 {
     copse__mutex_lock(&b->lock);
     b->turn++;
@@ -52,9 +52,9 @@ static copse_status guarded_send(struct copse_transport *t, uint32_t peer, uint3
                                  const void *bytes, size_t size, copse_transport_op **op)
 {
     struct copse_heartbeats *b = heartbeats_of(t);
-    enter(b);
+    heartbeat_enter(b);
     const copse_status s = b->engine->send(t, peer, tag, bytes, size, op);
-    leave(b);
+    heartbeat_leave(b);
     return s;
 }
 
@@ -62,9 +62,9 @@ static copse_status guarded_recv(struct copse_transport *t, uint32_t peer, uint3
                                  void *bytes, size_t size, copse_transport_op **op)
 {
     struct copse_heartbeats *b = heartbeats_of(t);
-    enter(b);
+    heartbeat_enter(b);
     const copse_status s = b->engine->recv(t, peer, tag, bytes, size, op);
-    leave(b);
+    heartbeat_leave(b);
     return s;
 }
 
@@ -73,18 +73,18 @@ static copse_status guarded_wait(struct copse_transport *t, copse_transport_op *
                                  uint64_t timeout_ns)
 {
     struct copse_heartbeats *b = heartbeats_of(t);
-    enter(b);
+    heartbeat_enter(b);
     const copse_status s = b->engine->wait(t, op, timeout_ns);
-    leave(b);
+    heartbeat_leave(b);
     return s;
 }
 
 static bool guarded_drop(struct copse_transport *t, copse_transport_op *op)
 {
     struct copse_heartbeats *b = heartbeats_of(t);
-    enter(b);
+    heartbeat_enter(b);
     const bool is_in_use = b->engine->drop(t, op);
-    leave(b);
+    heartbeat_leave(b);
     return is_in_use;
 }
 
@@ -92,9 +92,9 @@ static copse_status guarded_window_get(struct copse_transport *t, uint32_t peer,
                                        void *bytes, size_t size, copse_transport_op **op)
 {
     struct copse_heartbeats *b = heartbeats_of(t);
-    enter(b);
+    heartbeat_enter(b);
     const copse_status s = b->engine->window_get(t, peer, offset, bytes, size, op);
-    leave(b);
+    heartbeat_leave(b);
     return s;
 }
 
@@ -103,7 +103,7 @@ static copse_status guarded_window_get(struct copse_transport *t, uint32_t peer,
 /* One heartbeat to every server that has received the previous one. */
 static void send_heartbeats(struct copse_heartbeats *b)
 {
-    enter(b);
+    heartbeat_enter(b);
     b->heartbeat.count++;
     for (uint32_t r = copse_cluster_size(b->c); r < b->t.size; r++) {
         if (b->out[r] && b->engine->wait(&b->t, b->out[r], 0) != COPSE_ERR_TIMEOUT)
@@ -115,10 +115,10 @@ static void send_heartbeats(struct copse_heartbeats *b)
             b->t.lost |= 1ull << r;
         }
     }
-    leave(b);
+    heartbeat_leave(b);
 }
 
-static void run(void *p)
+static void heartbeat_run(void *p)
 {
     struct copse_heartbeats *b = p;
     const uint64_t every = COPSE_MIN(b->c->deadline_ns / PER_DEADLINE, EVERY_NS);
@@ -146,13 +146,13 @@ static void free_heartbeats(copse_cluster *c)
     c->heartbeats = NULL;
 }
 
-static copse_status start(struct copse_heartbeats *b)
+static copse_status heartbeat_start(struct copse_heartbeats *b)
 {
     COPSE_TRY(copse__mutex_init(&b->lock));
     b->has_lock = true;
     COPSE_TRY(copse__cond_init(&b->changed));
     b->has_cond = true;
-    return copse__thread_start(&b->thread, run, b);
+    return copse__thread_start(&b->thread, heartbeat_run, b);
 }
 
 copse_status copse__heartbeats_begin(copse_cluster *c)
@@ -173,7 +173,7 @@ copse_status copse__heartbeats_begin(copse_cluster *c)
         b->guard.window_get = guarded_window_get;
     b->t = c->t;
     c->heartbeats = b;
-    const copse_status s = start(b);
+    const copse_status s = heartbeat_start(b);
     if (s)
         free_heartbeats(c);
     else

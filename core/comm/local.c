@@ -167,8 +167,8 @@ static struct copse_transport_op *find_match(struct copse_local_hub *hub,
     return o;
 }
 
-static copse_status post(struct copse_transport *t, struct copse_transport_op *op,
-                         copse_transport_op **out)
+static copse_status local_post(struct copse_transport *t, struct copse_transport_op *op,
+                               copse_transport_op **out)
 {
     struct copse_local_hub *hub = hub_of(t);
     struct group *g = t->priv;
@@ -203,14 +203,14 @@ static copse_status post(struct copse_transport *t, struct copse_transport_op *o
     return s;
 }
 
-static copse_status begin(struct copse_transport *t, const struct copse_transport_op *as,
-                          copse_transport_op **out)
+static copse_status local_begin(struct copse_transport *t, const struct copse_transport_op *as,
+                                copse_transport_op **out)
 {
     struct copse_transport_op *op = t->resize(t->resize_user, NULL, sizeof *op);
     if (!op)
         return copse_transport_fail(t, COPSE_ERR_NO_MEMORY, "no memory for a message");
     *op = *as;
-    return post(t, op, out);
+    return local_post(t, op, out);
 }
 
 static copse_status local_send(struct copse_transport *t, uint32_t peer, uint32_t tag,
@@ -223,7 +223,7 @@ static copse_status local_send(struct copse_transport *t, uint32_t peer, uint32_
                                            .is_send = true,
                                            .from = bytes,
                                            .size = size };
-    return begin(t, &as, op);
+    return local_begin(t, &as, op);
 }
 
 static copse_status local_recv(struct copse_transport *t, uint32_t peer, uint32_t tag, void *bytes,
@@ -232,7 +232,7 @@ static copse_status local_recv(struct copse_transport *t, uint32_t peer, uint32_
     const struct copse_transport_op as = {
         .job = t->job, .src = peer, .dst = t->rank, .tag = tag, .to = bytes, .size = size
     };
-    return begin(t, &as, op);
+    return local_begin(t, &as, op);
 }
 
 static copse_status local_wait(struct copse_transport *t, copse_transport_op *op,

@@ -16,7 +16,7 @@
 #define NOTIFY_NS 200000000ull
 #define LEFT_NS   1000000000ull /* for pending messages between this worker and one that leaves */
 
-static uint64_t bit(uint32_t rank)
+static uint64_t message_bit(uint32_t rank)
 {
     return 1ull << rank;
 }
@@ -28,7 +28,7 @@ const char *copse__cluster_names(const copse_cluster *c, uint64_t ranks,
     text[0] = '\0';
     for (uint32_t r = 0; r < c->t.size; r++) {
         char one[COPSE_WORKER_TEXT];
-        if (!(ranks & bit(r)))
+        if (!(ranks & message_bit(r)))
             continue;
         copse__worker_text(c->spec, c->original[r], one);
         if (used + strlen(one) + 8 > COPSE_WORKERS_TEXT) {
@@ -49,7 +49,7 @@ copse_status copse__cluster_check(const copse_cluster *c)
 
 /* ---- lost workers ---- */
 
-static uint64_t gone(const copse_cluster *c)
+static uint64_t message_gone(const copse_cluster *c)
 {
     return (c->t.lost & ~c->notified) | c->reported;
 }
@@ -69,7 +69,8 @@ copse_status copse__notices_begin(copse_cluster *c)
 {
     for (uint32_t r = 0; r < c->t.size; r++) {
         const copse_status s = r != c->t.rank ? copse__notice_recv(c, r) : COPSE_OK;
-        if (s != COPSE_OK && !(c->t.lost & bit(r))) /* a loss is reported by the first collective */
+        if (s != COPSE_OK &&
+            !(c->t.lost & message_bit(r))) /* a loss is reported by the first collective */
             return s;
     }
     return COPSE_OK;
@@ -81,7 +82,7 @@ static void handle_notice(copse_cluster *c, uint32_t peer)
     struct copse_notice *n = &c->notices[peer];
     uint64_t lost = 0;
     n->why[sizeof n->why - 1] = '\0';
-    c->notified |= bit(peer);
+    c->notified |= message_bit(peer);
     if (n->status && !c->why_status) {
         c->why_status = copse__peer_failure(c, peer);
         c->why[0] = '\0'; /* the first failure replaces reports that followed from it */
@@ -91,15 +92,15 @@ static void handle_notice(copse_cluster *c, uint32_t peer)
     if (n->kind == COPSE_NOTICE_LEFT)
         return;
     for (uint32_t i = 0; i < c->t.size; i++)
-        if (n->lost & bit(c->original[i]))
-            lost |= bit(i);
+        if (n->lost & message_bit(c->original[i]))
+            lost |= message_bit(i);
     c->reported |= lost;
     if (n->kind >= COPSE_NOTICE_REGROUP) {
-        c->regrouping |= bit(peer);
+        c->regrouping |= message_bit(peer);
         c->views[peer] = lost;
     }
     if (n->kind == COPSE_NOTICE_DECIDED)
-        c->decided |= bit(peer);
+        c->decided |= message_bit(peer);
 }
 
 void copse__notices_poll(copse_cluster *c)
@@ -132,10 +133,10 @@ void copse__notices_send(copse_cluster *c, int kind, uint64_t lost, uint64_t tim
         memcpy(c->notice.why, c->why, sizeof c->why);
     }
     for (uint32_t r = 0; r < c->t.size; r++)
-        if (lost & bit(r))
-            c->notice.lost |= bit(c->original[r]);
+        if (lost & message_bit(r))
+            c->notice.lost |= message_bit(c->original[r]);
     for (uint32_t r = 0; r < c->t.size; r++)
-        if (r != c->t.rank && !(skipped & bit(r)) &&
+        if (r != c->t.rank && !(skipped & message_bit(r)) &&
             c->table->send(&c->t, r, COPSE_NOTICE_TAG, &c->notice, sizeof c->notice, &out[r].op))
             out[r].op = NULL;
     for (uint32_t r = 0; r < c->t.size; r++) {
@@ -153,8 +154,9 @@ void copse__peer_abort(copse_cluster *c, uint32_t peer)
 {
     struct copse_pending out = { NULL, peer };
     const uint64_t end = copse__now_ns() + NOTIFY_NS;
-    c->reported |= bit(peer);
-    c->notice = (struct copse_notice){ .kind = COPSE_NOTICE_LOST, .lost = bit(c->original[peer]) };
+    c->reported |= message_bit(peer);
+    c->notice =
+        (struct copse_notice){ .kind = COPSE_NOTICE_LOST, .lost = message_bit(c->original[peer]) };
     if (c->table->send(&c->t, peer, COPSE_NOTICE_TAG, &c->notice, sizeof c->notice, &out.op))
         out.op = NULL;
     while (out.op && copse__now_ns() < end)
@@ -183,8 +185,8 @@ void copse__cluster_abort(copse_cluster *c, const char *why)
     snprintf(c->why, sizeof c->why, "%s", why);
     snprintf(c->failure, sizeof c->failure, "this worker aborted: %s", why);
     c->is_failed = true;
-    c->reported |= bit(c->t.rank);
-    copse__notices_send(c, COPSE_NOTICE_LOST, bit(c->t.rank), NOTIFY_NS);
+    c->reported |= message_bit(c->t.rank);
+    copse__notices_send(c, COPSE_NOTICE_LOST, message_bit(c->t.rank), NOTIFY_NS);
 }
 
 void copse__cluster_notify_failure(copse_cluster *c, copse_status s, const char *why)
@@ -193,15 +195,15 @@ void copse__cluster_notify_failure(copse_cluster *c, copse_status s, const char 
     if (c->is_failed || c->t.size == 1)
         return;
     c->why_status = s;
-    snprintf(c->why, sizeof c->why, "%s failed: %s", copse__cluster_names(c, bit(c->t.rank), name),
-             why);
+    snprintf(c->why, sizeof c->why, "%s failed: %s",
+             copse__cluster_names(c, message_bit(c->t.rank), name), why);
     snprintf(c->failure, sizeof c->failure, "this task failed: %s", why);
     c->is_failed = true;
     copse__notices_send(c, COPSE_NOTICE_LEFT, 0, NOTIFY_NS);
 }
 
 /* A message failed, or a worker was reported lost: find out which, and fail with its name. */
-static copse_status explain(copse_cluster *c, const char *what, const char *engine)
+static copse_status message_explain(copse_cluster *c, const char *what, const char *engine)
 {
     char names[COPSE_WORKERS_TEXT];
     char text[256];
@@ -211,8 +213,8 @@ static copse_status explain(copse_cluster *c, const char *what, const char *engi
         if (attempt == 0)
             copse__sleep_ns(GRACE_NS);
     }
-    const uint64_t lost = gone(c);
-    if (lost & bit(c->t.rank))
+    const uint64_t lost = message_gone(c);
+    if (lost & message_bit(c->t.rank))
         return copse__cluster_fail(c, COPSE_ERR_COMM, lost,
                                    "the other workers have dropped this one (%s)", what);
     if (lost)
@@ -237,7 +239,7 @@ copse_status copse__cluster_send(copse_cluster *c, uint32_t peer, uint32_t tag, 
     const copse_status s = c->table->send(&c->t, peer, tag, bytes, size, &out->op);
     if (s)
         out->op = NULL;
-    return s ? explain(c, c->header.what, c->t.text) : COPSE_OK;
+    return s ? message_explain(c, c->header.what, c->t.text) : COPSE_OK;
 }
 
 copse_status copse__cluster_recv(copse_cluster *c, uint32_t peer, uint32_t tag, void *bytes,
@@ -248,7 +250,7 @@ copse_status copse__cluster_recv(copse_cluster *c, uint32_t peer, uint32_t tag, 
     const copse_status s = c->table->recv(&c->t, peer, tag, bytes, size, &out->op);
     if (s)
         out->op = NULL;
-    return s ? explain(c, c->header.what, c->t.text) : COPSE_OK;
+    return s ? message_explain(c, c->header.what, c->t.text) : COPSE_OK;
 }
 
 struct waiting {
@@ -262,7 +264,7 @@ struct waiting {
 };
 
 /* Peers whose messages are not done. */
-static uint64_t missing(struct waiting *w)
+static uint64_t message_missing(struct waiting *w)
 {
     uint64_t ranks = 0;
     for (size_t i = 0; i < w->count; i++) {
@@ -271,7 +273,7 @@ static uint64_t missing(struct waiting *w)
             continue;
         const copse_status s = w->c->table->wait(&w->c->t, x->op, 0);
         if (s == COPSE_ERR_TIMEOUT)
-            ranks |= bit(x->peer);
+            ranks |= message_bit(x->peer);
         else
             x->op = NULL;
     }
@@ -284,27 +286,27 @@ static copse_status wait_a_little(struct waiting *w, struct copse_pending *x)
     const copse_status s = c->table->wait(&c->t, x->op, SLICE_NS);
     if (s != COPSE_ERR_TIMEOUT) {
         x->op = NULL;
-        return s ? explain(c, w->what, c->t.text) : COPSE_OK;
+        return s ? message_explain(c, w->what, c->t.text) : COPSE_OK;
     }
     const uint64_t now = copse__now_ns();
     if (now - c->polled_ns >= POLL_NS) {
         copse__notices_poll(c);
-        if (gone(c))
-            return explain(c, w->what, "");
+        if (message_gone(c))
+            return message_explain(c, w->what, "");
         /* it stays connected for a while: its messages arrive, or have arrived */
-        if (c->notified & bit(x->peer)) {
+        if (c->notified & message_bit(x->peer)) {
             const bool is_first = w->left == 0; /* it may have arrived since the last wait */
             if (is_first)
                 w->left = now;
             if (!is_first && (c->table->is_ordered || now - w->left >= LEFT_NS)) {
-                c->t.lost |= bit(x->peer);
-                return explain(c, w->what, "");
+                c->t.lost |= message_bit(x->peer);
+                return message_explain(c, w->what, "");
             }
         }
     }
     char names[COPSE_WORKERS_TEXT];
     if (now - w->begin >= c->deadline_ns) {
-        const uint64_t lost = missing(w);
+        const uint64_t lost = message_missing(w);
         if (lost)
             return copse__cluster_fail(
                 c, COPSE_ERR_TIMEOUT, lost, "%s did not answer within %.3g s (%s)",
@@ -312,7 +314,8 @@ static copse_status wait_a_little(struct waiting *w, struct copse_pending *x)
     } else if (!w->has_warned && now - w->begin >= c->warn_ns) {
         w->has_warned = true;
         copse__log(&c->ctx->base.log, COPSE_LOG_WARN, "cluster: waiting since %.3g s for %s (%s)",
-                   (double)c->warn_ns / 1e9, copse__cluster_names(c, missing(w), names), w->what);
+                   (double)c->warn_ns / 1e9, copse__cluster_names(c, message_missing(w), names),
+                   w->what);
     }
     return COPSE_OK;
 }
@@ -343,11 +346,11 @@ copse_status copse__cluster_test(copse_cluster *c, struct copse_pending *list, s
         if (s == COPSE_ERR_TIMEOUT) {
             if (copse__now_ns() - c->polled_ns >= POLL_NS)
                 copse__notices_poll(c);
-            return gone(c) ? explain(c, c->header.what, "") : s;
+            return message_gone(c) ? message_explain(c, c->header.what, "") : s;
         }
         list[i].op = NULL;
         if (s)
-            return explain(c, c->header.what, c->t.text);
+            return message_explain(c, c->header.what, c->t.text);
     }
     return COPSE_OK;
 }
@@ -357,7 +360,7 @@ void copse__cluster_drop(copse_cluster *c, struct copse_pending *list, size_t co
     for (size_t i = 0; i < count; i++)
         if (list[i].op) {
             if (c->table->drop(&c->t, list[i].op))
-                c->window.stuck |= bit(list[i].peer);
+                c->window.stuck |= message_bit(list[i].peer);
             list[i].op = NULL;
         }
 }

@@ -75,8 +75,8 @@ copse_status copse__peer_wait(copse_cluster *c, struct copse_pending *p, uint64_
 }
 
 /* In messages of the engine's size limit, one after another. */
-static copse_status move(copse_cluster *c, uint32_t peer, bool is_send, void *bytes, size_t size,
-                         uint64_t timeout_ns, const char *what)
+static copse_status peer_move(copse_cluster *c, uint32_t peer, bool is_send, void *bytes,
+                              size_t size, uint64_t timeout_ns, const char *what)
 {
     for (size_t at = 0; at < size; at += COPSE_TRANSPORT_BYTES) {
         const size_t n = COPSE_MIN(size - at, COPSE_TRANSPORT_BYTES);
@@ -96,11 +96,11 @@ static copse_status move(copse_cluster *c, uint32_t peer, bool is_send, void *by
 copse_status copse__peer_send(copse_cluster *c, uint32_t peer, const void *bytes, size_t size,
                               uint64_t timeout_ns, const char *what)
 {
-    return move(c, peer, true, (void *)(uintptr_t)bytes, size, timeout_ns, what);
+    return peer_move(c, peer, true, (void *)(uintptr_t)bytes, size, timeout_ns, what);
 }
 
 copse_status copse__peer_recv(copse_cluster *c, uint32_t peer, void *bytes, size_t size,
                               uint64_t timeout_ns, const char *what)
 {
-    return move(c, peer, false, bytes, size, timeout_ns, what);
+    return peer_move(c, peer, false, bytes, size, timeout_ns, what);
 }

@@ -148,7 +148,7 @@ static copse_status read_task(copse_cluster_spec *spec, const cJSON *task)
     return COPSE_OK;
 }
 
-static copse_status create(copse_context *ctx, copse_cluster_spec **out)
+static copse_status spec_create(copse_context *ctx, copse_cluster_spec **out)
 {
     copse_cluster_spec *spec = copse__alloc(&ctx->base.mem, 1, sizeof *spec);
     if (!spec)
@@ -179,7 +179,7 @@ copse_status copse_cluster_spec_parse(copse_context *ctx, const char *json,
                                     "cluster: the description is not JSON at byte %ld", at);
     }
     copse_cluster_spec *spec = NULL;
-    copse_status s = create(ctx, &spec);
+    copse_status s = spec_create(ctx, &spec);
     if (!s)
         s = read_cluster(spec, cJSON_GetObjectItemCaseSensitive(top, "cluster"));
     if (!s)
@@ -220,7 +220,7 @@ static copse_status from_launcher(copse_context *ctx, uint32_t rank, uint32_t si
             "cluster: the launcher started rank %u of %u: 1 to %d workers are possible", rank, size,
             COPSE_MAX_WORKERS);
     copse_cluster_spec *spec;
-    COPSE_TRY(create(ctx, &spec));
+    COPSE_TRY(spec_create(ctx, &spec));
     spec->is_launched = true;
     spec->role = COPSE_ROLE_WORKER;
     spec->index = rank;

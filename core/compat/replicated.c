@@ -173,7 +173,7 @@ static copse_status check_metrics(const struct model_run *m)
     return COPSE_OK;
 }
 
-static copse_status combine(struct model_run *m, struct copse_replicated_result *out)
+static copse_status replicated_combine(struct model_run *m, struct copse_replicated_result *out)
 {
     const bool is_eval = m->mode == COPSE_MODEL_EVAL;
     copse_status s = is_eval ? check_metrics(m) : COPSE_OK;
@@ -189,14 +189,14 @@ static copse_status combine(struct model_run *m, struct copse_replicated_result 
 
 /* ---- public ---- */
 
-static copse_status split(const struct model_run *m, copse_value *from, const char *what,
-                          copse_value **parts)
+static copse_status replicated_split(const struct model_run *m, copse_value *from, const char *what,
+                                     copse_value **parts)
 {
     const copse_status s = from ? copse__value_split(m->strategy, from, parts) : COPSE_OK;
     return copse_note(s, "while splitting %s", what);
 }
 
-static void release(struct copse_mem *mem, struct model_run *m)
+static void replicated_release(struct copse_mem *mem, struct model_run *m)
 {
     for (uint32_t r = 0; r < m->strategy->replica_count; r++) {
         copse_value_release(&m->features[r]);
@@ -207,8 +207,9 @@ static void release(struct copse_mem *mem, struct model_run *m)
     copse__free(mem, m);
 }
 
-static copse_status check(copse_strategy *st, const struct copse_replicated_params *p,
-                          copse_model_mode mode, const struct copse_replicated_result *out)
+static copse_status replicated_check(copse_strategy *st, const struct copse_replicated_params *p,
+                                     copse_model_mode mode,
+                                     const struct copse_replicated_result *out)
 {
     if (!st || !p || !p->model || !out)
         return copse_fail(COPSE_ERR_ARGUMENT,
@@ -225,7 +226,7 @@ copse_status copse_replicated_run(copse_strategy *st, const struct copse_replica
                                   copse_model_mode mode, copse_value *features, copse_value *labels,
                                   struct copse_replicated_result *out)
 {
-    COPSE_TRY(check(st, params, mode, out));
+    COPSE_TRY(replicated_check(st, params, mode, out));
     *out = (struct copse_replicated_result){ .loss = 0 };
     struct copse_mem *mem = &st->ctx->base.mem;
     struct model_run *m = copse__alloc(mem, 1, sizeof *m);
@@ -236,13 +237,13 @@ copse_status copse_replicated_run(copse_strategy *st, const struct copse_replica
     m->mode = mode;
     for (copse_tower_optimizer *t = NULL; (t = copse__tower_next(st, t));)
         t->is_shared_failure = false;
-    copse_status s = split(m, features, "features", m->features);
+    copse_status s = replicated_split(m, features, "features", m->features);
     if (s == COPSE_OK)
-        s = split(m, labels, "labels", m->labels);
+        s = replicated_split(m, labels, "labels", m->labels);
     if (s == COPSE_OK)
         s = call_models(m);
-    s = s == COPSE_OK ? combine(m, out) : abort_model(st, s);
-    release(mem, m);
+    s = s == COPSE_OK ? replicated_combine(m, out) : abort_model(st, s);
+    replicated_release(mem, m);
     copse_strategy_release(&st);
     return s;
 }

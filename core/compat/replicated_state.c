@@ -5,7 +5,7 @@
 #include "core/replica/replica_context.h"
 #include "core/state/job_state.h"
 
-static copse_status init(copse_strategy *st, struct copse_state_job *job)
+static copse_status replicated_state_init(copse_strategy *st, struct copse_state_job *job)
 {
     COPSE_TRY(copse_need("checkpoint", st));
     COPSE_TRY(copse__require_device(st, "checkpoint"));
@@ -21,7 +21,7 @@ copse_status copse_replicated_checkpoint(copse_strategy *st, const char *path,
                                          const struct copse_state_params *params)
 {
     struct copse_state_job job;
-    COPSE_TRY(init(st, &job));
+    COPSE_TRY(replicated_state_init(st, &job));
     return copse__job_checkpoint(&job, path, params);
 }
 
@@ -31,6 +31,6 @@ copse_status copse_replicated_restore(copse_strategy *st, const char *path,
     struct copse_state_job job;
     if (file)
         *file = NULL;
-    COPSE_TRY(init(st, &job));
+    COPSE_TRY(replicated_state_init(st, &job));
     return copse__job_restore(&job, path, position, file);
 }

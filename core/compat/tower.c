@@ -47,7 +47,7 @@ static copse_status choose_name(const copse_strategy *st, const char *wanted,
 }
 
 /* All workers have the same settings. */
-static copse_status agree(copse_tower_optimizer *t)
+static copse_status tower_agree(copse_tower_optimizer *t)
 {
     char rule[COPSE_RULE_TEXT], text[COPSE_RULE_TEXT + 256];
     snprintf(text, sizeof text, "name %s\nreduction %d\nfactory %d\n%sseed %llu\n",
@@ -101,7 +101,7 @@ copse_status copse_tower_create(copse_strategy *st, const struct copse_tower_par
     copse__dependant_add(st, &t->dependant, &kind);
     copse_status s = make_optimizer(t, name);
     if (!s)
-        s = agree(t);
+        s = tower_agree(t);
     if (s)
         copse_tower_release(&t);
     *out = t;

@@ -26,12 +26,12 @@ static copse_variable *variable_of(const struct tower_recording *rec, size_t i)
     return (copse_variable *)(uintptr_t)rec->base.words[KEY_VARIABLES + i];
 }
 
-static void begin(struct copse_recording *base)
+static void tower_recording_begin(struct copse_recording *base)
 {
     ((struct tower_recording *)base)->count = base->word_count - KEY_VARIABLES;
 }
 
-static copse_status call(struct copse_recording *base, copse_batch *in)
+static copse_status tower_recording_call(struct copse_recording *base, copse_batch *in)
 {
     return copse__loss_call(base, in, base->words[KEY_GRADIENTS] != 0,
                             "the loss function of a tower optimizer",
@@ -39,7 +39,7 @@ static copse_status call(struct copse_recording *base, copse_batch *in)
                             (void *)(uintptr_t)base->words[KEY_USER]);
 }
 
-static copse_status differentiate(struct tower_recording *rec)
+static copse_status tower_recording_differentiate(struct tower_recording *rec)
 {
     copse_graph *g = rec->base.graph;
     COPSE_TRY(copse__recording_check_loss(&rec->base));
@@ -57,14 +57,14 @@ static copse_status differentiate(struct tower_recording *rec)
     return COPSE_OK;
 }
 
-static copse_status extend(struct copse_recording *base)
+static copse_status tower_recording_extend(struct copse_recording *base)
 {
     struct tower_recording *rec = (struct tower_recording *)base;
     COPSE_TRY(copse__loss_place(base, base->result, 0, &rec->result));
-    return base->words[KEY_GRADIENTS] ? differentiate(rec) : COPSE_OK;
+    return base->words[KEY_GRADIENTS] ? tower_recording_differentiate(rec) : COPSE_OK;
 }
 
-static void release(struct copse_recording *base)
+static void tower_recording_release(struct copse_recording *base)
 {
     struct tower_recording *rec = (struct tower_recording *)base;
     copse__block_release(&rec->result);
@@ -76,11 +76,11 @@ static void release(struct copse_recording *base)
 const struct copse_recording_table copse__tower_recording = {
     .name = "tower optimizer",
     .size = sizeof(struct tower_recording),
-    .begin = begin,
-    .call = call,
-    .extend = extend,
+    .begin = tower_recording_begin,
+    .call = tower_recording_call,
+    .extend = tower_recording_extend,
     .target = copse__loss_target,
-    .release = release,
+    .release = tower_recording_release,
 };
 
 /* One computation of a replica. */
@@ -94,7 +94,7 @@ struct computation {
     uint32_t input_count;
 };
 
-static copse_status find(const struct computation *c, struct tower_recording **out)
+static copse_status tower_recording_find(const struct computation *c, struct tower_recording **out)
 {
     static const char *const names[] = { "x", "y" };
     struct copse_mem *mem = &c->t->strategy->ctx->base.mem;
@@ -141,8 +141,8 @@ static copse_status write_step(const struct computation *c)
     return copse_queue_write(r->queue, r->step, 0, words, sizeof words);
 }
 
-static copse_status play(const struct computation *c, struct tower_recording *rec,
-                         copse_value **result)
+static copse_status tower_recording_play(const struct computation *c, struct tower_recording *rec,
+                                         copse_value **result)
 {
     uint64_t ticket;
     for (uint32_t i = 0; i < c->input_count; i++)
@@ -175,7 +175,7 @@ static copse_status take_argument(struct computation *c, copse_value *v, const c
                             may_be_whole ? "f32 or i32" : "f32");
 }
 
-static copse_status compute(struct computation *c, copse_value **result)
+static copse_status tower_recording_compute(struct computation *c, copse_value **result)
 {
     copse_tower_optimizer *t = c->t;
     struct copse_store *store = t->strategy->store;
@@ -188,13 +188,13 @@ static copse_status compute(struct computation *c, copse_value **result)
     COPSE_TRY(t->optimizer->table->pull(
         t->optimizer, store->order.count > placed ? COPSE_PULL_ALWAYS : COPSE_PULL_REPLICA,
         c->rank));
-    COPSE_TRY(find(c, &rec));
-    return play(c, rec, result);
+    COPSE_TRY(tower_recording_find(c, &rec));
+    return tower_recording_play(c, rec, result);
 }
 
-static copse_status run(struct computation *c, copse_value **result)
+static copse_status tower_recording_run(struct computation *c, copse_value **result)
 {
-    const copse_status s = compute(c, result);
+    const copse_status s = tower_recording_compute(c, result);
     for (uint32_t i = 0; i < c->input_count; i++)
         copse_value_release(&c->inputs[i]);
     for (size_t i = 0; s != COPSE_OK && i < c->count; i++)
@@ -224,7 +224,8 @@ copse_status copse_tower_compute(copse_tower_optimizer *t, const struct copse_to
     }
     COPSE_TRY(copse__tower_rule(t));
     t->is_used = true;
-    return copse_note(run(&c, loss), "while computing gradients on replica %u", c.rank);
+    return copse_note(tower_recording_run(&c, loss), "while computing gradients on replica %u",
+                      c.rank);
 }
 
 copse_status copse_tower_forward(copse_tower_optimizer *t, const struct copse_tower_loss *of,
@@ -235,5 +236,5 @@ copse_status copse_tower_forward(copse_tower_optimizer *t, const struct copse_to
     COPSE_TRY(copse_need("tower optimizer", of->loss, of->x));
     *out = NULL;
     COPSE_TRY(copse__tower_replica(t, &c.rank));
-    return copse_note(run(&c, out), "on replica %u", c.rank);
+    return copse_note(tower_recording_run(&c, out), "on replica %u", c.rank);
 }

@@ -29,7 +29,7 @@ static copse_value *gradient_of(const struct update *u, uint32_t replica, const 
 
 /* The next variable behind `v`, or the first (NULL), that has a gradient on some replica; NULL at
    the end. */
-static copse_variable *next(const struct update *u, const copse_variable *v)
+static copse_variable *tower_update_next(const struct update *u, const copse_variable *v)
 {
     const copse_strategy *st = u->t->strategy;
     size_t i = v ? v->index + 1 : 0;
@@ -76,7 +76,7 @@ static void note_gradients(struct update *u)
 }
 
 /* What this worker has becomes what all workers have. `mine`: why it cannot take part. */
-static copse_status unite(struct update *u, copse_status mine)
+static copse_status tower_update_unite(struct update *u, copse_status mine)
 {
     struct copse_group *g = &u->t->strategy->group;
     struct copse_mem *mem = &u->t->strategy->ctx->base.mem;
@@ -97,7 +97,7 @@ static copse_status unite(struct update *u, copse_status mine)
 
 static copse_status check_free(const struct update *u)
 {
-    for (const copse_variable *v = NULL; (v = next(u, v));)
+    for (const copse_variable *v = NULL; (v = tower_update_next(u, v));)
         if (v->accumulator)
             return copse_fail(COPSE_ERR_ARGUMENT,
                               "a trainer gathers gradients of '%s'; let it finish, or flush it",
@@ -140,7 +140,7 @@ static copse_status sum_slices_of(const struct update *u, const copse_variable *
 static copse_status sum_slices(struct update *u)
 {
     copse_status s = COPSE_OK;
-    for (const copse_variable *v = NULL; (v = next(u, v));) {
+    for (const copse_variable *v = NULL; (v = tower_update_next(u, v));) {
         if (is_dense(u, v))
             continue;
         const copse_status one =
@@ -153,7 +153,7 @@ static copse_status sum_slices(struct update *u)
 /* ---- gradients into their places ---- */
 
 /* The first replica of all has the slices that were summed. */
-static copse_status put(const struct update *u, const copse_variable *v)
+static copse_status tower_update_put(const struct update *u, const copse_variable *v)
 {
     copse_strategy *st = u->t->strategy;
     for (uint32_t r = 0; r < st->replica_count; r++) {
@@ -190,48 +190,48 @@ static copse_status write_step(struct update *u)
 
 /* All work that can fail on one worker alone. A variable gets its bucket at its first update: its
    slots start at zero. */
-static copse_status prepare(struct update *u)
+static copse_status tower_update_prepare(struct update *u)
 {
     struct copse_optimizer *o = u->t->optimizer;
     COPSE_TRY(check_free(u));
-    for (copse_variable *v = NULL; (v = next(u, v));) {
+    for (copse_variable *v = NULL; (v = tower_update_next(u, v));) {
         if (copse__optimizer_bucket(o, v) == COPSE_NO_BUCKET) {
             COPSE_TRY(copse__slots_check(o, &v, 1));
             COPSE_TRY(o->table->prepare(o, &v, 1));
         }
-        COPSE_TRY(copse_note(put(u, v), "with the gradients of '%s'", v->name));
+        COPSE_TRY(copse_note(tower_update_put(u, v), "with the gradients of '%s'", v->name));
     }
     COPSE_TRY(write_step(u));
     return copse__tower_check_update(u->t);
 }
 
-static copse_status apply(struct update *u)
+static copse_status tower_update_apply(struct update *u)
 {
     struct copse_optimizer *o = u->t->optimizer;
     const struct copse_optimizer_ready ready = { .tickets = u->ready };
     const struct copse_optimizer_commit commit = { .words = u->words,
                                                    .is_unchecked = u->t->params.no_cross_check };
-    for (const copse_variable *v = NULL; (v = next(u, v));)
+    for (const copse_variable *v = NULL; (v = tower_update_next(u, v));)
         COPSE_TRY(o->table->apply(o, copse__optimizer_bucket(o, v), &ready));
     return o->table->commit(o, &commit);
 }
 
-static copse_status run(struct update *u)
+static copse_status tower_update_run(struct update *u)
 {
     copse_tower_optimizer *t = u->t;
-    if (!next(u, NULL)) /* of any worker */
+    if (!tower_update_next(u, NULL)) /* of any worker */
         return copse_fail(COPSE_ERR_ARGUMENT, "no replica has a gradient of any variable");
     copse_status s = copse__store_build(t->strategy);
     const copse_status summed = sum_slices(u);
     s = s ? s : summed;
-    COPSE_TRY(copse__tower_barrier(t, "gradients", 0, s ? s : prepare(u)));
+    COPSE_TRY(copse__tower_barrier(t, "gradients", 0, s ? s : tower_update_prepare(u)));
     t->optimizer->is_torn = true; /* until all of it is queued */
-    COPSE_TRY(apply(u));
+    COPSE_TRY(tower_update_apply(u));
     t->optimizer->is_torn = false;
     return COPSE_OK;
 }
 
-static copse_status update(struct update *u)
+static copse_status update_variables(struct update *u)
 {
     const copse_strategy *st = u->t->strategy;
     struct copse_mem *mem = &st->ctx->base.mem;
@@ -241,9 +241,9 @@ static copse_status update(struct update *u)
     copse_status s = copse_need_memory(u->has && u->sums, "tower optimizer");
     if (!s)
         note_gradients(u);
-    s = unite(u, s);
+    s = tower_update_unite(u, s);
     if (!s)
-        s = run(u);
+        s = tower_update_run(u);
     if (u->sums)
         copse__values_release(u->sums, count);
     copse__free(mem, u->sums);
@@ -257,7 +257,7 @@ copse_status copse__tower_update(copse_tower_optimizer *t, bool moves_step)
     struct copse_optimizer *o = t->optimizer;
     struct update u = { .t = t };
     uint64_t count = 1;
-    const copse_status s = update(&u);
+    const copse_status s = update_variables(&u);
     for (uint32_t r = 0; r < st->replica_count; r++)
         copse__tower_drop_first(t, r);
     if (s != COPSE_OK || o->scaling.is_skipped)

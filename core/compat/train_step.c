@@ -30,7 +30,7 @@ static copse_status check_losses(const struct copse_losses *l)
     return COPSE_OK;
 }
 
-static copse_tensor *build(copse_graph *g, const copse_batch *in, void *user)
+static copse_tensor *train_step_build(copse_graph *g, const copse_batch *in, void *user)
 {
     const copse_train_step *ts = user;
     const struct copse_train_step_params *p = &ts->params;
@@ -70,7 +70,7 @@ static copse_tensor *build(copse_graph *g, const copse_batch *in, void *user)
 
 /* ---- life ---- */
 
-static copse_status check(const struct copse_train_step_params *p)
+static copse_status train_step_check(const struct copse_train_step_params *p)
 {
     if (!p->losses)
         return copse_fail(COPSE_ERR_ARGUMENT, "train step: needs a function of losses");
@@ -93,7 +93,7 @@ static struct copse_trainer_params trainer_params(copse_train_step *ts,
                                                   const struct copse_train_step_params *p)
 {
     return (struct copse_trainer_params){
-        .loss = build,
+        .loss = train_step_build,
         .user = ts,
         .reduction = p->reduction,
         .optimizer = p->optimizer,
@@ -125,7 +125,7 @@ copse_status copse_train_step_create(copse_strategy *st,
     *out = NULL;
     COPSE_TRY(copse_no_reserved(copse_train_step_params, params));
     COPSE_TRY(copse_no_reserved(copse_optimizer_params, &params->optimizer));
-    COPSE_TRY(check(params));
+    COPSE_TRY(train_step_check(params));
     COPSE_TRY(copse__require_device(st, "train step"));
     const size_t hooks = params->update_hook_count * sizeof(struct copse_update_hook);
     copse_train_step *ts = copse__alloc(&st->ctx->base.mem, 1, sizeof *ts + hooks);
@@ -180,8 +180,8 @@ static uint64_t count_step(copse_train_step *ts)
     return st->table->count(st, false, &step) == COPSE_OK ? step : ++st->global_step;
 }
 
-static void fill(copse_train_step *ts, const struct copse_step_result *r,
-                 struct copse_train_step_result *out)
+static void train_step_fill(copse_train_step *ts, const struct copse_step_result *r,
+                            struct copse_train_step_result *out)
 {
     out->is_updated = true;
     out->step = r->step;
@@ -222,6 +222,6 @@ copse_status copse_train_step_run(copse_train_step *ts, const struct copse_host_
     const copse_status s = copse_trainer_result(ts->trainer, true, &result);
     if (s != COPSE_OK && !(s == COPSE_ERR_NONFINITE && ts->params.skip_numerics))
         return s;
-    fill(ts, &result, out);
+    train_step_fill(ts, &result, out);
     return COPSE_OK;
 }

@@ -103,7 +103,7 @@ static bool is_little_endian(void)
     return *(const unsigned char *)&one == 1;
 }
 
-static void swap(unsigned char *data, size_t count, size_t size)
+static void array_swap(unsigned char *data, size_t count, size_t size)
 {
     for (size_t i = 0; i < count; i++, data += size)
         for (size_t a = 0, b = size - 1; a < b; a++, b--) {
@@ -116,11 +116,11 @@ static void swap(unsigned char *data, size_t count, size_t size)
 void copse__swap_from_big(void *data, size_t count, size_t size)
 {
     if (size > 1 && is_little_endian())
-        swap(data, count, size);
+        array_swap(data, count, size);
 }
 
 void copse__swap_from_little(void *data, size_t count, size_t size)
 {
     if (size > 1 && !is_little_endian())
-        swap(data, count, size);
+        array_swap(data, count, size);
 }

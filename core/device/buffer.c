@@ -42,7 +42,7 @@ static copse_status init_once(copse_device *dev, size_t size, void *host, copse_
 }
 
 /* Free released buffers first, because they may use the needed memory. */
-static copse_status init(copse_device *dev, size_t size, void *host, copse_buffer **out)
+static copse_status buffer_make(copse_device *dev, size_t size, void *host, copse_buffer **out)
 {
     copse_status s = init_once(dev, size, host, out);
     if (s == COPSE_ERR_NO_DEVICE_MEMORY) {
@@ -85,7 +85,7 @@ copse_status copse_buffer_create(copse_device *dev, const struct copse_buffer_pa
         return copse_fail(COPSE_ERR_ARGUMENT,
                           "buffer: host memory at %p of %zu bytes; %s needs multiples of %u",
                           params->host, params->size, dev->info.id, alignment);
-    return init(dev, size, params->host, out);
+    return buffer_make(dev, size, params->host, out);
 }
 
 copse_status copse__buffer_on(copse_device *dev, void *host, size_t size, copse_buffer **out)
@@ -93,7 +93,7 @@ copse_status copse__buffer_on(copse_device *dev, void *host, size_t size, copse_
     *out = NULL;
     COPSE_TRY(copse__device_check(dev));
     COPSE_TRY(check_size(dev, &size));
-    return init(dev, size, host, out);
+    return buffer_make(dev, size, host, out);
 }
 
 size_t copse__buffer_room(const copse_device *dev, size_t size)
@@ -119,7 +119,7 @@ copse_status copse__buffer_acquire(copse_device *dev, size_t size, copse_buffer 
     copse__mutex_unlock(&dev->lock);
 
     if (!buf) {
-        COPSE_TRY(init(dev, size, NULL, out));
+        COPSE_TRY(buffer_make(dev, size, NULL, out));
         (*out)->is_pooled = true;
         return COPSE_OK;
     }

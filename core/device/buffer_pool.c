@@ -23,7 +23,7 @@ static bool is_idle(const copse_device *dev, const copse_buffer *buf)
 }
 
 /* Add it to the pool, or to a list that the caller destroys outside the lock. Locked. */
-static void retire(copse_device *dev, copse_buffer *buf, copse_buffer **dead)
+static void buffer_pool_retire(copse_device *dev, copse_buffer *buf, copse_buffer **dead)
 {
     copse_buffer **list = buf->is_pooled && !atomic_load(&dev->is_lost) ? &dev->pool : dead;
     buf->next = *list;
@@ -47,7 +47,7 @@ void copse__garbage_collect(copse_device *dev)
         copse_buffer *buf = *at;
         if (is_idle(dev, buf)) {
             *at = buf->next;
-            retire(dev, buf, &dead);
+            buffer_pool_retire(dev, buf, &dead);
         } else {
             at = &buf->next;
         }
@@ -105,7 +105,7 @@ void copse_buffer_release(copse_buffer **at)
     for (const struct copse_queue *q = dev->queues; q; q = q->next)
         buf->after[q->slot] = copse__queue_next(q) - (q->has_open_work ? 0 : 1);
     if (is_idle(dev, buf)) {
-        retire(dev, buf, &dead);
+        buffer_pool_retire(dev, buf, &dead);
     } else {
         buf->next = dev->garbage;
         dev->garbage = buf;

@@ -60,7 +60,7 @@ static void compile_some(void *arg)
 }
 
 /* Report while threads run. The callback is not called under the lock. */
-static void watch(struct job *j)
+static void compile_watch(struct job *j)
 {
     size_t shown = 0;
     copse__mutex_lock(&j->lock);
@@ -81,7 +81,7 @@ static void watch(struct job *j)
         copse__kernel_report(j->dev, "", j->count, j->count);
 }
 
-static void run(struct job *j)
+static void compile_run(struct job *j)
 {
     copse_thread threads[MAX_THREADS];
     uint32_t most = COPSE_MIN(copse__cpu_count(), MAX_THREADS), started = 0;
@@ -93,7 +93,7 @@ static void run(struct job *j)
     copse__mutex_lock(&j->lock);
     j->running -= most - started;
     copse__mutex_unlock(&j->lock);
-    watch(j);
+    compile_watch(j);
     for (uint32_t i = 0; i < started; i++)
         copse__thread_join(&threads[i]);
 }
@@ -119,7 +119,7 @@ void copse__kernels_compile(copse_device *dev, const struct copse_kernel_want *l
             cold[j.count++] = &list[i];
     if (j.count > 1 && copse__mutex_init(&j.lock) == COPSE_OK) {
         if (copse__cond_init(&j.changed) == COPSE_OK) {
-            run(&j);
+            compile_run(&j);
             copse__cond_fini(&j.changed);
         }
         copse__mutex_fini(&j.lock);

@@ -162,7 +162,8 @@ struct collector {
     } found;
 };
 
-static copse_status collect(struct copse_device_sink *sink, const struct copse_device_info *info)
+static copse_status context_collect(struct copse_device_sink *sink,
+                                    const struct copse_device_info *info)
 {
     struct collector *c = (struct collector *)sink;
     struct copse_device_info d = *info;
@@ -212,7 +213,7 @@ static copse_status list_backend(struct collector *c, struct copse_backend_info 
 
 static copse_status list_all(struct copse_context *ctx, const char *by_params, const char *by_env)
 {
-    struct collector c = { .sink = { .base = &ctx->base, .add = collect } };
+    struct collector c = { .sink = { .base = &ctx->base, .add = context_collect } };
     copse_status s = COPSE_OK;
 
     for (size_t i = 0; i < ctx->backend_count && s == COPSE_OK; i++) {

@@ -25,8 +25,8 @@ static void close_device(copse_device *dev)
 }
 
 /* The handle, with everything that open needs. */
-static copse_status make(copse_context *ctx, struct copse_place *place,
-                         const struct copse_device_params *params, copse_device **out)
+static copse_status device_make(copse_context *ctx, struct copse_place *place,
+                                const struct copse_device_params *params, copse_device **out)
 {
     const uint32_t parts = params && params->parts ? params->parts : 1;
     const uint32_t part = params ? params->part : 0;
@@ -69,7 +69,7 @@ copse_status copse__device_open_at(copse_context *ctx, struct copse_place *place
                                    const struct copse_device_params *params, copse_device **out)
 {
     copse_device *dev = NULL;
-    copse_status s = make(ctx, place, params, &dev);
+    copse_status s = device_make(ctx, place, params, &dev);
     if (s) {
         copse__import_release(ctx, &place->import);
         return s;

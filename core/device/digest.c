@@ -40,7 +40,7 @@ copse_status copse__digests_room(struct copse_digests *d, uint64_t words)
 }
 
 /* Places of the digests in a row. */
-static copse_status place(struct copse_digests *d, const uint64_t *counts, uint64_t *most)
+static copse_status digest_place(struct copse_digests *d, const uint64_t *counts, uint64_t *most)
 {
     *most = 1;
     d->first = copse__alloc(&d->queue->dev->base->mem, (size_t)d->ranges + 1, sizeof *d->first);
@@ -61,7 +61,7 @@ copse_status copse__digests_create(copse_queue *queue, const uint64_t *counts, u
     uint64_t most;
     size_t bytes;
     *d = (struct copse_digests){ .queue = queue, .rows = rows, .ranges = ranges };
-    COPSE_TRY(place(d, counts, &most));
+    COPSE_TRY(digest_place(d, counts, &most));
     if (!copse__mul(d->first[ranges], rows, &bytes))
         return copse_no_memory("digests");
     COPSE_TRY(kernel_of(d, &kernel));
@@ -93,8 +93,8 @@ static struct copse_binding place_of(const struct copse_digests *d, uint32_t row
     return (struct copse_binding){ d->buffer, at, d->first[i + 1] - d->first[i] };
 }
 
-static copse_status launch(struct copse_digests *d, struct copse_kernel *k,
-                           const struct copse_binding *from, const struct copse_binding *to)
+static copse_status digest_launch(struct copse_digests *d, struct copse_kernel *k,
+                                  const struct copse_binding *from, const struct copse_binding *to)
 {
     const struct copse_params_digest p = { .n = (uint32_t)(from->size / COPSE_WORD_BYTES) };
     const uint64_t each = (uint64_t)k->group_x * k->group_y * COPSE_DIGEST_BLOCK;
@@ -115,9 +115,9 @@ copse_status copse__digest_queue(struct copse_digests *d, uint32_t row, uint32_t
     for (bool is_odd = false;; is_odd = !is_odd) {
         const size_t bytes = (size_t)blocks_of(from.size / COPSE_WORD_BYTES) * COPSE_WORD_BYTES;
         if (bytes <= to.size)
-            return launch(d, k, &from, &to);
+            return digest_launch(d, k, &from, &to);
         const struct copse_binding parts = { d->parts, is_odd ? second : 0, bytes };
-        COPSE_TRY(launch(d, k, &from, &parts));
+        COPSE_TRY(digest_launch(d, k, &from, &parts));
         from = parts;
     }
 }

@@ -19,7 +19,7 @@ static void unlock_own(void *user)
 
 /* ---- import ---- */
 
-static copse_status describe(copse_context *ctx, struct copse_import *im)
+static copse_status import_describe(copse_context *ctx, struct copse_import *im)
 {
     struct copse_device_info *d = &im->info;
     COPSE_TRY(im->backend->import(&ctx->base, &im->foreign, d));
@@ -36,8 +36,9 @@ static copse_status describe(copse_context *ctx, struct copse_import *im)
     return COPSE_OK;
 }
 
-static copse_status make(copse_context *ctx, const struct copse_backend *backend,
-                         const struct copse_foreign_device *foreign, struct copse_import **out)
+static copse_status import_make(copse_context *ctx, const struct copse_backend *backend,
+                                const struct copse_foreign_device *foreign,
+                                struct copse_import **out)
 {
     void *handles = NULL;
     struct copse_import *im =
@@ -56,7 +57,7 @@ static copse_status make(copse_context *ctx, const struct copse_backend *backend
     im->foreign.handles = memcpy(handles, foreign->handles, foreign->handles_size);
     if (!foreign->guard.lock)
         im->foreign.guard = (struct copse_queue_guard){ lock_own, unlock_own, im };
-    s = describe(ctx, im);
+    s = import_describe(ctx, im);
     if (s) {
         copse__import_destroy(ctx, im);
         return s;
@@ -73,7 +74,7 @@ copse_status copse__device_import(copse_context *ctx, const struct copse_backend
         return copse_fail(COPSE_ERR_ARGUMENT,
                           "import: lock_queue without unlock_queue, or the other "
                           "way round; give both or none");
-    COPSE_TRY(make(ctx, backend, foreign, &im));
+    COPSE_TRY(import_make(ctx, backend, foreign, &im));
     copse__mutex_lock(&ctx->lock);
     snprintf(im->info.id, sizeof im->info.id, "import:%u", ctx->import_count++);
     im->next = ctx->imports;

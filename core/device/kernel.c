@@ -105,8 +105,8 @@ bool copse__kernel_fits(const copse_device *dev, enum copse_kernel_id id)
     return check_limits(dev, id) == COPSE_OK && !is_blocked(dev, id, reason);
 }
 
-static struct copse_kernel *lookup(copse_device *dev, const struct copse_kernel_row *row,
-                                   const int32_t spec[COPSE_MAX_SPECS], bool on_host)
+static struct copse_kernel *kernel_lookup(copse_device *dev, const struct copse_kernel_row *row,
+                                          const int32_t spec[COPSE_MAX_SPECS], bool on_host)
 {
     struct copse_kernel *k = dev->kernels;
     while (k &&
@@ -115,15 +115,15 @@ static struct copse_kernel *lookup(copse_device *dev, const struct copse_kernel_
     return k;
 }
 
-static void destroy(struct copse_kernel *k)
+static void kernel_destroy(struct copse_kernel *k)
 {
     if (!k->on_host)
         k->dev->backend->kernel_fini(k);
     copse__free(&k->dev->base->mem, k);
 }
 
-static void describe(copse_device *dev, enum copse_kernel_id id,
-                     const int32_t spec[COPSE_MAX_SPECS], struct copse_kernel *k)
+static void kernel_describe(copse_device *dev, enum copse_kernel_id id,
+                            const int32_t spec[COPSE_MAX_SPECS], struct copse_kernel *k)
 {
     k->dev = dev;
     k->row = copse__kernel_row(dev, id);
@@ -132,7 +132,7 @@ static void describe(copse_device *dev, enum copse_kernel_id id,
     copse__kernel_group(dev->limits, id, &k->group_x, &k->group_y);
 }
 
-static copse_status compile(struct copse_kernel *k)
+static copse_status kernel_compile(struct copse_kernel *k)
 {
     copse_device *dev = k->dev;
     const uint64_t start = copse__now_ns();
@@ -146,31 +146,31 @@ static copse_status compile(struct copse_kernel *k)
     return COPSE_OK;
 }
 
-static copse_status make(copse_device *dev, enum copse_kernel_id id,
-                         const int32_t spec[COPSE_MAX_SPECS], bool on_host,
-                         struct copse_kernel **out)
+static copse_status kernel_make(copse_device *dev, enum copse_kernel_id id,
+                                const int32_t spec[COPSE_MAX_SPECS], bool on_host,
+                                struct copse_kernel **out)
 {
     void *priv = NULL;
     struct copse_kernel *k =
         copse__handle_alloc(&dev->base->mem, sizeof *k, dev->backend->kernel_priv, &priv);
     if (!k)
         return copse_fail(COPSE_ERR_NO_MEMORY, "kernel: no memory for the handle");
-    describe(dev, id, spec, k);
+    kernel_describe(dev, id, spec, k);
     k->priv = priv;
     k->on_host = on_host;
-    copse_status s = on_host ? COPSE_OK : compile(k);
+    copse_status s = on_host ? COPSE_OK : kernel_compile(k);
     if (s == COPSE_OK && !on_host)
         s = copse__self_test(dev, k);
     if (s)
-        destroy(k);
+        kernel_destroy(k);
     else
         *out = k;
     return s;
 }
 
 /* The whole specialisation; `spec` NULL = all zero. */
-static void complete(const copse_device *dev, enum copse_kernel_id id, const int32_t *spec,
-                     int32_t full[COPSE_MAX_SPECS])
+static void kernel_complete(const copse_device *dev, enum copse_kernel_id id, const int32_t *spec,
+                            int32_t full[COPSE_MAX_SPECS])
 {
     memset(full, 0, COPSE_MAX_SPECS * sizeof *full);
     if (spec)
@@ -178,12 +178,12 @@ static void complete(const copse_device *dev, enum copse_kernel_id id, const int
 }
 
 /* The kernel if it was made before, or NULL. */
-static struct copse_kernel *find(copse_device *dev, enum copse_kernel_id id,
-                                 const int32_t full[COPSE_MAX_SPECS], bool on_host)
+static struct copse_kernel *kernel_find(copse_device *dev, enum copse_kernel_id id,
+                                        const int32_t full[COPSE_MAX_SPECS], bool on_host)
 {
     const struct copse_kernel_row *row = copse__kernel_row(dev, id);
     copse__mutex_lock(&dev->lock);
-    struct copse_kernel *k = lookup(dev, row, full, on_host);
+    struct copse_kernel *k = kernel_lookup(dev, row, full, on_host);
     copse__mutex_unlock(&dev->lock);
     return k;
 }
@@ -194,15 +194,15 @@ bool copse__kernel_is_cold(copse_device *dev, enum copse_kernel_id id, const int
     struct copse_kernel k = { 0 };
     if (!dev->backend->is_stored || !copse__kernel_fits(dev, id))
         return false;
-    complete(dev, id, spec, full);
-    if (find(dev, id, full, false))
+    kernel_complete(dev, id, spec, full);
+    if (kernel_find(dev, id, full, false))
         return false;
-    describe(dev, id, full, &k);
+    kernel_describe(dev, id, full, &k);
     return !dev->backend->is_stored(&k);
 }
 
 /* Whether the host computes the kernel. An error: it is blocked. */
-static copse_status place(const copse_device *dev, enum copse_kernel_id id, bool *on_host)
+static copse_status kernel_place(const copse_device *dev, enum copse_kernel_id id, bool *on_host)
 {
     char reason[192];
     *on_host = false;
@@ -215,17 +215,17 @@ static copse_status place(const copse_device *dev, enum copse_kernel_id id, bool
 
 /* Add a new kernel to the device's list, unless another thread has made the same one in the
    meantime. */
-static struct copse_kernel *adopt(copse_device *dev, struct copse_kernel *mine)
+static struct copse_kernel *kernel_adopt(copse_device *dev, struct copse_kernel *mine)
 {
     copse__mutex_lock(&dev->lock);
-    struct copse_kernel *k = lookup(dev, mine->row, mine->spec, mine->on_host);
+    struct copse_kernel *k = kernel_lookup(dev, mine->row, mine->spec, mine->on_host);
     if (!k) {
         mine->next = dev->kernels;
         dev->kernels = mine;
     }
     copse__mutex_unlock(&dev->lock);
     if (k)
-        destroy(mine);
+        kernel_destroy(mine);
     else if (mine->on_host)
         copse__log(&dev->base->log, COPSE_LOG_WARN,
                    "kernel: the host computes %s for %s, where it is blocked", mine->row->name,
@@ -243,16 +243,16 @@ copse_status copse__kernel_make(copse_device *dev, enum copse_kernel_id id, cons
     *out = NULL;
     COPSE_TRY(copse__device_check(dev));
     COPSE_TRY(check_limits(dev, id));
-    complete(dev, id, spec, full);
+    kernel_complete(dev, id, spec, full);
     for (;;) {
         struct copse_kernel *mine = NULL;
-        COPSE_TRY(place(dev, id, &on_host));
-        *out = find(dev, id, full, on_host);
+        COPSE_TRY(kernel_place(dev, id, &on_host));
+        *out = kernel_find(dev, id, full, on_host);
         if (*out)
             return COPSE_OK;
-        const copse_status s = make(dev, id, full, on_host, &mine);
+        const copse_status s = kernel_make(dev, id, full, on_host, &mine);
         if (s == COPSE_OK)
-            *out = adopt(dev, mine);
+            *out = kernel_adopt(dev, mine);
         if (s != COPSE_ERR_UNSUPPORTED || copse__kernel_fits(dev, id) ||
             !(atomic_load(&dev->ctx->allowed) & COPSE_ALLOW_HOST))
             return s;

@@ -58,7 +58,7 @@ static void lay_out(struct trial *t)
 }
 
 /* -4 to 4, without a pattern that repeats along rows or columns. */
-static float whole(size_t place, size_t i)
+static float library_product_whole(size_t place, size_t i)
 {
     uint32_t x = (uint32_t)(i + 1) * 2654435761u ^ (uint32_t)(place + 1) * 2246822519u;
     x ^= x >> 15;
@@ -67,13 +67,13 @@ static float whole(size_t place, size_t i)
 }
 
 /* The result is filled with NaN before, so that a read of it is detected. */
-static void fill(const struct trial *t, float *image)
+static void library_product_fill(const struct trial *t, float *image)
 {
     for (size_t i = 0; i < t->at[PLACES]; i++)
         image[i] = UNTOUCHED;
     for (size_t place = 0; place < PLACES; place++)
         for (size_t i = 0; i < t->counts[place]; i++)
-            image[t->at[place] + i] = place == C ? NAN : whole(place, i);
+            image[t->at[place] + i] = place == C ? NAN : library_product_whole(place, i);
 }
 
 static copse_status run_on(copse_queue *q, copse_buffer *buf, const struct trial *t,
@@ -118,8 +118,8 @@ static copse_status run_on_device(copse_device *dev, const struct trial *t, cons
 }
 
 /* Write the error to `reason`, if there is one. `image` is the written data. */
-static void compare(const struct trial *t, const float *image, const float *got, double *scratch,
-                    char *reason, size_t room)
+static void library_product_compare(const struct trial *t, const float *image, const float *got,
+                                    double *scratch, char *reason, size_t room)
 {
     const size_t end = t->at[C] + t->counts[C];
     const struct copse_exact_product p = { t->m,
@@ -162,20 +162,20 @@ static copse_status run_trial(copse_device *dev, struct trial *t, char *reason, 
         s = copse_no_memory("self-test");
         goto done;
     }
-    fill(t, image);
+    library_product_fill(t, image);
     s = run_on_device(dev, t, image, image + size, &was_run);
     if (is_its_fault(s))
         snprintf(reason, room, "self-test: %.100s", copse_last_error());
     else if (s == COPSE_OK && was_run)
-        compare(t, image, image + size, scratch, reason, room);
+        library_product_compare(t, image, image + size, scratch, reason, room);
 done:
     copse__free(&dev->base->mem, scratch);
     copse__free_read(&dev->base->mem, image, s);
     return s;
 }
 
-static copse_status test(copse_device *dev, const struct copse_command *c, uint32_t m, uint32_t n,
-                         uint32_t k)
+static copse_status library_product_test(copse_device *dev, const struct copse_command *c,
+                                         uint32_t m, uint32_t n, uint32_t k)
 {
     const uint64_t start = copse__now_ns();
     struct trial t = { .m = m,
@@ -218,9 +218,9 @@ static const struct large *classes_of(const copse_device *dev, const struct cops
 static copse_status test_large(copse_device *dev, const struct copse_command *c,
                                const struct large *x)
 {
-    copse_status s = test(dev, c, x->odd[0], x->odd[1], x->odd[2]);
+    copse_status s = library_product_test(dev, c, x->odd[0], x->odd[1], x->odd[2]);
     if (s == COPSE_OK)
-        s = test(dev, c, x->whole[0], x->whole[1], x->whole[2]);
+        s = library_product_test(dev, c, x->whole[0], x->whole[1], x->whole[2]);
     if (s != COPSE_ERR_NO_MEMORY && s != COPSE_ERR_NO_DEVICE_MEMORY)
         return s;
     copse__log(&dev->base->log, COPSE_LOG_INFO,
@@ -247,7 +247,7 @@ copse_status copse__library_product_test(copse_device *dev, const struct copse_c
         atomic_load_explicit(&dev->ctx->self_tests_off, memory_order_relaxed) > 0)
         return COPSE_OK;
     if (before == 0)
-        COPSE_TRY(test(dev, gemm, ROWS, COLS, TERMS));
+        COPSE_TRY(library_product_test(dev, gemm, ROWS, COLS, TERMS));
     if (large > 0)
         COPSE_TRY(test_large(dev, gemm, &list[large - 1]));
     atomic_store(passed, large + 1);

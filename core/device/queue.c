@@ -68,7 +68,7 @@ static void set_reached(copse_queue *q, uint64_t ticket)
 /* ---- life ---- */
 
 /* Takes a free slot of copse_buffer.after; false if there is none. */
-static bool join(copse_device *dev, copse_queue *q)
+static bool queue_join(copse_device *dev, copse_queue *q)
 {
     uint32_t taken = 0;
 
@@ -86,7 +86,7 @@ static bool join(copse_device *dev, copse_queue *q)
     return has_room;
 }
 
-static void leave(copse_device *dev, copse_queue *q)
+static void queue_leave(copse_device *dev, copse_queue *q)
 {
     copse__mutex_lock(&dev->lock);
     for (copse_queue **at = &dev->queues; *at; at = &(*at)->next)
@@ -112,7 +112,7 @@ copse_status copse_queue_create(copse_device *dev, copse_queue **out)
     atomic_init(&q->refs, 1);
     q->dev = dev;
     q->priv = priv;
-    if (!join(dev, q)) {
+    if (!queue_join(dev, q)) {
         copse__free(&dev->base->mem, q);
         return copse_fail(COPSE_ERR_UNSUPPORTED, "queue: %s has %zu queues already, no more fit",
                           dev->info.id, MAX_QUEUES);
@@ -120,7 +120,7 @@ copse_status copse_queue_create(copse_device *dev, copse_queue **out)
     const copse_status s = copse__device_result(dev, dev->backend->queue_init(q));
     if (s) {
         dev->backend->queue_fini(q);
-        leave(dev, q);
+        queue_leave(dev, q);
         copse__free(&dev->base->mem, q);
         return copse_note(s, "while making a queue on %s", dev->info.id);
     }
@@ -153,7 +153,7 @@ void copse_queue_release(copse_queue **at)
             copse__log(&dev->base->log, COPSE_LOG_ERROR, "queue: work of %s is lost: %s",
                        dev->info.id, copse_last_error());
     dev->backend->queue_fini(q);
-    leave(dev, q);
+    queue_leave(dev, q);
     copse__free(&dev->base->mem, q);
     copse__garbage_collect(dev);
     copse_device_release(&dev);
@@ -291,7 +291,7 @@ uint64_t copse__device_wait_ns(const copse_device *dev)
     return made && copse__now_ns() - made < 600 * second ? 600 * second : 120 * second;
 }
 
-static copse_status explain(copse_status s, const copse_queue *q, uint64_t ns)
+static copse_status queue_explain(copse_status s, const copse_queue *q, uint64_t ns)
 {
     if (s != COPSE_ERR_TIMEOUT || q->is_unsettled)
         return s;
@@ -302,7 +302,7 @@ static copse_status explain(copse_status s, const copse_queue *q, uint64_t ns)
 copse_status copse__queue_await(copse_queue *q, uint64_t ticket)
 {
     const uint64_t most = copse__device_wait_ns(q->dev);
-    return explain(copse_queue_wait(q, ticket, most), q, most);
+    return queue_explain(copse_queue_wait(q, ticket, most), q, most);
 }
 
 copse_status copse__queue_wait_unless(copse_queue *q, uint64_t ticket, const atomic_bool *stop)
@@ -319,7 +319,7 @@ copse_status copse__queue_wait_unless(copse_queue *q, uint64_t ticket, const ato
             return copse_fail(COPSE_ERR_CANCELLED, "queue: cancelled while %s computes",
                               q->dev->info.id);
         if (copse__deadline_left(&d) == 0)
-            return explain(s, q, most);
+            return queue_explain(s, q, most);
     }
 }
 

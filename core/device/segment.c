@@ -3,7 +3,7 @@
    into parts: the commands before it, the launch, and the rest. */
 #include "core/device/host_launch.h"
 
-static void destroy(struct copse_segment *seg)
+static void segment_destroy(struct copse_segment *seg)
 {
     struct copse_mem *mem = &seg->queue->dev->base->mem;
     for (size_t i = 0; i < seg->count; i++)
@@ -72,7 +72,7 @@ static copse_status create_part(copse_queue *q, const struct copse_command *comm
     return COPSE_OK;
 
 fail:
-    destroy(seg);
+    segment_destroy(seg);
     return s;
 }
 
@@ -136,7 +136,7 @@ static void release_part(struct copse_segment *seg)
                    copse_last_error());
     if (seg->count)
         dev->backend->segment_fini(seg);
-    destroy(seg);
+    segment_destroy(seg);
 }
 
 void copse__segment_release(struct copse_segment **at)

@@ -11,7 +11,7 @@ struct selection {
     size_t room, count;
 };
 
-static void take(struct selection *sel, const struct copse_device_info *d)
+static void select_take(struct selection *sel, const struct copse_device_info *d)
 {
     if (sel->count < sel->room)
         memcpy(sel->ids[sel->count], d->id, sizeof d->id);
@@ -60,7 +60,7 @@ static void take_gpus(struct selection *sel)
     for (size_t i = 0; i < ctx->device_count; i++)
         if (ctx->devices[i].is_usable && is_gpu(&ctx->devices[i]) && !is_repeated(ctx, i) &&
             is_trusted(sel->ctx, &ctx->devices[i]))
-            take(sel, &ctx->devices[i]);
+            select_take(sel, &ctx->devices[i]);
 }
 
 /* All CPU drivers use the one processor. Those that have wide vectors in one invocation are several
@@ -77,7 +77,7 @@ static void take_cpu(struct selection *sel)
             best = d;
     }
     if (best)
-        take(sel, best);
+        select_take(sel, best);
 }
 
 /* GPUs, each physical device once; else a CPU driver; else the reference. */
@@ -89,7 +89,7 @@ static void take_auto(struct selection *sel)
         take_cpu(sel);
     for (size_t i = 0; sel->count == before && i < sel->ctx->device_count; i++)
         if (is_reference(&sel->ctx->devices[i]))
-            take(sel, &sel->ctx->devices[i]);
+            select_take(sel, &sel->ctx->devices[i]);
 }
 
 /* Every usable device of a backend; if `backend` is NULL, of all backends but the reference. */
@@ -98,7 +98,7 @@ static void take_backend(struct selection *sel, const char *backend)
     for (size_t i = 0; i < sel->ctx->device_count; i++) {
         const struct copse_device_info *d = &sel->ctx->devices[i];
         if (d->is_usable && (backend ? strcmp(d->backend, backend) == 0 : !is_reference(d)))
-            take(sel, d);
+            select_take(sel, d);
     }
 }
 
@@ -122,7 +122,7 @@ static bool has_usable(const struct copse_context *ctx, const char *backend)
 }
 
 /* A line that lists the devices, for an error text. */
-static void describe(const struct copse_context *ctx, char *text, size_t room)
+static void select_describe(const struct copse_context *ctx, char *text, size_t room)
 {
     size_t used = 0;
     text[0] = '\0';
@@ -140,7 +140,7 @@ static void describe(const struct copse_context *ctx, char *text, size_t room)
 static copse_status none_found(const struct copse_context *ctx, const char *word)
 {
     char text[768];
-    describe(ctx, text, sizeof text);
+    select_describe(ctx, text, sizeof text);
     return copse_fail(COPSE_ERR_NO_DEVICE, "devices: nothing matches '%s'; found %s", word, text);
 }
 
@@ -164,7 +164,7 @@ static copse_status take_word(struct selection *sel, const char *word)
                               "host:0",
                               word);
         if (copse__device_find(ctx, word, &info) == COPSE_OK)
-            take(sel, &info);
+            select_take(sel, &info);
     }
     return sel->count > before ? COPSE_OK : none_found(ctx, word);
 }

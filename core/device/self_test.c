@@ -31,7 +31,7 @@ static float float_of(uint32_t word)
     return f;
 }
 
-static void preset(const struct copse_kernel_row *row, struct copse_self_test *t)
+static void self_test_preset(const struct copse_kernel_row *row, struct copse_self_test *t)
 {
     for (uint32_t a = 0; a < row->arg_count; a++)
         for (uint32_t i = 0; i < COPSE_SELF_TEST_WORDS; i++)
@@ -123,9 +123,9 @@ static bool is_right(float got, float expected, float slack)
 }
 
 /* Write the error to `reason`, if there is one. */
-static void compare(const struct copse_kernel_row *row, const struct copse_self_test *t,
-                    const struct layout *l, const uint32_t *expected, const uint32_t *got,
-                    char *reason, size_t room)
+static void self_test_compare(const struct copse_kernel_row *row, const struct copse_self_test *t,
+                              const struct layout *l, const uint32_t *expected, const uint32_t *got,
+                              char *reason, size_t room)
 {
     for (size_t i = 0; i < l->bytes / 4 && !*reason; i++) {
         const uint32_t a = buffer_of(row, l, 4 * i);
@@ -145,8 +145,8 @@ static void compare(const struct copse_kernel_row *row, const struct copse_self_
     }
 }
 
-static copse_status test(copse_device *dev, struct copse_kernel *k, struct copse_self_test *t,
-                         char *reason, size_t room)
+static copse_status test_kernel(copse_device *dev, struct copse_kernel *k,
+                                struct copse_self_test *t, char *reason, size_t room)
 {
     struct layout l;
     lay_out(k->row, t, &l);
@@ -160,7 +160,7 @@ static copse_status test(copse_device *dev, struct copse_kernel *k, struct copse
     bool was_run;
     copse_status s = run_on_device(dev, k, t, &l, images, got, &was_run);
     if (s == COPSE_OK && was_run)
-        compare(k->row, t, &l, expected, got, reason, room);
+        self_test_compare(k->row, t, &l, expected, got, reason, room);
     copse__free_read(&dev->base->mem, images, s);
     return copse_note(s, "in the self-test of %s", k->row->name);
 }
@@ -175,9 +175,9 @@ copse_status copse__self_test_ask(struct copse_kernel *k, char *reason, size_t r
     struct copse_self_test *t = copse__alloc(&dev->base->mem, 1, sizeof *t);
     if (!t)
         return copse_no_memory("self-test");
-    preset(k->row, t);
+    self_test_preset(k->row, t);
     k->row->law->self_test(k, t);
-    const copse_status s = t->groups > 0 ? test(dev, k, t, reason, room) : COPSE_OK;
+    const copse_status s = t->groups > 0 ? test_kernel(dev, k, t, reason, room) : COPSE_OK;
     copse__free(&dev->base->mem, t);
     copse__log(&dev->base->log, COPSE_LOG_DEBUG, "self-test: %s on %s, %.0f us", k->row->name,
                dev->info.id, (double)(copse__now_ns() - start) * 1e-3);

@@ -10,7 +10,7 @@ struct constant_attr {
     const void *values; /* in the graph's arena */
 };
 
-static copse_status infer(const copse_tensor *y, copse_shape *shape, copse_type *type)
+static copse_status constant_infer(const copse_tensor *y, copse_shape *shape, copse_type *type)
 {
     const struct constant_attr *a = y->attr;
     *shape = a->shape;
@@ -21,7 +21,7 @@ static copse_status infer(const copse_tensor *y, copse_shape *shape, copse_type 
 const struct copse_op copse_op_constant = {
     .name = "constant",
     .attr_size = sizeof(struct constant_attr),
-    .infer = infer,
+    .infer = constant_infer,
 };
 
 const void *copse__constant_values(const copse_tensor *t)

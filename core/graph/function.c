@@ -16,8 +16,8 @@ struct copse_function {
     uint64_t ticket;
 };
 
-static copse_status record(copse_function *f, const struct copse_function_params *p,
-                           const struct copse_choices *choices)
+static copse_status function_record(copse_function *f, const struct copse_function_params *p,
+                                    const struct copse_choices *choices)
 {
     copse_device *dev = f->queue->dev;
     f->recording.graph = p->graph;
@@ -41,7 +41,7 @@ static copse_status record(copse_function *f, const struct copse_function_params
     return copse__recording_compile(&f->recording, &params);
 }
 
-static void fini(copse_function *f, struct copse_mem *mem)
+static void function_fini(copse_function *f, struct copse_mem *mem)
 {
     copse__recording_fini(&f->recording, mem);
     for (size_t i = 0; i < f->output_count; i++)
@@ -51,8 +51,9 @@ static void fini(copse_function *f, struct copse_mem *mem)
     copse__free(mem, f);
 }
 
-static copse_status init(copse_function *f, copse_device *dev,
-                         const struct copse_function_params *p, const struct copse_choices *choices)
+static copse_status function_init(copse_function *f, copse_device *dev,
+                                  const struct copse_function_params *p,
+                                  const struct copse_choices *choices)
 {
     uint32_t words[COPSE_STEP_WORDS] = { 0 };
     words[COPSE_STEP_SHARE] = words[COPSE_STEP_SCALE] = 0x3f800000u; /* 1.0f */
@@ -60,7 +61,7 @@ static copse_status init(copse_function *f, copse_device *dev,
     COPSE_TRY(
         copse_buffer_create(dev, &(struct copse_buffer_params){ .size = sizeof words }, &f->step));
     COPSE_TRY(copse_queue_write(f->queue, f->step, 0, words, sizeof words));
-    return record(f, p, choices);
+    return function_record(f, p, choices);
 }
 
 copse_status copse_function_create(copse_device *dev, const struct copse_function_params *p,
@@ -87,9 +88,9 @@ copse_status copse_function_create(copse_device *dev, const struct copse_functio
     copse_function *f = copse__alloc(&dev->base->mem, 1, sizeof *f);
     if (!f)
         return copse_no_memory("function");
-    const copse_status s = init(f, dev, p, &choices);
+    const copse_status s = function_init(f, dev, p, &choices);
     if (s != COPSE_OK) {
-        fini(f, &dev->base->mem);
+        function_fini(f, &dev->base->mem);
         return s;
     }
     *out = f;
@@ -102,7 +103,7 @@ void copse_function_release(copse_function **function)
         return;
     copse_function *f = *function;
     copse_device *dev = copse_device_retain(f->queue->dev);
-    fini(f, &dev->base->mem);
+    function_fini(f, &dev->base->mem);
     copse_device_release(&dev);
     *function = NULL;
 }

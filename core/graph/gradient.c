@@ -7,8 +7,8 @@
 #include "core/graph/type.h"
 
 /* Nodes that depend on some x and affect y. */
-static void mark(const copse_graph *g, size_t count_before, const copse_tensor *y,
-                 copse_tensor *const *x, size_t count, bool *from_x, bool *to_y)
+static void gradient_mark(const copse_graph *g, size_t count_before, const copse_tensor *y,
+                          copse_tensor *const *x, size_t count, bool *from_x, bool *to_y)
 {
     for (size_t i = 0; i < count; i++)
         from_x[x[i]->id] = true;
@@ -48,8 +48,8 @@ static copse_tensor *add_derivative(copse_graph *g, copse_tensor *sum, copse_ten
     return sum ? copse_add(g, sum, dx) : dx;
 }
 
-static void walk(copse_graph *g, copse_tensor *y, copse_tensor *dy, const bool *from_x,
-                 const bool *to_y, copse_tensor **sums, copse_tensor **dx)
+static void gradient_walk(copse_graph *g, copse_tensor *y, copse_tensor *dy, const bool *from_x,
+                          const bool *to_y, copse_tensor **sums, copse_tensor **dx)
 {
     sums[y->id] = dy;
     for (size_t n = y->id + 1; n-- > 0;) {
@@ -112,8 +112,8 @@ static copse_status own_all(copse_graph *g, copse_tensor *const *x, size_t count
     return COPSE_OK;
 }
 
-static copse_status differentiate(copse_graph *g, copse_tensor *y, copse_tensor *dy,
-                                  copse_tensor *const *x, size_t count, copse_tensor **dx)
+static copse_status gradient_differentiate(copse_graph *g, copse_tensor *y, copse_tensor *dy,
+                                           copse_tensor *const *x, size_t count, copse_tensor **dx)
 {
     struct copse_mem *mem = &g->ctx->base.mem;
     copse_tensor **own = NULL;
@@ -131,11 +131,11 @@ static copse_status differentiate(copse_graph *g, copse_tensor *y, copse_tensor 
     bool *from_x = copse__alloc(mem, before, 2 * sizeof(bool));
     copse_tensor **sums = copse__alloc(mem, before + widest, sizeof(copse_tensor *));
     if (from_x && sums) {
-        mark(g, before, y, own, count, from_x, from_x + before);
+        gradient_mark(g, before, y, own, count, from_x, from_x + before);
         /* Operands of derivatives have the types that the products of the forward pass had. */
         const copse_type precision = g->precision;
         g->precision = COPSE_F32;
-        walk(g, y, dy, from_x, from_x + before, sums, sums + before);
+        gradient_walk(g, y, dy, from_x, from_x + before, sums, sums + before);
         g->precision = precision;
         for (size_t i = 0; i < count; i++)
             dx[i] = sums[own[i]->id];
@@ -152,7 +152,7 @@ void copse__gradients(copse_graph *g, copse_tensor *y, copse_tensor *dy, copse_t
 {
     copse_status s = copse_need("gradient", g);
     if (s == COPSE_OK)
-        s = differentiate(g, y, dy, x, count, dx);
+        s = gradient_differentiate(g, y, dy, x, count, dx);
     if (s == COPSE_OK)
         return;
     copse_tensor *failed = copse__failed(g, s);

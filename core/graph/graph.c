@@ -47,7 +47,7 @@ void copse_graph_release(copse_graph **g)
     *g = NULL;
 }
 
-static copse_status append(copse_graph *g, copse_tensor *t)
+static copse_status graph_append(copse_graph *g, copse_tensor *t)
 {
     uint64_t n = 1;
     bool is_empty = false;
@@ -170,7 +170,7 @@ copse_tensor *copse__own(copse_graph *g, copse_tensor *t)
     leaf->name = copse__arena_strdup(&g->arena, t->name); /* the graph may outlive the variable */
     if (!leaf->name)
         return copse__failed(g, copse_no_memory("graph: a variable"));
-    COPSE_LATCH(g, append(g, leaf));
+    COPSE_LATCH(g, graph_append(g, leaf));
     return leaf;
 }
 
@@ -236,7 +236,7 @@ copse_tensor *copse__node(copse_graph *g, const struct copse_op *op, const void 
         COPSE_LATCH(g, op->infer(t, &t->shape, &t->type));
     for (uint32_t i = 0; i < in_count; i++)
         t->needs_gradient |= copse__type_is_smooth(t->type) && own[i]->needs_gradient;
-    COPSE_LATCH(g, append(g, t));
+    COPSE_LATCH(g, graph_append(g, t));
     return t;
 }
 
@@ -264,7 +264,7 @@ copse_tensor *copse_graph_input(copse_graph *g, const char *name, copse_type typ
     t->type = type;
     t->shape = shape;
     t->name = copy;
-    COPSE_LATCH(g, append(g, t));
+    COPSE_LATCH(g, graph_append(g, t));
     return t;
 }
 

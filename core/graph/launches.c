@@ -14,7 +14,8 @@ static copse_status push_allocation(struct copse_recorder *r, uint64_t bytes, ui
     return COPSE_OK;
 }
 
-static copse_status scratch(struct copse_lowering *l, uint64_t words, struct copse_operand *out)
+static copse_status launches_scratch(struct copse_lowering *l, uint64_t words,
+                                     struct copse_operand *out)
 {
     struct copse_recorder *r = (struct copse_recorder *)l;
     uint32_t allocation;
@@ -36,9 +37,9 @@ static copse_status push_launch(struct copse_recorder *r, struct copse_launch *x
     return COPSE_OK;
 }
 
-static copse_status launch(struct copse_lowering *l, enum copse_kernel_id id, const int32_t *spec,
-                           const void *params, uint64_t groups, const struct copse_operand *args,
-                           uint32_t arg_count)
+static copse_status launches_launch(struct copse_lowering *l, enum copse_kernel_id id,
+                                    const int32_t *spec, const void *params, uint64_t groups,
+                                    const struct copse_operand *args, uint32_t arg_count)
 {
     const struct copse_kernel_row *row = copse__row(id);
     struct copse_launch x = { .kind = COPSE_LAUNCH_KERNEL, .id = id, .groups = groups };
@@ -48,22 +49,22 @@ static copse_status launch(struct copse_lowering *l, enum copse_kernel_id id, co
     return push_launch((struct copse_recorder *)l, &x, args, arg_count);
 }
 
-static copse_status copy(struct copse_lowering *l, struct copse_operand from,
-                         struct copse_operand to, uint64_t count)
+static copse_status launches_copy(struct copse_lowering *l, struct copse_operand from,
+                                  struct copse_operand to, uint64_t count)
 {
     struct copse_launch x = { .kind = COPSE_LAUNCH_COPY, .count = count };
     return push_launch((struct copse_recorder *)l, &x, (const struct copse_operand[]){ from, to },
                        2);
 }
 
-static copse_status gemm(struct copse_lowering *l, const struct copse_command *shape,
-                         const struct copse_operand *abc)
+static copse_status launches_gemm(struct copse_lowering *l, const struct copse_command *shape,
+                                  const struct copse_operand *abc)
 {
     struct copse_launch x = { .kind = COPSE_LAUNCH_GEMM, .gemm = *shape };
     return push_launch((struct copse_recorder *)l, &x, abc, 3);
 }
 
-static copse_status settle(struct copse_recorder *r, const copse_tensor *t)
+static copse_status launches_settle(struct copse_recorder *r, const copse_tensor *t)
 {
     struct copse_home *h = &r->homes[t->id];
     const uint64_t bytes = copse__type_room(t->type, copse__elements(t->shape));
@@ -151,7 +152,7 @@ copse_status copse__lower(struct copse_recorder *r)
             continue;
         r->now = n;
         if (copse__root(t) == t)
-            COPSE_TRY(settle(r, t));
+            COPSE_TRY(launches_settle(r, t));
         COPSE_TRY(copse_note(lower_node(r, t), "while lowering %s", t->op->name));
         COPSE_TRY(place_copies(r, t));
     }
@@ -160,8 +161,8 @@ copse_status copse__lower(struct copse_recorder *r)
 
 void copse__lower_init(struct copse_recorder *r)
 {
-    r->lowering.scratch = scratch;
-    r->lowering.launch = launch;
-    r->lowering.copy = copy;
-    r->lowering.gemm = gemm;
+    r->lowering.scratch = launches_scratch;
+    r->lowering.launch = launches_launch;
+    r->lowering.copy = launches_copy;
+    r->lowering.gemm = launches_gemm;
 }

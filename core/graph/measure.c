@@ -5,8 +5,8 @@
 #include "core/graph/recorder.h"
 
 /* The exchange has memory for both. */
-static copse_status elsewhere(void *user, const copse_tensor *y, uint32_t index,
-                              struct copse_binding *operand, struct copse_binding *result)
+static copse_status measure_elsewhere(void *user, const copse_tensor *y, uint32_t index,
+                                      struct copse_binding *operand, struct copse_binding *result)
 {
     (void)user, (void)y, (void)index;
     *operand = *result = (struct copse_binding){ .size = 0 };
@@ -47,8 +47,8 @@ static void find_kept(const struct copse_recorder *r, struct copse_program_memor
     }
 }
 
-static copse_status measure(struct copse_recorder *r, size_t limit,
-                            struct copse_program_memory *out)
+static copse_status measure_program(struct copse_recorder *r, size_t limit,
+                                    struct copse_program_memory *out)
 {
     size_t arenas[COPSE_MAX_ARENAS];
     uint32_t count = 0;
@@ -73,10 +73,10 @@ copse_status copse__program_measure(const struct copse_program_params *params, s
     struct copse_recorder r;
     *out = (struct copse_program_memory){ .bytes = 0 };
     if (params->all_reduce)
-        measured.all_reduce = elsewhere;
+        measured.all_reduce = measure_elsewhere;
     copse_status s = copse__recorder_begin(&measured, &r);
     if (s == COPSE_OK)
-        s = measure(&r, limit, out);
+        s = measure_program(&r, limit, out);
     copse__recorder_end(&r);
     return s;
 }

@@ -39,7 +39,7 @@ static bool is_new(const struct order *o, const copse_tensor *t)
     return t->graph == o->g && t->id >= o->first && !o->is_seen[t->id - o->first];
 }
 
-static void visit(struct order *o, copse_tensor *root)
+static void order_visit(struct order *o, copse_tensor *root)
 {
     size_t depth = 0;
     if (!is_new(o, root))
@@ -85,15 +85,15 @@ static void visit_all(struct order *o, copse_tensor *const *roots, size_t count)
     const copse_graph *g = o->g;
     place_inputs(o);
     for (size_t i = 0; i < count; i++)
-        visit(o, roots[i]);
+        order_visit(o, roots[i]);
     for (size_t i = 0; i < g->report_count; i++)
-        visit(o, g->reports[i].tensor);
+        order_visit(o, g->reports[i].tensor);
     for (size_t i = 0; i < g->updates.count; i++)
-        visit(o, g->updates.at[i].value);
+        order_visit(o, g->updates.at[i].value);
     for (size_t i = 0; i < g->output_count; i++)
-        visit(o, g->outputs[i].tensor);
+        order_visit(o, g->outputs[i].tensor);
     for (size_t n = o->first; n < o->count; n++)
-        visit(o, g->nodes.at[n]);
+        order_visit(o, g->nodes.at[n]);
 }
 
 copse_status copse__graph_order(copse_graph *g, copse_tensor *const *roots, size_t count)

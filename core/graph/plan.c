@@ -20,8 +20,8 @@ static bool overlaps_in_time(const struct copse_allocation *a, const struct cops
 }
 
 /* Lowest free offset of `s` in `arena` among the placed allocations, which are sorted by offset. */
-static size_t lowest(struct copse_allocation *const *placed, size_t count,
-                     const struct copse_allocation *s, uint32_t arena)
+static size_t plan_lowest(struct copse_allocation *const *placed, size_t count,
+                          const struct copse_allocation *s, uint32_t arena)
 {
     size_t at = 0;
     for (size_t i = 0; i < count; i++) {
@@ -35,7 +35,7 @@ static size_t lowest(struct copse_allocation *const *placed, size_t count,
     return at;
 }
 
-static void insert(struct copse_allocation **placed, size_t count, struct copse_allocation *s)
+static void plan_insert(struct copse_allocation **placed, size_t count, struct copse_allocation *s)
 {
     size_t i = count;
     for (; i > 0 && placed[i - 1]->offset > s->offset; i--)
@@ -58,7 +58,7 @@ copse_status copse__plan(struct copse_mem *mem, struct copse_allocation *allocat
     for (size_t i = 0; i < count && s == COPSE_OK; i++) {
         struct copse_allocation *v = order[i];
         for (v->arena = 0; v->arena < room; v->arena++) {
-            v->offset = lowest(placed, i, v, v->arena);
+            v->offset = plan_lowest(placed, i, v, v->arena);
             if (v->offset <= limit && limit - v->offset >= v->size)
                 break;
         }
@@ -71,7 +71,7 @@ copse_status copse__plan(struct copse_mem *mem, struct copse_allocation *allocat
         for (; *arenas <= v->arena; ++*arenas)
             arena_bytes[*arenas] = 0;
         arena_bytes[v->arena] = COPSE_MAX(arena_bytes[v->arena], v->offset + v->size);
-        insert(placed, i, v);
+        plan_insert(placed, i, v);
     }
     copse__free(mem, order);
     return s;

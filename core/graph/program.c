@@ -23,8 +23,8 @@ static struct copse_binding in_arena(const struct copse_recorder *r, uint32_t al
 
 /* The binding of an operand. Sizes are rounded up to 16 bytes, which fits into the padding of every
    value, so that a formatted view covers the last elements. */
-static copse_status bind(const struct copse_recorder *r, const struct copse_operand *o,
-                         struct copse_binding *out)
+static copse_status program_bind(const struct copse_recorder *r, const struct copse_operand *o,
+                                 struct copse_binding *out)
 {
     uint64_t bytes, first = 4 * o->first;
     switch (o->kind) {
@@ -64,7 +64,7 @@ static copse_status push_command(struct copse_recorder *r, const struct copse_co
     return COPSE_OK;
 }
 
-static bool fits(const copse_device *dev, const struct copse_launch *x)
+static bool program_fits(const copse_device *dev, const struct copse_launch *x)
 {
     return x->kind == COPSE_LAUNCH_GEMM ? copse__library_product_fits(dev)
                                         : copse__kernel_fits(dev, x->id);
@@ -86,7 +86,7 @@ static size_t compile_cold(struct copse_recorder *r, size_t *chosen)
     for (size_t i = 0; i < r->launches.count; i++) {
         const struct copse_launch *x = &r->launches.at[i];
         size_t k = 0;
-        *chosen += x->kind != COPSE_LAUNCH_COPY && fits(dev, x);
+        *chosen += x->kind != COPSE_LAUNCH_COPY && program_fits(dev, x);
         while (k < count && !is_same(&wants[k], x))
             k++;
         if (!wants || x->kind != COPSE_LAUNCH_KERNEL || k < count)
@@ -98,13 +98,14 @@ static size_t compile_cold(struct copse_recorder *r, size_t *chosen)
         copse__kernels_compile(dev, wants, count);
     copse__free(r->mem, wants);
     for (size_t i = 0; i < r->launches.count; i++)
-        usable += r->launches.at[i].kind != COPSE_LAUNCH_COPY && fits(dev, &r->launches.at[i]);
+        usable +=
+            r->launches.at[i].kind != COPSE_LAUNCH_COPY && program_fits(dev, &r->launches.at[i]);
     return usable;
 }
 
 /* Compile the chosen kernels before memory is allocated for the program. A kernel that fails its
    self-test is blocked: then *again is set, and lowering uses the next variant. */
-static copse_status compile(struct copse_recorder *r, bool *again)
+static copse_status program_compile(struct copse_recorder *r, bool *again)
 {
     copse_device *dev = r->program->queue->dev;
     size_t chosen;
@@ -116,11 +117,12 @@ static copse_status compile(struct copse_recorder *r, bool *again)
         struct copse_kernel *k;
         if (x->kind == COPSE_LAUNCH_COPY)
             continue;
-        const bool is_chosen = fits(dev, x);
+        const bool is_chosen = program_fits(dev, x);
         const copse_status s = x->kind == COPSE_LAUNCH_GEMM
                                    ? copse__library_product_test(dev, &x->gemm)
                                    : copse__kernel_get(dev, x->id, x->spec, &k);
-        *again = (s == COPSE_OK || s == COPSE_ERR_UNSUPPORTED) && is_chosen && !fits(dev, x);
+        *again =
+            (s == COPSE_OK || s == COPSE_ERR_UNSUPPORTED) && is_chosen && !program_fits(dev, x);
         if (s != COPSE_OK || *again)
             return s;
     }
@@ -133,7 +135,7 @@ static copse_status lower_and_compile(struct copse_recorder *r)
     bool again;
     for (;;) {
         COPSE_TRY(copse__lower(r));
-        const copse_status s = compile(r, &again);
+        const copse_status s = program_compile(r, &again);
         if (!again)
             return s;
         r->launches.count = r->allocations.count = r->scratch.count = 0;
@@ -159,11 +161,11 @@ static copse_status emit_kernel(struct copse_recorder *r, const struct copse_lau
     return COPSE_OK;
 }
 
-static copse_status emit(struct copse_recorder *r, const struct copse_launch *x)
+static copse_status program_emit(struct copse_recorder *r, const struct copse_launch *x)
 {
     struct copse_binding bindings[COPSE_MAX_BINDINGS];
     for (uint32_t i = 0; i < x->arg_count; i++)
-        COPSE_TRY(bind(r, &x->args[i], &bindings[i]));
+        COPSE_TRY(program_bind(r, &x->args[i], &bindings[i]));
     if (x->kind == COPSE_LAUNCH_KERNEL)
         return emit_kernel(r, x, bindings);
     struct copse_command c = { .kind = COPSE_COMMAND_COPY };
@@ -178,7 +180,7 @@ static copse_status emit(struct copse_recorder *r, const struct copse_launch *x)
     return push_command(r, &c);
 }
 
-static copse_status record(struct copse_recorder *r)
+static copse_status program_record(struct copse_recorder *r)
 {
     copse_program *p = r->program;
     size_t next = 0;
@@ -187,7 +189,7 @@ static copse_status record(struct copse_recorder *r)
         r->commands.count = 0;
         for (; next < r->launches.count && (is_last || r->launches.at[next].node <= r->cuts[b]);
              next++)
-            COPSE_TRY(emit(r, &r->launches.at[next]));
+            COPSE_TRY(program_emit(r, &r->launches.at[next]));
         COPSE_TRY(
             copse__segment_create(p->queue, r->commands.at, r->commands.count, &p->segments[b]));
     }
@@ -234,7 +236,7 @@ static copse_status keep_inputs(struct copse_recorder *r)
     return COPSE_OK;
 }
 
-static copse_status make(struct copse_recorder *r)
+static copse_status program_make(struct copse_recorder *r)
 {
     COPSE_TRY(copse__all_reduces_find(r));
     COPSE_TRY(copse__segments_cut(r));
@@ -242,7 +244,7 @@ static copse_status make(struct copse_recorder *r)
     COPSE_TRY(make_arena(r));
     COPSE_TRY(write_constants(r));
     COPSE_TRY(keep_inputs(r));
-    return record(r);
+    return program_record(r);
 }
 
 copse_status copse__program_create(const struct copse_program_params *params, copse_program **out)
@@ -260,7 +262,7 @@ copse_status copse__program_create(const struct copse_program_params *params, co
     copse_status s = copse__recorder_begin(params, &r);
     r.program = p;
     if (s == COPSE_OK)
-        s = make(&r);
+        s = program_make(&r);
     if (s == COPSE_OK) {
         copse__log(&g->ctx->base.log, COPSE_LOG_DEBUG,
                    "program: %zu nodes, %zu launches, %u segments, %zu arena bytes on %s",

@@ -59,13 +59,13 @@ static copse_status no_memory(void)
     return copse_no_memory("recomputation");
 }
 
-static copse_status append(struct walk *w, copse_tensor *t)
+static copse_status recompute_append(struct walk *w, copse_tensor *t)
 {
     return COPSE_PUSH(&w->g->ctx->base.mem, &w->order, t) ? COPSE_OK : no_memory();
 }
 
 /* The operands of a node, with copies for those that are dropped. */
-static copse_status operands(struct walk *w, const copse_tensor *t, copse_tensor ***out)
+static copse_status recompute_operands(struct walk *w, const copse_tensor *t, copse_tensor ***out)
 {
     *out = copse__arena_alloc(w->arena, COPSE_MAX(t->in_count, 1u), sizeof **out);
     for (uint32_t i = 0; *out && i < t->in_count; i++)
@@ -73,7 +73,7 @@ static copse_status operands(struct walk *w, const copse_tensor *t, copse_tensor
     return *out ? COPSE_OK : no_memory();
 }
 
-static copse_status copy(struct walk *w, const copse_tensor *t)
+static copse_status recompute_copy(struct walk *w, const copse_tensor *t)
 {
     copse_tensor *c = copse__arena_alloc(w->arena, 1, sizeof *c);
     if (!c)
@@ -81,13 +81,13 @@ static copse_status copy(struct walk *w, const copse_tensor *t)
     *c = *t;
     c->is_backward = true;
     c->is_cast = false;
-    COPSE_TRY(operands(w, t, &c->in));
+    COPSE_TRY(recompute_operands(w, t, &c->in));
     if (t->op->lower)
         w->out->bytes += bytes_of(t);
     for (uint32_t i = 0; t->op->lower && i < t->in_count; i++)
         w->out->bytes += bytes_of(t->in[i]);
     w->copies[t->id] = c;
-    return append(w, c);
+    return recompute_append(w, c);
 }
 
 /* Copies of a dropped result and of all dropped results that it depends on and that have none yet,
@@ -106,7 +106,7 @@ static copse_status copy_with_operands(struct walk *w, const copse_tensor *t)
     }
     for (size_t n = first; n <= t->id; n++) {
         if (w->wanted[n])
-            COPSE_TRY(copy(w, w->g->nodes.at[n]));
+            COPSE_TRY(recompute_copy(w, w->g->nodes.at[n]));
     }
     for (size_t n = first; n <= t->id; n++) {
         if (w->wanted[n] && w->dropped.part[n] != 0 && w->dropped.part[n] != w->dropped.part[t->id])
@@ -116,7 +116,7 @@ static copse_status copy_with_operands(struct walk *w, const copse_tensor *t)
     return COPSE_OK;
 }
 
-static copse_status rewrite(struct walk *w, copse_tensor *t)
+static copse_status recompute_rewrite(struct walk *w, copse_tensor *t)
 {
     const struct copse_operands before = { t, t->in };
     bool is_changed = false;
@@ -127,20 +127,21 @@ static copse_status rewrite(struct walk *w, copse_tensor *t)
                 COPSE_TRY(copy_with_operands(w, t->in[i]));
         }
     if (!is_changed)
-        return append(w, t);
+        return recompute_append(w, t);
     copse_tensor **in;
-    COPSE_TRY(operands(w, t, &in));
+    COPSE_TRY(recompute_operands(w, t, &in));
     if (!COPSE_PUSH(&w->g->ctx->base.mem, &w->out->changed, before))
         return no_memory();
     t->in = in;
-    return append(w, t);
+    return recompute_append(w, t);
 }
 
-static copse_status walk(struct walk *w)
+static copse_status recompute_walk(struct walk *w)
 {
     copse_graph *g = w->g;
     for (size_t n = 0; n < g->nodes.count; n++)
-        COPSE_TRY(n < w->forward ? append(w, g->nodes.at[n]) : rewrite(w, g->nodes.at[n]));
+        COPSE_TRY(n < w->forward ? recompute_append(w, g->nodes.at[n])
+                                 : recompute_rewrite(w, g->nodes.at[n]));
     if (!COPSE_RESERVE(&g->ctx->base.mem, &g->nodes, w->order.count))
         return no_memory();
     memcpy(w->out->nodes, g->nodes.at, w->out->count * sizeof *w->out->nodes);
@@ -168,7 +169,7 @@ copse_status copse__recompute(copse_graph *g, struct copse_dropped dropped,
     out->nodes = copse__alloc(mem, g->nodes.count, sizeof *out->nodes);
     w.copies = copse__alloc(mem, w.forward + 1, sizeof *w.copies);
     w.wanted = copse__alloc(mem, w.forward + 1, sizeof *w.wanted);
-    const copse_status s = out->nodes && w.copies && w.wanted ? walk(&w) : no_memory();
+    const copse_status s = out->nodes && w.copies && w.wanted ? recompute_walk(&w) : no_memory();
     copse__free(mem, w.copies);
     copse__free(mem, w.wanted);
     copse__free(mem, w.order.at);

@@ -70,7 +70,7 @@ static uint64_t length_of(const struct fit *f, int i)
 }
 
 /* Place cuts; false: none, or those of the length before. */
-static bool place(struct fit *f, enum copse_cut_level level, uint64_t length)
+static bool recompute_fit_place(struct fit *f, enum copse_cut_level level, uint64_t length)
 {
     copse__cuts_place(&f->cuts, level, length);
     const size_t count = f->cuts.cuts[level].count;
@@ -85,7 +85,7 @@ static copse_status visit_segments(struct fit *f, visit_fn *visit)
 {
     for (int i = 0; i < LENGTHS; i++) {
         struct choice c = { .lengths = { length_of(f, i) }, .is_set = true };
-        if (place(f, COPSE_CUTS_OUTER, c.lengths[0])) {
+        if (recompute_fit_place(f, COPSE_CUTS_OUTER, c.lengths[0])) {
             c.segments = f->cuts.cuts[COPSE_CUTS_OUTER].count;
             COPSE_TRY(visit(f, &c));
         }
@@ -98,13 +98,13 @@ static copse_status visit_parts(struct fit *f, visit_fn *visit)
     f->tried[COPSE_CUTS_OUTER] = 0;
     for (int i = 0; i < LENGTHS; i++) {
         const uint64_t outer = length_of(f, i);
-        if (!place(f, COPSE_CUTS_OUTER, outer))
+        if (!recompute_fit_place(f, COPSE_CUTS_OUTER, outer))
             continue;
         f->tried[COPSE_CUTS_INNER] = 0;
         for (int k = i + 2; k < LENGTHS; k++) {
             struct choice c = { .lengths = { outer, length_of(f, k) }, .is_set = true };
             c.segments = f->cuts.cuts[COPSE_CUTS_OUTER].count;
-            if (place(f, COPSE_CUTS_INNER, c.lengths[1]))
+            if (recompute_fit_place(f, COPSE_CUTS_INNER, c.lengths[1]))
                 COPSE_TRY(visit(f, &c));
         }
     }
@@ -199,8 +199,8 @@ static copse_status use_least(struct fit *f)
     return f->best.is_set && f->best.bytes < without.bytes ? take_best(f) : COPSE_OK;
 }
 
-static copse_status run(const struct copse_program_params *params,
-                        copse_status (*fn)(struct fit *f))
+static copse_status recompute_fit_run(const struct copse_program_params *params,
+                                      copse_status (*fn)(struct fit *f))
 {
     struct fit f = { .params = params };
     copse_status s = copse__cuts_init(&f.cuts, params);
@@ -215,8 +215,8 @@ copse_status copse__recompute_fit(const struct copse_program_params *params)
     if (copse__forward_count(params->graph) == 0)
         return COPSE_OK;
     if (params->graph->segments > 0)
-        COPSE_TRY(run(params, recompute_marked));
-    return params->budget > 0 ? run(params, keep_budget) : COPSE_OK;
+        COPSE_TRY(recompute_fit_run(params, recompute_marked));
+    return params->budget > 0 ? recompute_fit_run(params, keep_budget) : COPSE_OK;
 }
 
 copse_status copse__recompute_least(const struct copse_program_params *params)
@@ -224,6 +224,6 @@ copse_status copse__recompute_least(const struct copse_program_params *params)
     if (copse__forward_count(params->graph) == 0)
         return COPSE_OK;
     if (params->graph->segments > 0)
-        COPSE_TRY(run(params, recompute_marked));
-    return run(params, use_least);
+        COPSE_TRY(recompute_fit_run(params, recompute_marked));
+    return recompute_fit_run(params, use_least);
 }

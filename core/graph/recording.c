@@ -183,7 +183,7 @@ copse_status copse__recording_compile(struct copse_recording *r,
     return COPSE_OK;
 }
 
-static copse_status build(struct copse_recording *r)
+static copse_status recording_build(struct copse_recording *r)
 {
     const struct copse_recording_table *table = r->list->table;
     struct call own = { .recording = r, .outer = innermost };
@@ -201,11 +201,11 @@ static copse_status build(struct copse_recording *r)
     return table->extend(r);
 }
 
-static copse_status record(struct copse_recording *r)
+static copse_status recording_record(struct copse_recording *r)
 {
     const struct copse_recording_table *table = r->list->table;
     struct copse_program_params params = { .graph = NULL };
-    copse_status s = build(r);
+    copse_status s = recording_build(r);
     if (s == COPSE_OK) {
         table->target(r, &params);
         s = copse__recording_compile(r, &params);
@@ -223,7 +223,7 @@ void copse__recording_fini(struct copse_recording *r, struct copse_mem *mem)
     copse__free(mem, r->words);
 }
 
-static void release(struct copse_recording *r)
+static void recording_release(struct copse_recording *r)
 {
     struct copse_recordings *list = r->list;
     if (r->words && list->table->release)
@@ -268,14 +268,14 @@ static copse_status make_room(struct copse_recordings *list)
         list->count--;
         memmove(&list->at[i], &list->at[i + 1],
                 (list->count - i) * sizeof(struct copse_recording *));
-        release(r);
+        recording_release(r);
     }
     return COPSE_OK;
 }
 
 /* An empty recording has no inputs and no graph. */
-static copse_status begin(struct copse_recording *r, const struct copse_recording_key *key,
-                          bool *is_empty)
+static copse_status recording_begin(struct copse_recording *r,
+                                    const struct copse_recording_key *key, bool *is_empty)
 {
     r->words = copse__alloc(&r->list->ctx->base.mem, key->word_count, sizeof *r->words);
     if (!r->words)
@@ -289,7 +289,7 @@ static copse_status begin(struct copse_recording *r, const struct copse_recordin
     return *is_empty ? COPSE_OK : take_inputs(r, key);
 }
 
-static copse_status alloc(struct copse_recordings *list, struct copse_recording **out)
+static copse_status recording_alloc(struct copse_recordings *list, struct copse_recording **out)
 {
     *out = copse__alloc(&list->ctx->base.mem, 1, list->table->size);
     if (!*out)
@@ -298,20 +298,21 @@ static copse_status alloc(struct copse_recordings *list, struct copse_recording 
     return COPSE_OK;
 }
 
-static copse_status make(struct copse_recordings *list, const struct copse_recording_key *key)
+static copse_status recording_make(struct copse_recordings *list,
+                                   const struct copse_recording_key *key)
 {
     struct copse_mem *mem = &list->ctx->base.mem;
     struct copse_recording *r;
     bool is_empty;
     COPSE_TRY(make_room(list));
-    COPSE_TRY(alloc(list, &r));
-    copse_status s = begin(r, key, &is_empty);
+    COPSE_TRY(recording_alloc(list, &r));
+    copse_status s = recording_begin(r, key, &is_empty);
     if (s == COPSE_OK && !is_empty)
-        s = record(r);
+        s = recording_record(r);
     if (s == COPSE_OK && !COPSE_PUSH(mem, list, r))
         s = no_memory(r);
     if (s != COPSE_OK)
-        release(r);
+        recording_release(r);
     return s;
 }
 
@@ -323,7 +324,7 @@ copse_status copse__recordings_get(struct copse_recordings *list,
     while (i < list->count && !is_like(list->at[i], key))
         i++;
     if (i == list->count) {
-        COPSE_TRY(make(list, key));
+        COPSE_TRY(recording_make(list, key));
         i = list->count - 1;
     }
     *out = list->at[i];
@@ -339,10 +340,10 @@ copse_status copse__recordings_plan(struct copse_recordings *list,
     struct copse_program_params params = { .graph = NULL };
     struct copse_recording *r;
     bool is_empty = false;
-    COPSE_TRY(alloc(list, &r));
-    copse_status s = begin(r, key, &is_empty);
+    COPSE_TRY(recording_alloc(list, &r));
+    copse_status s = recording_begin(r, key, &is_empty);
     if (s == COPSE_OK && !is_empty)
-        s = build(r);
+        s = recording_build(r);
     if (s == COPSE_OK && !is_empty)
         s = copse_graph_status(r->graph);
     if (s == COPSE_OK && !is_empty) {
@@ -350,14 +351,14 @@ copse_status copse__recordings_plan(struct copse_recordings *list,
         give_graph(r, &params);
         s = plan(user, &params);
     }
-    release(r);
+    recording_release(r);
     return s;
 }
 
 void copse__recordings_fini(struct copse_recordings *list)
 {
     for (size_t i = 0; i < list->count; i++)
-        release(list->at[i]);
+        recording_release(list->at[i]);
     if (list->ctx)
         copse__free(&list->ctx->base.mem, list->at);
     list->at = NULL;

@@ -31,7 +31,8 @@ static const struct copse_limits reference_limits = {
     .compute_units = 1,
 };
 
-static copse_status scratch(struct copse_lowering *l, uint64_t words, struct copse_operand *out)
+static copse_status reference_scratch(struct copse_lowering *l, uint64_t words,
+                                      struct copse_operand *out)
 {
     struct evaluator *e = (struct evaluator *)l;
     if (e->scratch_count == COPSE_COUNT(e->scratch))
@@ -44,8 +45,8 @@ static copse_status scratch(struct copse_lowering *l, uint64_t words, struct cop
     return COPSE_OK;
 }
 
-static struct copse_host_arg resolve(struct evaluator *e, const struct copse_operand *o,
-                                     const struct copse_kernel_arg *arg)
+static struct copse_host_arg reference_resolve(struct evaluator *e, const struct copse_operand *o,
+                                               const struct copse_kernel_arg *arg)
 {
     if (o->kind == COPSE_OPERAND_STEP)
         return (struct copse_host_arg){ e->step, COPSE_STEP_WORDS, false };
@@ -60,9 +61,9 @@ static struct copse_host_arg resolve(struct evaluator *e, const struct copse_ope
     };
 }
 
-static copse_status launch(struct copse_lowering *l, enum copse_kernel_id id, const int32_t *spec,
-                           const void *params, uint64_t groups, const struct copse_operand *args,
-                           uint32_t arg_count)
+static copse_status reference_launch(struct copse_lowering *l, enum copse_kernel_id id,
+                                     const int32_t *spec, const void *params, uint64_t groups,
+                                     const struct copse_operand *args, uint32_t arg_count)
 {
     (void)groups;
     static const int32_t no_spec[COPSE_MAX_SPECS];
@@ -72,20 +73,20 @@ static copse_status launch(struct copse_lowering *l, enum copse_kernel_id id, co
     if (row->is_variant)
         return copse_fail(COPSE_ERR_INTERNAL, "reference: kernel %s is a variant", row->name);
     for (uint32_t i = 0; i < arg_count; i++)
-        host[i] = resolve(e, &args[i], &row->args[i]);
+        host[i] = reference_resolve(e, &args[i], &row->args[i]);
     row->law->host(params, spec ? spec : no_spec, host);
     return COPSE_OK;
 }
 
-static copse_status copy(struct copse_lowering *l, struct copse_operand from,
-                         struct copse_operand to, uint64_t count)
+static copse_status reference_copy(struct copse_lowering *l, struct copse_operand from,
+                                   struct copse_operand to, uint64_t count)
 {
     struct evaluator *e = (struct evaluator *)l;
     const copse_tensor *typed = to.kind == COPSE_OPERAND_TENSOR ? to.tensor : from.tensor;
     const struct copse_kernel_arg arg = { .kind = typed && typed->type == COPSE_I32
                                                       ? COPSE_ARG_I32
                                                       : COPSE_ARG_F32 };
-    memcpy(resolve(e, &to, &arg).data, resolve(e, &from, &arg).data,
+    memcpy(reference_resolve(e, &to, &arg).data, reference_resolve(e, &from, &arg).data,
            (size_t)count * (arg.kind == COPSE_ARG_I32 ? 4 : 8));
     return COPSE_OK;
 }
@@ -106,8 +107,8 @@ static void put_constant(const copse_tensor *t, struct value *v)
             ((double *)v->data)[i] = (double)((const float *)values)[i];
 }
 
-static copse_status evaluate(struct evaluator *e, const struct copse_reference_params *p,
-                             const copse_tensor *t)
+static copse_status reference_evaluate(struct evaluator *e, const struct copse_reference_params *p,
+                                       const copse_tensor *t)
 {
     struct value *v = &e->values[t->id];
     v->count = copse__elements(t->shape);
@@ -141,9 +142,9 @@ copse_status copse__reference_run(const struct copse_reference_params *params,
     copse_status s = COPSE_OK;
     struct evaluator e = {
         .lowering = { .limits = &reference_limits,
-                      .scratch = scratch,
-                      .launch = launch,
-                      .copy = copy },
+                      .scratch = reference_scratch,
+                      .launch = reference_launch,
+                      .copy = reference_copy },
         .mem = mem,
     };
     if (params->step)
@@ -164,7 +165,7 @@ copse_status copse__reference_run(const struct copse_reference_params *params,
             needed[g->nodes.at[n]->in[i]->id] = true;
     for (size_t n = 0; n < nodes; n++)
         if (needed[n])
-            COPSE_TRY_OR(done, s, evaluate(&e, params, g->nodes.at[n]));
+            COPSE_TRY_OR(done, s, reference_evaluate(&e, params, g->nodes.at[n]));
     for (size_t i = 0; i < count; i++) {
         const struct value *v = &e.values[wanted[i]->id];
         for (uint64_t k = 0; k < v->count; k++)

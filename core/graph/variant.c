@@ -141,7 +141,7 @@ struct list {
     size_t at;
 };
 
-static void add(struct list *l, const char *separator, const char *name)
+static void variant_add(struct list *l, const char *separator, const char *name)
 {
     const int n = snprintf(l->text + l->at, sizeof l->text - l->at, "%s%s", separator, name);
     if (n > 0)
@@ -151,18 +151,18 @@ static void add(struct list *l, const char *separator, const char *name)
 static const char *variants_of(const struct copse_family *f, struct list *l)
 {
     for (size_t i = 0; i < f->count; i++)
-        add(l, i ? ", " : "", f->variants[i].name);
+        variant_add(l, i ? ", " : "", f->variants[i].name);
     return l->text;
 }
 
 /* "column_sum (reduce, wide), matmul (shared, wide)" */
-static const char *families(struct list *l)
+static const char *variant_families(struct list *l)
 {
     for (size_t i = 0; copse_families[i]; i++) {
-        add(l, i ? ", " : "", copse_families[i]->name);
-        add(l, " (", "");
+        variant_add(l, i ? ", " : "", copse_families[i]->name);
+        variant_add(l, " (", "");
         variants_of(copse_families[i], l);
-        add(l, ")", "");
+        variant_add(l, ")", "");
     }
     return l->text;
 }
@@ -180,12 +180,12 @@ static copse_status parse_one(const char *text, size_t length, struct copse_choi
     if (!variant)
         return copse_fail(COPSE_ERR_ARGUMENT,
                           "kernels: '%.*s' is not family=variant; the families are %s",
-                          (int)COPSE_MIN(length, sizeof family), text, families(&names));
+                          (int)COPSE_MIN(length, sizeof family), text, variant_families(&names));
     *variant++ = '\0';
     const struct copse_family *f = copse__family(family);
     if (!f)
         return copse_fail(COPSE_ERR_ARGUMENT, "kernels: no family '%s'; the families are %s",
-                          family, families(&names));
+                          family, variant_families(&names));
     const struct copse_variant *v = copse__variant(f, variant);
     if (!v)
         return copse_fail(COPSE_ERR_ARGUMENT, "kernels: %s has no variant '%s'; it has %s", f->name,
@@ -261,7 +261,8 @@ static bool can_run(const struct copse_lowering *l, const struct copse_variant *
                                              : copse__can_launch(l, v->kernel);
 }
 
-static bool fits(const struct copse_lowering *l, const struct copse_variant *v, const void *work)
+static bool variant_fits(const struct copse_lowering *l, const struct copse_variant *v,
+                         const void *work)
 {
     return can_run(l, v) && (!v->fits || v->fits(l->limits, work));
 }
@@ -279,19 +280,21 @@ static const struct copse_variant *by_prior(const struct copse_lowering *l,
     const struct copse_variant *best = NULL;
     for (size_t i = 0; i < f->count; i++) {
         const struct copse_variant *v = &f->variants[i];
-        if (v->prior[class] < (best ? best->prior[class] : COPSE_NO_PRIOR) && fits(l, v, work))
+        if (v->prior[class] < (best ? best->prior[class] : COPSE_NO_PRIOR) &&
+            variant_fits(l, v, work))
             best = v;
     }
     return best ? best : f->variants; /* cannot be launched; its error gives the reason */
 }
 
 /* The row whose kernel a user replaced; NULL = none. */
-static const struct copse_variant *replaced(const struct copse_lowering *l,
-                                            const struct copse_family *f, const void *work)
+static const struct copse_variant *variant_replaced(const struct copse_lowering *l,
+                                                    const struct copse_family *f, const void *work)
 {
     for (size_t i = 0; l->dev && l->dev->overrides && i < f->count; i++) {
         const struct copse_variant *v = &f->variants[i];
-        if (v->kernel != COPSE_LIBRARY_KERNEL && l->dev->overrides[v->kernel] && fits(l, v, work))
+        if (v->kernel != COPSE_LIBRARY_KERNEL && l->dev->overrides[v->kernel] &&
+            variant_fits(l, v, work))
             return v;
     }
     return NULL;
@@ -326,7 +329,7 @@ static const struct copse_variant *by_rate(const struct copse_lowering *l,
     most += most / 32;
     for (size_t i = 0; i < f->count; i++) {
         const uint64_t rate = rate_of(l, f, size_class, &f->variants[i]);
-        if (rate > most && fits(l, &f->variants[i], work)) {
+        if (rate > most && variant_fits(l, &f->variants[i], work)) {
             most = rate;
             best = &f->variants[i];
         }
@@ -334,8 +337,8 @@ static const struct copse_variant *by_rate(const struct copse_lowering *l,
     return best;
 }
 
-static copse_status refuse(const struct copse_lowering *l, const struct copse_family *f,
-                           const struct copse_variant *v)
+static copse_status variant_refuse(const struct copse_lowering *l, const struct copse_family *f,
+                                   const struct copse_variant *v)
 {
     char reason[192], why[COPSE_ERROR_BYTES];
     const char *kernel = blocked_of(l, v, reason);
@@ -353,7 +356,7 @@ copse_status copse__choose(const struct copse_lowering *l, const struct copse_fa
 {
     const char *forced = forced_of(l->choices, l->choice_count, f->name);
     if (!forced) {
-        *out = replaced(l, f, work);
+        *out = variant_replaced(l, f, work);
         if (!*out)
             *out = by_rate(l, f, work, by_prior(l, f, work));
         return COPSE_OK;
@@ -364,8 +367,8 @@ copse_status copse__choose(const struct copse_lowering *l, const struct copse_fa
         return copse_fail(COPSE_ERR_ARGUMENT, "%s: no variant '%s'; there are %s", f->name, forced,
                           variants_of(f, &names));
     if (!can_run(l, v))
-        return refuse(l, f, v);
-    *out = fits(l, v, work) ? v : f->variants;
+        return variant_refuse(l, f, v);
+    *out = variant_fits(l, v, work) ? v : f->variants;
     return COPSE_OK;
 }
 
@@ -403,7 +406,7 @@ copse_status copse_kernel_choice(const copse_device *dev, const char *kernels, c
     const struct copse_family *f = copse__family(family);
     if (!f)
         return copse_fail(COPSE_ERR_ARGUMENT, "kernels: no family '%s'; the families are %s",
-                          family, families(&names));
+                          family, variant_families(&names));
     struct copse_tune_job j = { .work = copse__alloc(&dev->base->mem, 1, COPSE_TUNE_WORK) };
     if (!j.work)
         return copse_no_memory("kernels");

@@ -33,14 +33,14 @@ static struct copse_mem *memory_of(const copse_event_file *f)
 
 /* ---- records ---- */
 
-static double now(void)
+static double event_file_now(void)
 {
     struct timespec t;
     timespec_get(&t, TIME_UTC);
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-static copse_status failed(copse_event_file *f)
+static copse_status event_file_failed(copse_event_file *f)
 {
     f->has_failed = true;
     return copse_fail(COPSE_ERR_IO, "event file: cannot write %s: is the disk full?", f->path);
@@ -56,13 +56,13 @@ static copse_status write_record(copse_event_file *f, struct copse_message *even
         if (fwrite(head, 1, sizeof head, f->stream) != sizeof head ||
             fwrite(event->at, 1, event->count, f->stream) != event->count ||
             fwrite(tail, 1, sizeof tail, f->stream) != sizeof tail)
-            s = failed(f);
+            s = event_file_failed(f);
     }
     copse__message_free(event);
     return s;
 }
 
-static copse_status check(const copse_event_file *f, const char *tag, uint64_t step)
+static copse_status event_file_check(const copse_event_file *f, const char *tag, uint64_t step)
 {
     const size_t length = strlen(tag);
     if (f->has_failed)
@@ -76,7 +76,7 @@ static copse_status check(const copse_event_file *f, const char *tag, uint64_t s
     return COPSE_OK;
 }
 
-static struct copse_message message(const copse_event_file *f)
+static struct copse_message event_file_message(const copse_event_file *f)
 {
     return (struct copse_message){ .mem = memory_of(f) };
 }
@@ -85,10 +85,10 @@ static struct copse_message message(const copse_event_file *f)
 static copse_status write_value(copse_event_file *f, const char *tag, uint64_t step,
                                 struct copse_message *value)
 {
-    struct copse_message summary = message(f), event = message(f);
+    struct copse_message summary = event_file_message(f), event = event_file_message(f);
     copse__message_bytes(value, VALUE_TAG, tag, strlen(tag));
     copse__message_put(&summary, SUMMARY_VALUE, value);
-    copse__message_double(&event, EVENT_TIME, now());
+    copse__message_double(&event, EVENT_TIME, event_file_now());
     copse__message_integer(&event, EVENT_STEP, step);
     copse__message_put(&event, EVENT_SUMMARY, &summary);
     return write_record(f, &event);
@@ -100,8 +100,8 @@ copse_status copse_event_file_scalar(copse_event_file *f, const char *tag, uint6
                                      double value)
 {
     COPSE_TRY(copse_need("event file: scalar", f, tag));
-    COPSE_TRY(check(f, tag, step));
-    struct copse_message m = message(f);
+    COPSE_TRY(event_file_check(f, tag, step));
+    struct copse_message m = event_file_message(f);
     copse__message_float(&m, VALUE_NUMBER, (float)value);
     return write_value(f, tag, step, &m);
 }
@@ -111,8 +111,8 @@ copse_status copse_event_file_histogram(copse_event_file *f, const char *tag, ui
 {
     const bool values_given = values || count == 0;
     COPSE_TRY(copse_need("event file: histogram", f, tag, values_given));
-    COPSE_TRY(check(f, tag, step));
-    struct copse_message m = message(f), histogram = message(f);
+    COPSE_TRY(event_file_check(f, tag, step));
+    struct copse_message m = event_file_message(f), histogram = event_file_message(f);
     copse__message_histogram(&histogram, values, count);
     copse__message_put(&m, VALUE_HISTOGRAM, &histogram);
     return write_value(f, tag, step, &m);
@@ -123,8 +123,8 @@ copse_status copse_event_file_picture(copse_event_file *f, const char *tag, uint
                                       uint32_t channels)
 {
     COPSE_TRY(copse_need("event file: picture", f, tag, pixels));
-    COPSE_TRY(check(f, tag, step));
-    struct copse_message m = message(f), picture = message(f);
+    COPSE_TRY(event_file_check(f, tag, step));
+    struct copse_message m = event_file_message(f), picture = event_file_message(f);
     uint8_t *png;
     size_t size;
     COPSE_TRY(copse__png_encode(memory_of(f), pixels, height, width, channels, &png, &size));
@@ -157,14 +157,14 @@ static copse_status open_file(copse_event_file *f, const char *folder)
 static copse_status write_version(copse_event_file *f)
 {
     static const char version[] = "brain.Event:2";
-    struct copse_message event = message(f);
-    copse__message_double(&event, EVENT_TIME, now());
+    struct copse_message event = event_file_message(f);
+    copse__message_double(&event, EVENT_TIME, event_file_now());
     copse__message_bytes(&event, EVENT_VERSION, version, sizeof version - 1);
     COPSE_TRY(write_record(f, &event));
     return copse_event_file_flush(f);
 }
 
-static copse_status release(copse_event_file *f, copse_status s)
+static copse_status event_file_release(copse_event_file *f, copse_status s)
 {
     if (f->stream && fclose(f->stream) != 0 && s == COPSE_OK)
         s = copse_fail(COPSE_ERR_IO, "event file: cannot write %s: is the disk full?", f->path);
@@ -187,7 +187,7 @@ copse_status copse_event_file_create(copse_context *ctx, const char *folder, cop
     if (s == COPSE_OK)
         s = write_version(f);
     if (s != COPSE_OK)
-        return release(f, s);
+        return event_file_release(f, s);
     *out = f;
     return COPSE_OK;
 }
@@ -197,7 +197,7 @@ COPSE_PROPERTY(const char *, copse_event_file_path, copse_event_file, x->path, "
 copse_status copse_event_file_flush(copse_event_file *f)
 {
     COPSE_TRY(copse_need("event file: flush", f));
-    return f->has_failed || fflush(f->stream) != 0 ? failed(f) : COPSE_OK;
+    return f->has_failed || fflush(f->stream) != 0 ? event_file_failed(f) : COPSE_OK;
 }
 
 copse_status copse_event_file_close(copse_event_file **f)
@@ -205,5 +205,5 @@ copse_status copse_event_file_close(copse_event_file **f)
     COPSE_TRY(copse_need("event file: close", f));
     copse_event_file *file = *f;
     *f = NULL;
-    return file ? release(file, copse_event_file_flush(file)) : COPSE_OK;
+    return file ? event_file_release(file, copse_event_file_flush(file)) : COPSE_OK;
 }

@@ -27,7 +27,7 @@ struct histogram {
     double low, high, count, sum, squares;
 };
 
-static void begin(struct histogram *h)
+static void event_histogram_begin(struct histogram *h)
 {
     double v = 1e-12;
     *h = (struct histogram){ .low = INFINITY, .high = -INFINITY };
@@ -51,7 +51,7 @@ static size_t bucket_of(const struct histogram *h, double x)
     return low;
 }
 
-static void take(struct histogram *h, double x)
+static void event_histogram_take(struct histogram *h, double x)
 {
     if (isnan(x))
         return;
@@ -64,7 +64,7 @@ static void take(struct histogram *h, double x)
 }
 
 /* Of neighbouring empty buckets only the last is written. */
-static size_t compress(struct histogram *h)
+static size_t event_histogram_compress(struct histogram *h)
 {
     size_t n = 0;
     for (size_t i = 0; i < LIMITS; i++) {
@@ -85,15 +85,15 @@ void copse__message_histogram(struct copse_message *m, const float *values, size
         m->is_short = true;
         return;
     }
-    begin(h);
+    event_histogram_begin(h);
     for (size_t i = 0; i < count; i++)
-        take(h, (double)values[i]);
+        event_histogram_take(h, (double)values[i]);
     copse__message_double(m, HISTOGRAM_MIN, h->count > 0 ? h->low : 0);
     copse__message_double(m, HISTOGRAM_MAX, h->count > 0 ? h->high : 0);
     copse__message_double(m, HISTOGRAM_NUM, h->count);
     copse__message_double(m, HISTOGRAM_SUM, h->sum);
     copse__message_double(m, HISTOGRAM_SQUARES, h->squares);
-    const size_t n = compress(h);
+    const size_t n = event_histogram_compress(h);
     copse__message_doubles(m, HISTOGRAM_LIMITS, h->limit, n);
     copse__message_doubles(m, HISTOGRAM_BUCKETS, h->bucket, n);
     copse__free(m->mem, h);

@@ -12,7 +12,7 @@ void copse__message_free(struct copse_message *m)
     m->count = m->room = 0;
 }
 
-static void put(struct copse_message *m, const void *bytes, size_t size)
+static void event_record_put(struct copse_message *m, const void *bytes, size_t size)
 {
     size_t want;
     if (!copse__add(m->count, size, &want) || !COPSE_RESERVE(m->mem, m, want)) {
@@ -37,7 +37,7 @@ static void put_varint(struct copse_message *m, uint64_t value)
     for (; value >= 0x80; value >>= 7)
         bytes[n++] = (uint8_t)(value | 0x80);
     bytes[n++] = (uint8_t)value;
-    put(m, bytes, n);
+    event_record_put(m, bytes, n);
 }
 
 static void put_key(struct copse_message *m, uint32_t field, uint32_t wire)
@@ -51,7 +51,7 @@ static void put_double(struct copse_message *m, double value)
     uint8_t bytes[8];
     memcpy(&word, &value, sizeof word);
     little_endian(bytes, word, sizeof bytes);
-    put(m, bytes, sizeof bytes);
+    event_record_put(m, bytes, sizeof bytes);
 }
 
 void copse__message_integer(struct copse_message *m, uint32_t field, uint64_t value)
@@ -67,7 +67,7 @@ void copse__message_float(struct copse_message *m, uint32_t field, float value)
     memcpy(&word, &value, sizeof word);
     little_endian(bytes, word, sizeof bytes);
     put_key(m, field, WIRE_32);
-    put(m, bytes, sizeof bytes);
+    event_record_put(m, bytes, sizeof bytes);
 }
 
 void copse__message_double(struct copse_message *m, uint32_t field, double value)
@@ -80,7 +80,7 @@ void copse__message_bytes(struct copse_message *m, uint32_t field, const void *b
 {
     put_key(m, field, WIRE_BYTES);
     put_varint(m, size);
-    put(m, bytes, size);
+    event_record_put(m, bytes, size);
 }
 
 void copse__message_doubles(struct copse_message *m, uint32_t field, const double *values,
@@ -114,7 +114,7 @@ uint32_t copse__crc32c(const uint8_t *bytes, size_t size)
 }
 
 /* Sums of bytes that contain sums are stored changed. */
-static uint32_t masked(const uint8_t *bytes, size_t size)
+static uint32_t event_record_masked(const uint8_t *bytes, size_t size)
 {
     const uint32_t sum = copse__crc32c(bytes, size);
     return (sum >> 15 | sum << 17) + UINT32_C(0xa282ead8);
@@ -123,10 +123,10 @@ static uint32_t masked(const uint8_t *bytes, size_t size)
 void copse__record_head(uint64_t size, uint8_t head[COPSE_RECORD_HEAD])
 {
     little_endian(head, size, 8);
-    little_endian(head + 8, masked(head, 8), 4);
+    little_endian(head + 8, event_record_masked(head, 8), 4);
 }
 
 void copse__record_tail(const uint8_t *bytes, size_t size, uint8_t tail[COPSE_RECORD_TAIL])
 {
-    little_endian(tail, masked(bytes, size), 4);
+    little_endian(tail, event_record_masked(bytes, size), 4);
 }

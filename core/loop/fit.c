@@ -118,7 +118,7 @@ static copse_status feed_run(struct fit *f, const struct copse_host_batch *batch
     return copse_trainer_feed(f->t, batch);
 }
 
-static copse_status step(struct fit *f, const struct copse_host_batch *batch, uint64_t examples)
+static copse_status fit_step(struct fit *f, const struct copse_host_batch *batch, uint64_t examples)
 {
     COPSE_TRY(take_results(f, COPSE_STEPS_IN_PROGRESS - 1)); /* one more would drop a result */
     COPSE_TRY(copse_trainer_step(f->t, batch));
@@ -129,7 +129,7 @@ static copse_status step(struct fit *f, const struct copse_host_batch *batch, ui
 /* The oldest fed batch. */
 static copse_status step_fed(struct fit *f)
 {
-    return step(f, NULL, copse__batch_slot(&f->t->feed.slots, 0)->batch.count);
+    return fit_step(f, NULL, copse__batch_slot(&f->t->feed.slots, 0)->batch.count);
 }
 
 static copse_status feed_ahead(struct fit *f, const struct copse_host_batch *batch)
@@ -143,7 +143,7 @@ static copse_status take_batch(struct fit *f, const struct copse_host_batch *bat
 {
     if (f->in_run > 0)
         return feed_run(f, batch);
-    return f->t->feed.slots.depth > 0 ? feed_ahead(f, batch) : step(f, batch, batch->count);
+    return f->t->feed.slots.depth > 0 ? feed_ahead(f, batch) : fit_step(f, batch, batch->count);
 }
 
 /* The batches that are fed, and the micro-batches that have no update. */

@@ -57,7 +57,7 @@ static void set_newest(copse_monitor *m, char *path)
     set_tried(m);
 }
 
-static copse_status save(copse_monitor *m)
+static copse_status monitor_save(copse_monitor *m)
 {
     const uint64_t progress = m->step->f.progress(m->step->user);
     char *path;
@@ -83,7 +83,7 @@ static copse_status save(copse_monitor *m)
 static copse_status save_or_go_on(copse_monitor *m)
 {
     struct copse_monitor_decision w = { 0 };
-    copse_status s = save(m);
+    copse_status s = monitor_save(m);
     if (s == COPSE_OK || (m->cluster && copse_cluster_lost(m->cluster) > 0))
         return s;
     char text[sizeof w.text];
@@ -139,7 +139,7 @@ static copse_status save_if_due(copse_monitor *m)
 }
 
 /* Around everything that calls functions of the step. */
-static struct copse_callback around(const copse_monitor *m)
+static struct copse_callback monitor_around(const copse_monitor *m)
 {
     return (struct copse_callback){ .name = "a function of the step that a monitor calls",
                                     .used = { m } };
@@ -153,8 +153,8 @@ copse_status copse_monitor_checkpoint(copse_monitor *m)
         return COPSE_OK;
     if (!m->has_place)
         return copse_fail(COPSE_ERR_ARGUMENT, "monitor: it has no place for checkpoints");
-    struct copse_callback here = around(m);
-    return copse_callback_call(&here, is_saved(m) ? COPSE_OK : save(m));
+    struct copse_callback here = monitor_around(m);
+    return copse_callback_call(&here, is_saved(m) ? COPSE_OK : monitor_save(m));
 }
 
 /* ---- resuming ---- */
@@ -219,12 +219,12 @@ static copse_status take_newest(copse_monitor *m, char **path)
     }
 }
 
-static copse_status resume(copse_monitor *m)
+static copse_status monitor_resume(copse_monitor *m)
 {
     char *path;
     COPSE_TRY(take_newest(m, &path));
     if (!path)
-        return save(m);
+        return monitor_save(m);
     m->resumed_from = copse__strdup(m->mem, path);
     set_newest(m, path);
     if (copse__monitor_is_first(m->cluster))
@@ -266,7 +266,7 @@ static bool is_loss(const copse_monitor *m, copse_status s)
 }
 
 /* The remaining workers may be at different steps, and the first worker may be another one. */
-static copse_status rejoin(copse_monitor *m)
+static copse_status monitor_rejoin(copse_monitor *m)
 {
     struct copse_monitor_decision w = { 0 };
     copse_status s = COPSE_OK;
@@ -296,7 +296,7 @@ static copse_status recover_workers(copse_monitor *m, copse_status status)
     do {
         size = copse_cluster_size(m->cluster);
         copse__log(m->log, COPSE_LOG_WARN, "monitor: %s", copse_last_error());
-        status = rejoin(m);
+        status = monitor_rejoin(m);
     } while (is_loss(m, status) && copse_cluster_size(m->cluster) < size);
     size = copse_cluster_size(m->cluster);
     if (status == COPSE_OK)
@@ -305,7 +305,7 @@ static copse_status recover_workers(copse_monitor *m, copse_status status)
     return status;
 }
 
-static copse_status recover(copse_monitor *m, copse_status status)
+static copse_status monitor_recover(copse_monitor *m, copse_status status)
 {
     if (m->on_loss == COPSE_LOSS_CONTINUES && is_loss(m, status))
         return recover_workers(m, status);
@@ -323,17 +323,17 @@ static copse_status run_step(copse_monitor *m)
     return save_if_due(m);
 }
 
-static copse_status run(copse_monitor *m, uint64_t goal)
+static copse_status monitor_run(copse_monitor *m, uint64_t goal)
 {
     while (m->completed < goal) {
         copse_status s = run_step(m);
         if (s == COPSE_ERR_END) {
-            s = m->has_place && !is_saved(m) ? save(m) : COPSE_OK;
+            s = m->has_place && !is_saved(m) ? monitor_save(m) : COPSE_OK;
             if (s == COPSE_OK)
                 return COPSE_OK;
         }
         if (s != COPSE_OK)
-            COPSE_TRY(recover(m, s));
+            COPSE_TRY(monitor_recover(m, s));
     }
     return COPSE_OK;
 }
@@ -345,10 +345,10 @@ copse_status copse_monitor_run(copse_monitor *m, uint64_t steps, uint64_t *done)
     COPSE_TRY(copse_need("monitor", m));
     const uint64_t before = m->completed;
     const uint64_t goal = steps > UINT64_MAX - before ? UINT64_MAX : before + steps;
-    struct copse_callback here = around(m);
+    struct copse_callback here = monitor_around(m);
     COPSE_TRY(copse__require_no_replica("copse_monitor_run", m));
     COPSE_TRY(copse__require_no_replica("copse_monitor_run", m->step));
-    const copse_status s = copse_callback_call(&here, run(m, goal));
+    const copse_status s = copse_callback_call(&here, monitor_run(m, goal));
     if (done && m->completed > before)
         *done = m->completed - before;
     return s;
@@ -356,7 +356,7 @@ copse_status copse_monitor_run(copse_monitor *m, uint64_t steps, uint64_t *done)
 
 /* ---- life ---- */
 
-static copse_status check(const copse_step *step, const struct copse_monitor_params *p)
+static copse_status monitor_check(const copse_step *step, const struct copse_monitor_params *p)
 {
     const bool has_place = p->folder || p->file;
     if (p->folder && p->file)
@@ -402,7 +402,7 @@ static copse_status find_checkpoints(copse_monitor *m, const struct copse_monito
     return s;
 }
 
-static copse_status begin(copse_monitor *m, const struct copse_monitor_params *p)
+static copse_status monitor_begin(copse_monitor *m, const struct copse_monitor_params *p)
 {
     struct copse_monitor_decision w = { 0 };
     if (m->on_loss == COPSE_LOSS_CONTINUES && m->cluster && copse_cluster_servers(m->cluster) > 0)
@@ -426,7 +426,7 @@ static copse_status begin(copse_monitor *m, const struct copse_monitor_params *p
     COPSE_TRY(copse__checkpoint_folder_init(&m->files, m->mem, p->folder, p->file, p->keep));
     const copse_status s = copse__monitor_is_first(m->cluster) ? find_checkpoints(m, p) : COPSE_OK;
     COPSE_TRY(copse__monitor_broadcast(m->cluster, s, &w));
-    return resume(m);
+    return monitor_resume(m);
 }
 
 static copse_cluster *cluster_of(const copse_step *step, const struct copse_monitor_params *p)
@@ -445,7 +445,7 @@ copse_status copse_monitor_create(copse_step *step, const struct copse_monitor_p
     *out = NULL;
     COPSE_TRY(copse_no_reserved(copse_monitor_params, params));
     COPSE_TRY(copse__require_no_replica("copse_monitor_create", NULL));
-    COPSE_TRY(check(step, p));
+    COPSE_TRY(monitor_check(step, p));
     struct copse_base *base = copse__base(step->ctx);
     copse_monitor *m = copse__alloc(&base->mem, 1, sizeof *m);
     COPSE_TRY(copse_need_memory(m, "monitor"));
@@ -461,8 +461,8 @@ copse_status copse_monitor_create(copse_step *step, const struct copse_monitor_p
     m->every_progress = p->every_progress;
     m->every_ns = (uint64_t)ceil(seconds * 1e9);
     m->retries = p->retries == COPSE_NO_RETRIES ? 0 : p->retries ? p->retries : RETRIES_DEFAULT;
-    struct copse_callback here = around(m);
-    const copse_status s = copse_callback_call(&here, begin(m, p));
+    struct copse_callback here = monitor_around(m);
+    const copse_status s = copse_callback_call(&here, monitor_begin(m, p));
     if (s != COPSE_OK)
         copse_monitor_release(&m);
     *out = m;

@@ -18,8 +18,8 @@ copse_status copse__outputs_keep(copse_outputs *o, const char *name, copse_value
     return COPSE_OK;
 }
 
-static copse_status reduce(copse_strategy *st, copse_value *value, copse_output_reduction reduction,
-                           copse_value **out)
+static copse_status output_values_reduce(copse_strategy *st, copse_value *value,
+                                         copse_output_reduction reduction, copse_value **out)
 {
     const copse_reduce_op op = reduction == COPSE_OUTPUT_SUM ? COPSE_REDUCE_SUM : COPSE_REDUCE_MEAN;
     if (st->group.ranks > 1)
@@ -36,7 +36,7 @@ copse_status copse__output_combine(copse_strategy *st, copse_value *value,
     if (mine)
         return copse__group_barrier(&st->group, "an output", 0, mine);
     if (reduction != COPSE_OUTPUT_NONE)
-        return reduce(st, value, reduction, out);
+        return output_values_reduce(st, value, reduction, out);
     const bool is_own =
         st->group.workers > 1 && st->replica_count == 1 && value->kind == COPSE_VALUE_ARRAY;
     const bool is_each = value->kind == COPSE_VALUE_PER_REPLICA;

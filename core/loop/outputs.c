@@ -6,8 +6,8 @@
 
 /* ---- life ---- */
 
-static copse_status create(copse_context *ctx, copse_strategy *st, uint32_t replicas,
-                           copse_outputs **out)
+static copse_status outputs_create(copse_context *ctx, copse_strategy *st, uint32_t replicas,
+                                   copse_outputs **out)
 {
     struct copse_mem *mem = &copse__base(ctx)->mem;
     COPSE_TRY(copse_need_memory(*out = copse__alloc(mem, 1, sizeof **out), "outputs"));
@@ -29,12 +29,12 @@ copse_status copse_outputs_create(copse_context *ctx, uint32_t replicas, copse_o
     if (replicas == 0 || replicas > COPSE_MAX_REPLICAS)
         return copse_fail(COPSE_ERR_ARGUMENT, "outputs: needs 1 to %d replicas",
                           COPSE_MAX_REPLICAS);
-    return create(ctx, NULL, replicas, out);
+    return outputs_create(ctx, NULL, replicas, out);
 }
 
 copse_status copse__outputs_create_for(copse_context *ctx, copse_strategy *st, copse_outputs **out)
 {
-    return create(ctx, st, st ? st->group.ranks : 1, out);
+    return outputs_create(ctx, st, st ? st->group.ranks : 1, out);
 }
 
 void copse_outputs_release(copse_outputs **outputs)
@@ -121,8 +121,8 @@ static copse_status enter_round(const copse_outputs *o, const char *name,
 /* ---- numbers ---- */
 
 /* `values` may be `n->values`. */
-static void put(const copse_outputs *o, struct copse_named_output *n, const double *values,
-                bool is_reduced)
+static void outputs_put(const copse_outputs *o, struct copse_named_output *n, const double *values,
+                        bool is_reduced)
 {
     copse_value_release(&n->value);
     n->is_reduced = is_reduced;
@@ -136,26 +136,28 @@ copse_status copse__outputs_put(copse_outputs *o, const char *name, const double
 {
     struct copse_named_output *n;
     COPSE_TRY(copse__outputs_named(o, name, &n));
-    put(o, n, values, is_reduced);
+    outputs_put(o, n, values, is_reduced);
     return COPSE_OK;
 }
 
 /* Of all replicas. */
-static void reduce(const copse_outputs *o, struct copse_named_output *n, const double *values,
-                   copse_output_reduction reduction)
+static void outputs_reduce(const copse_outputs *o, struct copse_named_output *n,
+                           const double *values, copse_output_reduction reduction)
 {
     double sum = values[0];
     for (uint32_t r = 1; r < o->replicas; r++)
         sum += values[r];
     if (reduction == COPSE_OUTPUT_MEAN)
         sum /= (double)o->replicas;
-    put(o, n, reduction == COPSE_OUTPUT_NONE ? values : &sum, reduction != COPSE_OUTPUT_NONE);
+    outputs_put(o, n, reduction == COPSE_OUTPUT_NONE ? values : &sum,
+                reduction != COPSE_OUTPUT_NONE);
 }
 
 /* The numbers of this worker's replicas, `values`, become those of all workers. `mine`: why there
    are none; all workers return it. */
-static copse_status set(const copse_outputs *o, struct copse_named_output *n, const double *values,
-                        copse_output_reduction reduction, copse_status mine)
+static copse_status outputs_set(const copse_outputs *o, struct copse_named_output *n,
+                                const double *values, copse_output_reduction reduction,
+                                copse_status mine)
 {
     static const char *const words[] = { "parts of output", "sum of output", "mean of output" };
     struct copse_group *g = o->strategy ? &o->strategy->group : &copse__group_of_one;
@@ -164,7 +166,7 @@ static copse_status set(const copse_outputs *o, struct copse_named_output *n, co
     copse__call_text(words[reduction], n->name, what);
     memcpy(all + o->first, values, o->own * sizeof *values);
     COPSE_TRY(copse__group_gather_ranks(g, what, all, sizeof *values, mine));
-    reduce(o, n, all, reduction);
+    outputs_reduce(o, n, all, reduction);
     return COPSE_OK;
 }
 
@@ -175,7 +177,7 @@ copse_status copse_outputs_set(copse_outputs *o, const char *name, const double 
     COPSE_TRY(copse_need("outputs", o, name, values));
     COPSE_TRY(copse__outputs_check_reduction(name, reduction));
     COPSE_TRY(copse__outputs_named(o, name, &n));
-    return set(o, n, values, reduction, COPSE_OK);
+    return outputs_set(o, n, values, reduction, COPSE_OK);
 }
 
 copse_status copse_outputs_set_replica(copse_outputs *o, uint32_t replica, const char *name,
@@ -200,11 +202,11 @@ copse_status copse_outputs_set_replica(copse_outputs *o, uint32_t replica, const
         can = enter_round(o, name, &n->numbers, at, &is_full);
     if (can) {
         drop_round(o, &n->numbers);
-        return set(o, n, n->pending, reduction, can);
+        return outputs_set(o, n, n->pending, reduction, can);
     }
     n->reduction = reduction;
     n->pending[at] = value;
-    return is_full ? set(o, n, n->pending, reduction, COPSE_OK) : COPSE_OK;
+    return is_full ? outputs_set(o, n, n->pending, reduction, COPSE_OK) : COPSE_OK;
 }
 
 copse_status copse_outputs_get(const copse_outputs *o, const char *name, struct copse_output *out)

@@ -132,8 +132,8 @@ static copse_status check_trainer(const struct single_loss *u)
 }
 
 /* A step on a batch from `at`; NULL = the oldest that is fed. */
-static copse_status train(struct single_loss *u, const struct copse_host_batch *batch,
-                          struct copse_position at)
+static copse_status single_loss_train(struct single_loss *u, const struct copse_host_batch *batch,
+                                      struct copse_position at)
 {
     if (copse_trainer_accumulated(u->trainer) == 0)
         u->begun = at;
@@ -149,7 +149,7 @@ static copse_status train(struct single_loss *u, const struct copse_host_batch *
 
 /* If the application has moved the position since, the fed batches are not those that the input
    holds: drop them. */
-static copse_status settle(struct single_loss *u)
+static copse_status single_loss_settle(struct single_loss *u)
 {
     struct copse_position at;
     if (copse_trainer_fed(u->trainer) == u->step->input.held.count)
@@ -175,17 +175,18 @@ static copse_status feed_ahead(struct single_loss *u, uint32_t most)
 
 /* One iteration. With prefetch its batch was uploaded ahead of it, and those of the next ones
    are. */
-static copse_status iterate(struct single_loss *u)
+static copse_status single_loss_iterate(struct single_loss *u)
 {
     struct copse_host_batch batch;
-    COPSE_TRY(settle(u));
+    COPSE_TRY(single_loss_settle(u));
     /* if a step needs the batch, it fails with the reason */
     (void)!feed_ahead(u, u->trainer->params.prefetch);
     if (copse_trainer_fed(u->trainer) == 0) {
         COPSE_TRY(copse_step_next(u->step, &batch));
-        COPSE_TRY(train(u, &batch, (struct copse_position){ batch.epoch, batch.index }));
+        COPSE_TRY(
+            single_loss_train(u, &batch, (struct copse_position){ batch.epoch, batch.index }));
     } else {
-        COPSE_TRY(train(u, NULL, u->step->input.held.at[0].at));
+        COPSE_TRY(single_loss_train(u, NULL, u->step->input.held.at[0].at));
         copse__step_let_go(u->step, 1);
     }
     return take_results(u, false);
@@ -210,7 +211,7 @@ static copse_status run_loop(struct single_loss *u, uint32_t most, uint32_t *don
 {
     const uint32_t accumulated = copse_trainer_accumulated(u->trainer);
     *done = 0;
-    COPSE_TRY(settle(u));
+    COPSE_TRY(single_loss_settle(u));
     const copse_status next = feed_ahead(u, most);
     const struct copse_held *held = u->step->input.held.at;
     const uint32_t fed = copse_trainer_fed(u->trainer);
@@ -246,7 +247,7 @@ static copse_status run_loops(struct single_loss *u, uint32_t batches)
     return COPSE_OK;
 }
 
-static copse_status run(void *user)
+static copse_status single_loss_run(void *user)
 {
     struct single_loss *u = user;
     COPSE_TRY(check_trainer(u));
@@ -254,7 +255,7 @@ static copse_status run(void *user)
     const uint32_t batches = u->iterations * u->trainer->params.accumulate;
     copse_status s = has_runs(u) ? run_loops(u, batches) : COPSE_OK;
     for (uint32_t i = 0; !has_runs(u) && i < batches && s == COPSE_OK; i++)
-        s = iterate(u);
+        s = single_loss_iterate(u);
     if (s == COPSE_ERR_END && copse_trainer_accumulated(u->trainer) > 0) {
         COPSE_TRY(copse_trainer_flush(u->trainer));
         COPSE_TRY(take_results(u, false));
@@ -262,7 +263,7 @@ static copse_status run(void *user)
     return s;
 }
 
-static copse_status save(void *user, const char *path)
+static copse_status single_loss_save(void *user, const char *path)
 {
     struct single_loss *u = user;
     struct copse_state_params p = { 0 };
@@ -272,7 +273,7 @@ static copse_status save(void *user, const char *path)
     return copse_trainer_checkpoint(u->trainer, path, &p);
 }
 
-static copse_status restore(void *user, const char *path)
+static copse_status single_loss_restore(void *user, const char *path)
 {
     struct single_loss *u = user;
     struct copse_position position;
@@ -282,13 +283,13 @@ static copse_status restore(void *user, const char *path)
     return set_initial(u);
 }
 
-static uint64_t progress(void *user)
+static uint64_t single_loss_progress(void *user)
 {
     const struct single_loss *u = user;
     return u->trainer ? u->trainer->step : 0;
 }
 
-static copse_status make(struct single_loss *u)
+static copse_status single_loss_make(struct single_loss *u)
 {
     COPSE_TRY(copse_note(u->make(u->make_user, &u->trainer), "while making the trainer of a step"));
     if (!u->trainer)
@@ -302,17 +303,17 @@ static copse_status make(struct single_loss *u)
     return set_initial(u);
 }
 
-static copse_status recover(void *user)
+static copse_status single_loss_recover(void *user)
 {
     struct single_loss *u = user;
     copse_trainer_release(&u->trainer);
     COPSE_TRY(copse__step_set_strategy(u->step, NULL));
     if (u->cluster && copse_cluster_lost(u->cluster) > 0)
         COPSE_TRY(copse_cluster_regroup(u->cluster));
-    return make(u);
+    return single_loss_make(u);
 }
 
-static void release(void *user)
+static void single_loss_release(void *user)
 {
     struct single_loss *u = user;
     struct copse_mem *mem = &u->step->ctx->base.mem;
@@ -324,7 +325,7 @@ static void release(void *user)
 
 /* ---- making one ---- */
 
-static copse_status check(const struct copse_single_loss_params *p)
+static copse_status single_loss_check(const struct copse_single_loss_params *p)
 {
     if (!p->make)
         return copse_fail(COPSE_ERR_ARGUMENT, "step: needs a function that makes the trainer");
@@ -353,16 +354,16 @@ static copse_status copy_wanted(struct single_loss *u, const struct copse_single
 }
 
 static const struct copse_step_functions functions = {
-    .run = run,
-    .save = save,
-    .restore = restore,
-    .progress = progress,
-    .recover = recover,
-    .release = release,
+    .run = single_loss_run,
+    .save = single_loss_save,
+    .restore = single_loss_restore,
+    .progress = single_loss_progress,
+    .recover = single_loss_recover,
+    .release = single_loss_release,
 };
 
 /* The trainer comes first: the dataset function gets its strategy. */
-static copse_status fill(copse_step *step, const struct copse_single_loss_params *p)
+static copse_status single_loss_fill(copse_step *step, const struct copse_single_loss_params *p)
 {
     struct single_loss *u = step->user;
     u->make = p->make;
@@ -370,7 +371,7 @@ static copse_status fill(copse_step *step, const struct copse_single_loss_params
     u->is_default = p->iterations_per_step == 0;
     u->iterations = p->iterations_per_step == COPSE_NO_ITERATIONS ? 0 : p->iterations_per_step;
     COPSE_TRY(copy_wanted(u, p));
-    COPSE_TRY(make(u));
+    COPSE_TRY(single_loss_make(u));
     COPSE_TRY(copse__step_open_input(step, &p->input));
     if (has_runs(u) && step->input.is_uneven)
         return copse_fail(COPSE_ERR_ARGUMENT,
@@ -389,7 +390,7 @@ copse_status copse_single_loss_step_create(copse_context *ctx,
     COPSE_TRY(copse_no_reserved(copse_single_loss_params, params));
     COPSE_TRY(copse_no_reserved(copse_input_params, &params->input));
     COPSE_TRY(copse_no_reserved(copse_loader_params, &params->input.batches));
-    COPSE_TRY(check(params));
+    COPSE_TRY(single_loss_check(params));
     struct single_loss *u = copse__alloc(&ctx->base.mem, 1, sizeof *u);
     COPSE_TRY(copse_need_memory(u, "step"));
     copse_status s = copse_step_create(ctx, NULL, &functions, u, &u->step);
@@ -399,7 +400,7 @@ copse_status copse_single_loss_step_create(copse_context *ctx,
     }
     copse_step *step = u->step;
     step->is_single_loss = true;
-    s = fill(step, params);
+    s = single_loss_fill(step, params);
     if (s != COPSE_OK)
         copse_step_release(&step);
     *out = step;

@@ -9,7 +9,7 @@
 
 /* ---- life ---- */
 
-static copse_status check(const struct copse_step_functions *f)
+static copse_status step_check(const struct copse_step_functions *f)
 {
     const int count = (f->save != NULL) + (f->restore != NULL) + (f->progress != NULL);
     if (count == 1 || count == 2)
@@ -29,7 +29,7 @@ copse_status copse_step_create(copse_context *ctx, copse_strategy *strategy,
     COPSE_TRY(copse_need("step", ctx, out));
     *out = NULL;
     COPSE_TRY(copse_no_reserved(copse_step_functions, functions));
-    COPSE_TRY(check(f));
+    COPSE_TRY(step_check(f));
     copse_step *step = copse__alloc(&copse__base(ctx)->mem, 1, sizeof *step);
     COPSE_TRY(copse_need_memory(step, "step"));
     atomic_init(&step->refs, 1);
@@ -156,7 +156,7 @@ static copse_status walk_on(copse_step *step, struct copse_host_batch *out)
     return s;
 }
 
-static struct copse_position position(const copse_step *step)
+static struct copse_position step_position(const copse_step *step)
 {
     struct copse_position p;
     size_t index;
@@ -180,7 +180,7 @@ copse_status copse_step_position(const copse_step *step, struct copse_position *
 {
     COPSE_TRY(copse_need("step", step, out));
     COPSE_TRY(check_input(step));
-    *out = step->input.held.count > 0 ? step->input.held.at[0].before : position(step);
+    *out = step->input.held.count > 0 ? step->input.held.at[0].before : step_position(step);
     return COPSE_OK;
 }
 
@@ -203,7 +203,7 @@ copse_status copse__step_hold(copse_step *step, struct copse_host_batch *out)
 {
     struct copse_input_walk *in = &step->input;
     COPSE_TRY(check_input(step));
-    struct copse_held held = { .before = position(step) };
+    struct copse_held held = { .before = step_position(step) };
     COPSE_TRY(walk_on(step, out));
     held.at = (struct copse_position){ out->epoch, out->index };
     return copse_need_memory(COPSE_PUSH(&copse__base(step->ctx)->mem, &in->held, held), "step");

@@ -24,7 +24,7 @@ struct generation {
 
 /* ---- the window ---- */
 
-static void push(struct generation *g, uint32_t token)
+static void generate_text_push(struct generation *g, uint32_t token)
 {
     char *const window = g->window;
     if (g->count == g->context)
@@ -49,8 +49,8 @@ static copse_status push_prompt(struct generation *g, const char *prompt, size_t
     const copse_status s =
         copse__token_kinds[g->schema->tokens].encode(ctx, &t, g->schema, &tokens);
     for (size_t i = 0; s == COPSE_OK && i < tokens->count; i++)
-        push(g, g->width == 1 ? ((const uint8_t *)tokens->data)[i]
-                              : (uint32_t)((const int32_t *)tokens->data)[i]);
+        generate_text_push(g, g->width == 1 ? ((const uint8_t *)tokens->data)[i]
+                                            : (uint32_t)((const int32_t *)tokens->data)[i]);
     copse_array_release(&tokens);
     copse__text_fini(ctx, &t);
     return s;
@@ -61,13 +61,13 @@ static bool needs_whole_windows(const struct generation *g)
     return g->m->positions < g->context;
 }
 
-static copse_status begin(struct generation *g, const char *prompt, size_t size)
+static copse_status generate_text_begin(struct generation *g, const char *prompt, size_t size)
 {
     const struct copse_token_kind *kind = &copse__token_kinds[g->schema->tokens];
     if (prompt && size > 0)
         COPSE_TRY(push_prompt(g, prompt, size));
     else if (!needs_whole_windows(g))
-        push(g, (uint32_t)COPSE_MAX(kind->line_end(g->schema), (int64_t)0));
+        generate_text_push(g, (uint32_t)COPSE_MAX(kind->line_end(g->schema), (int64_t)0));
     if (needs_whole_windows(g) && g->count < g->context)
         return copse_fail(
             COPSE_ERR_ARGUMENT,
@@ -91,7 +91,7 @@ static copse_tensor *apply_at(copse_graph *graph, const copse_batch *in, void *m
 
 /* The outputs for the token behind the window. The shapes are the same for each token: one
    recording serves all. */
-static copse_status compute(struct generation *g)
+static copse_status generate_text_compute(struct generation *g)
 {
     const int32_t position = needs_whole_windows(g) ? 0 : (int32_t)g->count - 1;
     const struct copse_host_batch batch = {
@@ -111,12 +111,12 @@ static copse_status write_tokens(struct generation *g, const struct copse_genera
     char text[COPSE_TOKEN_BYTES];
     uint32_t token;
     for (uint64_t i = 0; i < how->length; i++) {
-        COPSE_TRY(compute(g));
+        COPSE_TRY(generate_text_compute(g));
         /* training has not taught the network when they follow */
         for (uint32_t k = 0; k < g->schema->unseen_count; k++)
             g->outputs[g->schema->unseen[k]] = -INFINITY;
         COPSE_TRY(copse__sample(g->outputs, g->m->is.outputs, how, i, g->candidates, &token));
-        push(g, token);
+        generate_text_push(g, token);
         const size_t size = copse__token_kinds[g->schema->tokens].text(g->schema, token, text);
         COPSE_TRY(copse_callback_call(&callback, take(user, token, text, size)));
     }
@@ -125,7 +125,8 @@ static copse_status write_tokens(struct generation *g, const struct copse_genera
 
 /* ---- the call ---- */
 
-static copse_status check(const copse_model *m, const struct copse_generate_params *how)
+static copse_status generate_text_check(const copse_model *m,
+                                        const struct copse_generate_params *how)
 {
     COPSE_TRY(copse_no_reserved(copse_generate_params, how));
     COPSE_TRY(copse__require_no_replica("copse_model_generate", m));
@@ -141,7 +142,7 @@ copse_status copse_model_generate(copse_model *m, const char *prompt, size_t siz
                                   void *user)
 {
     COPSE_TRY(copse_need("model", m, params, take));
-    COPSE_TRY(check(m, params));
+    COPSE_TRY(generate_text_check(m, params));
     struct copse_mem *mem = &m->strategy->ctx->base.mem;
     struct generation g = { .m = m, .schema = &m->schema->is, .context = m->is.shape.dims[0] };
     g.width = copse__type_bytes(g.schema->type);
@@ -150,7 +151,7 @@ copse_status copse_model_generate(copse_model *m, const char *prompt, size_t siz
     g.candidates = copse__alloc(mem, m->is.outputs, sizeof *g.candidates);
     copse_status s = g.window && g.outputs && g.candidates ? COPSE_OK : copse_no_memory("generate");
     if (s == COPSE_OK)
-        s = begin(&g, prompt, size);
+        s = generate_text_begin(&g, prompt, size);
     if (s == COPSE_OK)
         s = write_tokens(&g, params, take, user);
     copse__free(mem, g.candidates);

@@ -95,7 +95,7 @@ static copse_status check_output(copse_model *m)
 }
 
 /* The variables that the layers make are the strategy's newest. */
-static copse_status build(copse_model *m)
+static copse_status model_build(copse_model *m)
 {
     copse_variable *const *list;
     size_t before, count;
@@ -115,7 +115,7 @@ static copse_status build(copse_model *m)
     return check_output(m);
 }
 
-static copse_status describe(copse_model *m)
+static copse_status model_describe(copse_model *m)
 {
     size_t size;
     COPSE_TRY(copse_layer_text(m->layer, NULL, 0, &size));
@@ -135,7 +135,7 @@ static copse_status describe(copse_model *m)
     return COPSE_OK;
 }
 
-static copse_status init(copse_model *m, const struct copse_model_params *p)
+static copse_status model_init(copse_model *m, const struct copse_model_params *p)
 {
     m->scope = copse__strdup(&m->strategy->ctx->base.mem, p->scope ? p->scope : "");
     if (!m->scope)
@@ -148,8 +148,8 @@ static copse_status init(copse_model *m, const struct copse_model_params *p)
         m->layer = copse_layer_retain(p->layer);
     else
         COPSE_TRY(copse_nn_parse(m->strategy->ctx, p->network, &m->layer));
-    COPSE_TRY(build(m));
-    return describe(m);
+    COPSE_TRY(model_build(m));
+    return model_describe(m);
 }
 
 /* ---- life ---- */
@@ -174,7 +174,7 @@ copse_status copse_model_create(copse_strategy *st, const copse_schema *schema,
     m->strategy = copse_strategy_retain(st);
     m->schema = copse_schema_retain((copse_schema *)(uintptr_t)schema);
     m->seed = params->seed;
-    const copse_status s = init(m, params);
+    const copse_status s = model_init(m, params);
     if (s != COPSE_OK)
         copse_model_release(&m);
     *out = m;

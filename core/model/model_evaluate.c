@@ -118,7 +118,8 @@ static copse_status add_batch(struct sums *s, copse_model *m, const struct copse
 
 /* ---- all rows ---- */
 
-static void conclude(const struct sums *s, const copse_model *m, struct copse_evaluation *out)
+static void model_evaluate_conclude(const struct sums *s, const copse_model *m,
+                                    struct copse_evaluation *out)
 {
     const double n = (double)s->rows;
     out->rows = s->rows;
@@ -144,7 +145,7 @@ static void conclude(const struct sums *s, const copse_model *m, struct copse_ev
     }
 }
 
-static copse_status run(struct sums *s, copse_model *m, copse_loader *batches)
+static copse_status model_evaluate_run(struct sums *s, copse_model *m, copse_loader *batches)
 {
     struct copse_host_batch batch;
     copse_status status;
@@ -153,7 +154,7 @@ static copse_status run(struct sums *s, copse_model *m, copse_loader *batches)
     return status == COPSE_ERR_END ? COPSE_OK : status;
 }
 
-static copse_status prepare(struct sums *s, const copse_model *m)
+static copse_status model_evaluate_prepare(struct sums *s, const copse_model *m)
 {
     struct copse_mem *mem = &m->strategy->ctx->base.mem;
     const size_t outputs = m->is.outputs;
@@ -183,11 +184,11 @@ copse_status copse_model_evaluate(copse_model *m, const copse_dataset *data,
     COPSE_TRY(copse__require_no_replica("copse_model_evaluate", m));
     struct copse_mem *mem = &m->strategy->ctx->base.mem;
     COPSE_TRY(copse__model_batches(m, data, true, &batches));
-    copse_status status = prepare(&s, m);
+    copse_status status = model_evaluate_prepare(&s, m);
     if (status == COPSE_OK)
-        status = run(&s, m, batches);
+        status = model_evaluate_run(&s, m, batches);
     if (status == COPSE_OK)
-        conclude(&s, m, out);
+        model_evaluate_conclude(&s, m, out);
     copse__free(mem, s.outputs);
     copse__free(mem, s.targets);
     copse__free(mem, s.sizes);

@@ -35,8 +35,8 @@ static copse_status check_finite(const struct copse_state *s)
 }
 
 /* All checks that involve no other worker; reads the variables. */
-static copse_status prepare(const copse_model *m, const char *path,
-                            const struct copse_state_params *p, struct copse_state *s)
+static copse_status model_file_prepare(const copse_model *m, const char *path,
+                                       const struct copse_state_params *p, struct copse_state *s)
 {
     if (copse__state_is_writer(m->strategy) && (!path || !*path))
         return copse_fail(COPSE_ERR_ARGUMENT, "model: the path is NULL or empty");
@@ -64,8 +64,8 @@ copse_status copse_model_save(copse_model *m, const char *path,
         p.metadata_count = params->metadata_count;
     }
     copse__state_begin(&state, m->strategy, 0);
-    copse_status s = copse__state_settle(m->strategy, false, prepare(m, path, &p, &state),
-                                         "before a model file");
+    copse_status s = copse__state_settle(
+        m->strategy, false, model_file_prepare(m, path, &p, &state), "before a model file");
     if (s == COPSE_OK)
         s = copse__state_settle(m->strategy, false, copse__state_save(&state, path, true),
                                 "model file");
@@ -102,7 +102,8 @@ static copse_status check_format(const struct copse_state *s, bool *is_checkpoin
         s->path);
 }
 
-static copse_status describe(const struct copse_state *s, bool has_arrays, struct description *d)
+static copse_status model_file_describe(const struct copse_state *s, bool has_arrays,
+                                        struct description *d)
 {
     bool is_checkpoint;
     COPSE_TRY(check_format(s, &is_checkpoint));
@@ -119,9 +120,9 @@ static copse_status describe(const struct copse_state *s, bool has_arrays, struc
 }
 
 /* The layers without variables; a file may describe more than it has. */
-static copse_status plan(copse_context *ctx, const struct description *d,
-                         const copse_schema *schema, const copse_checkpoint *file,
-                         copse_layer **out)
+static copse_status model_file_plan(copse_context *ctx, const struct description *d,
+                                    const copse_schema *schema, const copse_checkpoint *file,
+                                    copse_layer **out)
 {
     uint64_t described, found = 0;
     size_t count;
@@ -141,13 +142,13 @@ static copse_status plan(copse_context *ctx, const struct description *d,
 }
 
 /* The caller's error names its own file. */
-static copse_status create(copse_strategy *st, const struct description *d,
-                           const copse_checkpoint *file, copse_model **out)
+static copse_status model_file_create(copse_strategy *st, const struct description *d,
+                                      const copse_checkpoint *file, copse_model **out)
 {
     copse_schema *schema;
     copse_layer *planned = NULL;
     COPSE_TRY(copse_schema_parse(st->ctx, d->schema, &schema));
-    copse_status s = plan(st->ctx, d, schema, file, &planned);
+    copse_status s = model_file_plan(st->ctx, d, schema, file, &planned);
     copse_layer_release(&planned);
     if (s == COPSE_OK)
         s = copse_model_create(st, schema,
@@ -158,7 +159,7 @@ static copse_status create(copse_strategy *st, const struct description *d,
     return s;
 }
 
-static copse_status fill(copse_model *m, const char *path, const copse_checkpoint *file)
+static copse_status model_file_fill(copse_model *m, const char *path, const copse_checkpoint *file)
 {
     static const struct copse_load_params all = { .layout = COPSE_LAYOUT_COPSE,
                                                   .is_exact = true,
@@ -173,20 +174,20 @@ static copse_status fill(copse_model *m, const char *path, const copse_checkpoin
     return s;
 }
 
-static copse_status load(copse_strategy *st, const char *path, const copse_checkpoint *file,
-                         copse_model **out)
+static copse_status model_file_load(copse_strategy *st, const char *path,
+                                    const copse_checkpoint *file, copse_model **out)
 {
     struct description d = { .seed = 0 };
     struct copse_state s;
     copse__state_begin(&s, st, 0);
     s.path = path ? path : "of the first worker";
     s.file = file;
-    copse_status status = describe(&s, true, &d);
+    copse_status status = model_file_describe(&s, true, &d);
     if (status == COPSE_OK)
-        status = create(st, &d, file, out);
+        status = model_file_create(st, &d, file, out);
     copse__state_end(&s);
     if (status == COPSE_OK)
-        status = fill(*out, path, file);
+        status = model_file_fill(*out, path, file);
     if (status != COPSE_OK)
         copse_model_release(out);
     return copse_note(status, "while loading %s", path ? path : "a model");
@@ -200,9 +201,9 @@ copse_status copse_model_describe(copse_context *ctx, const copse_checkpoint *fi
     COPSE_TRY(copse_need("model", ctx, file, schema, layer));
     *schema = NULL;
     *layer = NULL;
-    COPSE_TRY(describe(&s, false, &d));
+    COPSE_TRY(model_file_describe(&s, false, &d));
     COPSE_TRY(copse_schema_parse(ctx, d.schema, schema));
-    const copse_status status = plan(ctx, &d, *schema, file, layer);
+    const copse_status status = model_file_plan(ctx, &d, *schema, file, layer);
     if (status != COPSE_OK)
         copse_schema_release(schema);
     return status;
@@ -219,7 +220,7 @@ copse_status copse_model_load(copse_strategy *st, const char *path, copse_model 
     path = path && *path ? path : NULL;
     copse_status s = copse__state_load(st, path, NULL, &file);
     if (s == COPSE_OK)
-        s = load(st, path, file, out);
+        s = model_file_load(st, path, file, out);
     copse_checkpoint_release(&file);
     return s;
 }

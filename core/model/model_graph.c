@@ -32,8 +32,8 @@ copse_tensor *copse__model_last(copse_graph *g, copse_tensor *x)
     return copse_reshape(g, copse_slice(g, x, start, size), shape);
 }
 
-static copse_tensor *classification(const copse_model *m, copse_graph *g, copse_tensor *h,
-                                    copse_tensor *y)
+static copse_tensor *model_graph_classification(const copse_model *m, copse_graph *g,
+                                                copse_tensor *h, copse_tensor *y)
 {
     copse_tensor *is_right = copse_equal(g, copse_argmax(g, h, 1), y);
     copse_report(g, "accuracy", copse_mean(g, is_right, NULL, 0, false));
@@ -42,17 +42,17 @@ static copse_tensor *classification(const copse_model *m, copse_graph *g, copse_
 }
 
 /* The mean over the tokens: of each position, or those behind the windows. */
-static copse_tensor *sequence(const copse_model *m, copse_graph *g, copse_tensor *h,
-                              copse_tensor *y)
+static copse_tensor *model_graph_sequence(const copse_model *m, copse_graph *g, copse_tensor *h,
+                                          copse_tensor *y)
 {
     const uint32_t rows = copse_tensor_shape(y).dims[0];
     if (m->positions == 1) {
         y = copse__model_last(g, y);
-        return classification(m, g, h, y);
+        return model_graph_classification(m, g, h, y);
     }
     h = copse_reshape(g, h, COPSE_SHAPE(rows * m->positions, m->is.outputs));
     y = copse_reshape(g, y, COPSE_SHAPE(rows * m->positions));
-    return classification(m, g, h, y);
+    return model_graph_classification(m, g, h, y);
 }
 
 /* The logits of larger vocabularies are not kept: docs/performance.md, "Large vocabularies". The
@@ -79,8 +79,8 @@ static copse_tensor *large_sequence(const copse_model *m, copse_graph *g, const 
     return loss;
 }
 
-static copse_tensor *regression(const copse_model *m, copse_graph *g, copse_tensor *h,
-                                copse_tensor *y)
+static copse_tensor *model_graph_regression(const copse_model *m, copse_graph *g, copse_tensor *h,
+                                            copse_tensor *y)
 {
     copse_tensor *error = copse_abs(g, copse_sub(g, h, y));
     error = copse_mean(g, error, NULL, 0, false);
@@ -101,7 +101,7 @@ copse_tensor *copse_model_loss(copse_graph *g, const copse_batch *in, void *mode
             return loss;
     }
     copse_tensor *h = copse__model_apply(m, g, in);
-    return m->targets                          ? regression(m, g, h, y)
-           : m->is.task == COPSE_TASK_SEQUENCE ? sequence(m, g, h, y)
-                                               : classification(m, g, h, y);
+    return m->targets                          ? model_graph_regression(m, g, h, y)
+           : m->is.task == COPSE_TASK_SEQUENCE ? model_graph_sequence(m, g, h, y)
+                                               : model_graph_classification(m, g, h, y);
 }

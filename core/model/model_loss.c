@@ -57,8 +57,8 @@ static copse_tensor *mean_squared_error(const struct copse_model_loss *l, copse_
     return copse_mean_squared_error(g, h, y);
 }
 
-static copse_tensor *huber(const struct copse_model_loss *l, copse_graph *g, copse_tensor *h,
-                           copse_tensor *y)
+static copse_tensor *model_loss_huber(const struct copse_model_loss *l, copse_graph *g,
+                                      copse_tensor *h, copse_tensor *y)
 {
     return copse_huber_loss(g, h, y, l->value, COPSE_MEAN);
 }
@@ -69,8 +69,8 @@ static copse_tensor *smooth_l1(const struct copse_model_loss *l, copse_graph *g,
     return copse_smooth_l1_loss(g, h, y, l->value, COPSE_MEAN);
 }
 
-static copse_tensor *cosine(const struct copse_model_loss *l, copse_graph *g, copse_tensor *h,
-                            copse_tensor *y)
+static copse_tensor *model_loss_cosine(const struct copse_model_loss *l, copse_graph *g,
+                                       copse_tensor *h, copse_tensor *y)
 {
     (void)l;
     copse_tensor *near = copse_cosine_similarity(g, h, y);
@@ -83,15 +83,15 @@ static const struct copse_model_loss_row rows[] = {
     { "cross_entropy", cross_entropy, SMOOTHING | WEIGHTS | IGNORE, false },
     { "binary_cross_entropy", binary_cross_entropy, POSITIVE, false },
     { "mean_squared_error", mean_squared_error, 0, true },
-    { "huber", huber, DELTA, true },
+    { "huber", model_loss_huber, DELTA, true },
     { "smooth_l1", smooth_l1, BETA, true },
-    { "cosine", cosine, 0, true },
+    { "cosine", model_loss_cosine, 0, true },
 };
 
 /* ---- the text ---- */
 
 /* The names of all losses, or of those for numbers or not. */
-static const char *names(bool has_all, bool is_of_numbers, char text[160])
+static const char *model_loss_names(bool has_all, bool is_of_numbers, char text[160])
 {
     size_t used = 0;
     text[0] = '\0';
@@ -102,7 +102,7 @@ static const char *names(bool has_all, bool is_of_numbers, char text[160])
     return text;
 }
 
-static copse_status find(const char *at, size_t length, struct copse_model_loss *out)
+static copse_status model_loss_find(const char *at, size_t length, struct copse_model_loss *out)
 {
     char list[160];
     for (size_t i = 0; i < COPSE_COUNT(rows); i++)
@@ -111,7 +111,8 @@ static copse_status find(const char *at, size_t length, struct copse_model_loss 
     return out->row
                ? COPSE_OK
                : copse_fail(COPSE_ERR_ARGUMENT, "model: there is no loss '%.*s': it is one of %s",
-                            (int)COPSE_MIN(length, (size_t)40), at, names(true, false, list));
+                            (int)COPSE_MIN(length, (size_t)40), at,
+                            model_loss_names(true, false, list));
 }
 
 static copse_status no_setting(const struct copse_model_loss *l, const char *at, size_t length)
@@ -179,14 +180,14 @@ static copse_status take_setting(const char *at, size_t length, struct copse_mod
     return COPSE_OK;
 }
 
-static copse_status parse(const char *text, struct copse_model_loss *out)
+static copse_status model_loss_parse(const char *text, struct copse_model_loss *out)
 {
     static const char blank[] = " \t\n";
     *out = (struct copse_model_loss){ .row = NULL };
     for (const char *at = text + strspn(text, blank); *at || !out->row; at += strspn(at, blank)) {
         const size_t length = strcspn(at, blank);
         if (!out->row) {
-            COPSE_TRY(find(at, length, out));
+            COPSE_TRY(model_loss_find(at, length, out));
             out->value = out->row->settings & (DELTA | BETA) ? 1.0f : 0.0f;
         } else {
             COPSE_TRY(take_setting(at, length, out));
@@ -202,7 +203,7 @@ copse_status copse_model_check_loss(const char *text)
 {
     struct copse_model_loss l;
     COPSE_TRY(copse_need("model", text));
-    return parse(text, &l);
+    return model_loss_parse(text, &l);
 }
 
 copse_status copse_model_set_loss(copse_model *m, const char *text)
@@ -210,12 +211,12 @@ copse_status copse_model_set_loss(copse_model *m, const char *text)
     struct copse_model_loss l;
     char list[160];
     COPSE_TRY(copse_need("model", m, text));
-    COPSE_TRY(parse(text, &l));
+    COPSE_TRY(model_loss_parse(text, &l));
     if (l.row->is_of_numbers != (m->targets != NULL))
         return copse_fail(COPSE_ERR_ARGUMENT, "model: the loss %s is not one for %s: use one of %s",
                           l.row->name, m->targets ? "numbers" : "classes",
-                          names(false, m->targets != NULL, list));
-    if (l.row->make == cosine && m->is.outputs < 2)
+                          model_loss_names(false, m->targets != NULL, list));
+    if (l.row->make == model_loss_cosine && m->is.outputs < 2)
         return copse_fail(COPSE_ERR_ARGUMENT,
                           "model: the loss cosine needs two targets or more, the data have one");
     if (l.weight_count > 0 && l.weight_count != m->is.outputs)

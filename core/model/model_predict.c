@@ -6,7 +6,7 @@
 #include "core/model/model.h"
 #include "core/variable/storage.h"
 
-static copse_tensor *apply(copse_graph *g, const copse_batch *in, void *model)
+static copse_tensor *model_predict_apply(copse_graph *g, const copse_batch *in, void *model)
 {
     return copse__model_apply(model, g, in);
 }
@@ -19,7 +19,7 @@ static copse_tensor *apply_last(copse_graph *g, const copse_batch *in, void *mod
 
 /* The replicas' values are up to date. With servers an update that gathers micro-batches keeps the
    values that it began with. */
-static copse_status pull(copse_strategy *st)
+static copse_status model_predict_pull(copse_strategy *st)
 {
     const struct copse_storage_table *table = st->storage->table;
     return table->pull && st->store->accumulators == 0 ? table->pull(st) : COPSE_OK;
@@ -40,7 +40,7 @@ copse_status copse__model_run(copse_model *m, const struct copse_host_batch *bat
         COPSE_TRY(copse__predictor_init(&m->predictor, st, m, COPSE_MODEL_RECORDINGS));
     COPSE_TRY(
         copse__shard(COPSE_SHARD_BALANCED, batch->count, batch->count, st->replica_count, shards));
-    COPSE_TRY(pull(st));
+    COPSE_TRY(model_predict_pull(st));
     m->predictor.fn = fn;
     m->predictor.user = m;
     return copse__predict(&m->predictor, batch, shards, values, bytes);
@@ -50,8 +50,8 @@ copse_status copse__model_outputs(copse_model *m, const struct copse_host_batch 
                                   bool is_last, float *values)
 {
     const size_t positions = is_last ? 1 : m->positions;
-    return copse__model_run(m, batch, positions < m->positions ? apply_last : apply, values,
-                            batch->count * positions * m->is.outputs * sizeof *values);
+    return copse__model_run(m, batch, positions < m->positions ? apply_last : model_predict_apply,
+                            values, batch->count * positions * m->is.outputs * sizeof *values);
 }
 
 /* ---- the data ---- */
@@ -129,7 +129,7 @@ void copse__model_softmax(const float *outputs, uint32_t count, double *probabil
 }
 
 /* `row`: memory for the outputs of one row. */
-static void convert(const copse_model *m, float *values, size_t rows, double *row)
+static void model_predict_convert(const copse_model *m, float *values, size_t rows, double *row)
 {
     const uint32_t outputs = m->is.outputs;
     for (size_t r = 0; r < rows; r++, values += outputs) {
@@ -143,13 +143,13 @@ static void convert(const copse_model *m, float *values, size_t rows, double *ro
     }
 }
 
-static copse_status predict(copse_model *m, copse_loader *batches, float *values, double *row)
+static copse_status predict_rows(copse_model *m, copse_loader *batches, float *values, double *row)
 {
     struct copse_host_batch batch;
     copse_status s;
     while ((s = copse_loader_next(batches, &batch)) == COPSE_OK) {
         COPSE_TRY(copse__model_outputs(m, &batch, true, values));
-        convert(m, values, batch.count, row);
+        model_predict_convert(m, values, batch.count, row);
         values += batch.count * m->is.outputs;
     }
     return s == COPSE_ERR_END ? COPSE_OK : s;
@@ -163,7 +163,7 @@ copse_status copse_model_predict(copse_model *m, const copse_dataset *data, floa
     struct copse_mem *mem = &m->strategy->ctx->base.mem;
     COPSE_TRY(copse__model_batches(m, data, false, &batches));
     double *row = copse__alloc(mem, m->is.outputs, sizeof *row);
-    const copse_status s = row ? predict(m, batches, values, row) : copse_no_memory("model");
+    const copse_status s = row ? predict_rows(m, batches, values, row) : copse_no_memory("model");
     copse__free(mem, row);
     copse_loader_release(&batches);
     return s;

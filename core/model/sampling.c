@@ -54,7 +54,7 @@ static int by_rank(const void *left, const void *right)
 }
 
 /* [0, 1) in steps of 2^-53 */
-static double uniform(uint64_t seed, uint64_t draw)
+static double sampling_uniform(uint64_t seed, uint64_t draw)
 {
     const uint32_t counter[4] = { (uint32_t)draw, (uint32_t)(draw >> 32), 0, STREAM };
     const uint32_t key[2] = { (uint32_t)seed, (uint32_t)(seed >> 32) };
@@ -64,8 +64,8 @@ static double uniform(uint64_t seed, uint64_t draw)
 }
 
 /* The candidates in order of probability; returns how many of them the two limits keep. */
-static uint32_t rank(const float *outputs, uint32_t count, float largest,
-                     const struct copse_generate_params *how, struct copse_candidate *list)
+static uint32_t sampling_rank(const float *outputs, uint32_t count, float largest,
+                              const struct copse_generate_params *how, struct copse_candidate *list)
 {
     double sum = 0.0, reached = 0.0;
     for (uint32_t i = 0; i < count; i++)
@@ -90,10 +90,10 @@ copse_status copse__sample(const float *outputs, uint32_t count,
     COPSE_TRY(find_largest(outputs, count, token));
     if (how->temperature == 0.0f)
         return COPSE_OK;
-    const uint32_t kept = rank(outputs, count, outputs[*token], how, list);
+    const uint32_t kept = sampling_rank(outputs, count, outputs[*token], how, list);
     for (uint32_t i = 0; i < kept; i++)
         sum += list[i].weight;
-    const double target = uniform(how->seed, draw) * sum;
+    const double target = sampling_uniform(how->seed, draw) * sum;
     for (uint32_t i = 0; i < kept && list[i].weight > 0.0; i++) {
         *token = list[i].token;
         reached += list[i].weight;

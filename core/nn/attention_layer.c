@@ -18,7 +18,7 @@ static uint32_t kv_heads_of(const copse_layer *l)
     return l->value[KV_HEADS].count ? l->value[KV_HEADS].count : l->value[HEADS].count;
 }
 
-static copse_status infer(copse_layer *l, struct copse_flow *f)
+static copse_status attention_layer_infer(copse_layer *l, struct copse_flow *f)
 {
     char text[96];
     const uint32_t heads = l->value[HEADS].count, kv_heads = kv_heads_of(l);
@@ -56,7 +56,7 @@ static copse_status make_dense(copse_layer *l, const struct copse_layer_maker *m
     return l->value[BIAS].count ? copse__layer_variable(l, m, i + 1, bias, &offset) : COPSE_OK;
 }
 
-static copse_status make(copse_layer *l, const struct copse_layer_maker *m)
+static copse_status attention_layer_make(copse_layer *l, const struct copse_layer_maker *m)
 {
     const uint32_t width = l->in.shape.dims[1];
     COPSE_TRY(make_dense(l, m, QKV, "qkv", "qkv_bias",
@@ -65,7 +65,7 @@ static copse_status make(copse_layer *l, const struct copse_layer_maker *m)
 }
 
 /* Query and key heads turn, value heads do not. */
-static copse_status turn(const copse_layer *l, copse_graph *g, copse_tensor **qkv)
+static copse_status attention_layer_turn(const copse_layer *l, copse_graph *g, copse_tensor **qkv)
 {
     const copse_shape packed = (*qkv)->shape;
     const uint32_t heads = l->value[HEADS].count, kv_heads = kv_heads_of(l),
@@ -79,8 +79,8 @@ static copse_status turn(const copse_layer *l, copse_graph *g, copse_tensor **qk
     return copse_graph_status(g);
 }
 
-static copse_tensor *apply(const copse_layer *l, copse_graph *g, const copse_batch *in,
-                           copse_tensor *x)
+static copse_tensor *attention_layer_apply(const copse_layer *l, copse_graph *g,
+                                           const copse_batch *in, copse_tensor *x)
 {
     const struct copse_attention_params params = { .is_causal = l->value[CAUSAL].count != 0,
                                                    .window = l->value[WINDOW].count };
@@ -88,7 +88,7 @@ static copse_tensor *apply(const copse_layer *l, copse_graph *g, const copse_bat
     copse_tensor *t = copse_dense(g, x, copse__layer_tensor(l, QKV),
                                   copse__layer_tensor(l, QKV_BIAS), COPSE_LINEAR);
     if (l->value[ROTARY].count)
-        COPSE_LATCH(g, turn(l, g, &t));
+        COPSE_LATCH(g, attention_layer_turn(l, g, &t));
     t = copse_self_attention(g, t, l->value[HEADS].count, kv_heads_of(l), &params);
     return copse_dense(g, t, copse__layer_tensor(l, OUT), copse__layer_tensor(l, OUT_BIAS),
                        COPSE_LINEAR);
@@ -108,7 +108,7 @@ const struct copse_layer_kind copse__layer_attention = {
         [SCALE] = { .name = "scale", .form = COPSE_SETTING_NUMBER, .low = 1e-30, .high = 1e30 },
     },
     .takes = COPSE_F32,
-    .infer = infer,
-    .make = make,
-    .apply = apply,
+    .infer = attention_layer_infer,
+    .make = attention_layer_make,
+    .apply = attention_layer_apply,
 };

@@ -11,7 +11,7 @@
 enum { MOMENTUM, EPSILON };
 enum { SCALE, OFFSET, MEAN, VARIANCE };
 
-static copse_status infer(copse_layer *l, struct copse_flow *f)
+static copse_status batch_norm_layer_infer(copse_layer *l, struct copse_flow *f)
 {
     char text[96];
     if (f->shape.rank == 0 || copse__elements(f->shape) == 0)
@@ -21,7 +21,7 @@ static copse_status infer(copse_layer *l, struct copse_flow *f)
     return COPSE_OK;
 }
 
-static copse_status make(copse_layer *l, const struct copse_layer_maker *m)
+static copse_status batch_norm_layer_make(copse_layer *l, const struct copse_layer_maker *m)
 {
     static const struct {
         const char *name;
@@ -47,7 +47,8 @@ static copse_status make(copse_layer *l, const struct copse_layer_maker *m)
 }
 
 /* old + (1 - momentum) (new - old): the same value on every replica. */
-static void update(const copse_layer *l, copse_graph *g, uint32_t i, copse_tensor *new)
+static void batch_norm_layer_update(const copse_layer *l, copse_graph *g, uint32_t i,
+                                    copse_tensor *new)
 {
     copse_tensor *old = copse__layer_tensor(l, i), *change;
     new = copse_reshape(g, new, copse_tensor_shape(old));
@@ -71,8 +72,8 @@ static copse_tensor *apply_training(const copse_layer *l, copse_graph *g, copse_
     copse_tensor *y = copse_sync_batch_norm(g, x, axes, copse_tensor_shape(x).rank - 1, &settings);
     if (copse__is_failed(y))
         return y;
-    update(l, g, MEAN, mean);
-    update(l, g, VARIANCE, variance);
+    batch_norm_layer_update(l, g, MEAN, mean);
+    batch_norm_layer_update(l, g, VARIANCE, variance);
     return y;
 }
 
@@ -87,8 +88,8 @@ static copse_tensor *apply_averages(const copse_layer *l, copse_graph *g, copse_
     return copse_add(g, h, copse__layer_tensor(l, OFFSET));
 }
 
-static copse_tensor *apply(const copse_layer *l, copse_graph *g, const copse_batch *in,
-                           copse_tensor *x)
+static copse_tensor *batch_norm_layer_apply(const copse_layer *l, copse_graph *g,
+                                            const copse_batch *in, copse_tensor *x)
 {
     return in && in->is_training ? apply_training(l, g, x) : apply_averages(l, g, x);
 }
@@ -101,9 +102,9 @@ const struct copse_layer_kind copse__layer_batch_norm = {
                       .normal = { .number = 1e-5f } },
     },
     .takes = COPSE_F32,
-    .infer = infer,
-    .make = make,
-    .apply = apply,
+    .infer = batch_norm_layer_infer,
+    .make = batch_norm_layer_make,
+    .apply = batch_norm_layer_apply,
 };
 
 copse_status copse_nn_batch_norm(copse_context *ctx, copse_layer **out)

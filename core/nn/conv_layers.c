@@ -17,7 +17,7 @@ struct window {
     bool is_padded;
 };
 
-static copse_status slide(copse_layer *l, const struct window *w, copse_shape *shape)
+static copse_status conv_layers_slide(copse_layer *l, const struct window *w, copse_shape *shape)
 {
     for (uint32_t i = 0; i + 1 < shape->rank; i++) {
         const uint64_t span = (uint64_t)(w->sides[i] - 1) * w->dilation[i] + 1,
@@ -68,7 +68,7 @@ static copse_status infer_with(copse_layer *l, struct copse_flow *f,
 
 static copse_status infer_conv(copse_layer *l, struct copse_flow *f)
 {
-    return infer_with(l, f, slide);
+    return infer_with(l, f, conv_layers_slide);
 }
 
 /* `gain` is a factor of the initial values of the weight, of its window and shape. */
@@ -128,7 +128,7 @@ static copse_tensor *apply_conv(const copse_layer *l, copse_graph *g, const cops
 /* ---- transposed convolution ---- */
 
 /* As copse_conv_transposed: each element of the input becomes a window of the output. */
-static copse_status spread(copse_layer *l, const struct window *w, copse_shape *shape)
+static copse_status conv_layers_spread(copse_layer *l, const struct window *w, copse_shape *shape)
 {
     for (uint32_t i = 0; i + 1 < shape->rank; i++) {
         const uint64_t span = (uint64_t)(w->sides[i] - 1) * w->dilation[i] + 1,
@@ -164,7 +164,7 @@ static double gain_transposed(const struct window *w, const struct copse_variabl
 
 static copse_status infer_transposed(copse_layer *l, struct copse_flow *f)
 {
-    return infer_with(l, f, spread);
+    return infer_with(l, f, conv_layers_spread);
 }
 
 static copse_status make_transposed(copse_layer *l, const struct copse_layer_maker *m)
@@ -220,7 +220,7 @@ static copse_status infer_pool(copse_layer *l, struct copse_flow *f)
 {
     const struct window w = pool_window(l);
     COPSE_TRY(copse__layer_spatial(l, l->value[POOL_WINDOW], &f->shape));
-    return slide(l, &w, &f->shape);
+    return conv_layers_slide(l, &w, &f->shape);
 }
 
 static copse_tensor *apply_pool(const copse_layer *l, copse_graph *g, const copse_batch *in,

@@ -6,7 +6,7 @@
 
 enum { BIAS = COPSE_DENSE_ACTIVATION + 1, INIT, SCALE };
 
-static copse_status infer(copse_layer *l, struct copse_flow *f)
+static copse_status dense_layer_infer(copse_layer *l, struct copse_flow *f)
 {
     uint32_t *units = &l->value[COPSE_DENSE_UNITS].count;
     if (f->shape.rank == 0)
@@ -22,7 +22,7 @@ static copse_status infer(copse_layer *l, struct copse_flow *f)
     return COPSE_OK;
 }
 
-static copse_status make(copse_layer *l, const struct copse_layer_maker *m)
+static copse_status dense_layer_make(copse_layer *l, const struct copse_layer_maker *m)
 {
     const copse_shape in = l->in.shape, out = l->out.shape;
     const uint32_t units = out.dims[out.rank - 1];
@@ -36,8 +36,8 @@ static copse_status make(copse_layer *l, const struct copse_layer_maker *m)
     return l->value[BIAS].count ? copse__layer_variable(l, m, 1, "bias", &bias) : COPSE_OK;
 }
 
-static copse_tensor *apply(const copse_layer *l, copse_graph *g, const copse_batch *in,
-                           copse_tensor *x)
+static copse_tensor *dense_layer_apply(const copse_layer *l, copse_graph *g, const copse_batch *in,
+                                       copse_tensor *x)
 {
     (void)in;
     return copse_dense(g, x, copse__layer_tensor(l, 0), copse__layer_tensor(l, 1),
@@ -55,9 +55,9 @@ const struct copse_layer_kind copse__layer_dense = {
         [SCALE] = { .name = "scale", .form = COPSE_SETTING_NUMBER, .low = 1e-30, .high = 1e30 },
     },
     .takes = COPSE_F32,
-    .infer = infer,
-    .make = make,
-    .apply = apply,
+    .infer = dense_layer_infer,
+    .make = dense_layer_make,
+    .apply = dense_layer_apply,
 };
 
 copse_status copse_nn_dense(copse_context *ctx, uint32_t units, copse_activation activation,

@@ -6,7 +6,7 @@
 
 enum { ROWS, WIDTH, INIT, SCALE, SPARSE };
 
-static copse_status infer(copse_layer *l, struct copse_flow *f)
+static copse_status embedding_layer_infer(copse_layer *l, struct copse_flow *f)
 {
     char text[96];
     if (l->value[ROWS].count == 0 && f->tokens == 0)
@@ -22,7 +22,7 @@ static copse_status infer(copse_layer *l, struct copse_flow *f)
     return COPSE_OK;
 }
 
-static copse_status make(copse_layer *l, const struct copse_layer_maker *m)
+static copse_status embedding_layer_make(copse_layer *l, const struct copse_layer_maker *m)
 {
     struct copse_variable_params p = {
         .shape = COPSE_SHAPE(l->value[ROWS].count ? l->value[ROWS].count : l->in.tokens,
@@ -33,8 +33,8 @@ static copse_status make(copse_layer *l, const struct copse_layer_maker *m)
     return copse__layer_variable(l, m, 0, "weight", &p);
 }
 
-static copse_tensor *apply(const copse_layer *l, copse_graph *g, const copse_batch *in,
-                           copse_tensor *x)
+static copse_tensor *embedding_layer_apply(const copse_layer *l, copse_graph *g,
+                                           const copse_batch *in, copse_tensor *x)
 {
     (void)in;
     return copse_gather(g, copse__layer_tensor(l, 0), x);
@@ -50,9 +50,9 @@ const struct copse_layer_kind copse__layer_embedding = {
         [SPARSE] = { .name = "sparse", .form = COPSE_SETTING_FLAG },
     },
     .takes = COPSE_I32,
-    .infer = infer,
-    .make = make,
-    .apply = apply,
+    .infer = embedding_layer_infer,
+    .make = embedding_layer_make,
+    .apply = embedding_layer_apply,
 };
 
 copse_status copse_nn_embedding(copse_context *ctx, uint32_t rows, uint32_t width,

@@ -7,7 +7,7 @@
 
 enum { UNITS, ACTIVATION, BIAS, INIT, SCALE };
 
-static copse_status infer(copse_layer *l, struct copse_flow *f)
+static copse_status glu_layer_infer(copse_layer *l, struct copse_flow *f)
 {
     char text[96];
     const uint32_t units = l->value[UNITS].count;
@@ -21,7 +21,7 @@ static copse_status infer(copse_layer *l, struct copse_flow *f)
     return COPSE_OK;
 }
 
-static copse_status make(copse_layer *l, const struct copse_layer_maker *m)
+static copse_status glu_layer_make(copse_layer *l, const struct copse_layer_maker *m)
 {
     const copse_shape in = l->in.shape;
     const uint32_t both = 2 * l->value[UNITS].count;
@@ -33,8 +33,8 @@ static copse_status make(copse_layer *l, const struct copse_layer_maker *m)
     return l->value[BIAS].count ? copse__layer_variable(l, m, 1, "bias", &bias) : COPSE_OK;
 }
 
-static copse_tensor *apply(const copse_layer *l, copse_graph *g, const copse_batch *in,
-                           copse_tensor *x)
+static copse_tensor *glu_layer_apply(const copse_layer *l, copse_graph *g, const copse_batch *in,
+                                     copse_tensor *x)
 {
     (void)in;
     copse_tensor *both =
@@ -53,7 +53,7 @@ const struct copse_layer_kind copse__layer_glu = {
         [SCALE] = { .name = "scale", .form = COPSE_SETTING_NUMBER, .low = 1e-30, .high = 1e30 },
     },
     .takes = COPSE_F32,
-    .infer = infer,
-    .make = make,
-    .apply = apply,
+    .infer = glu_layer_infer,
+    .make = glu_layer_make,
+    .apply = glu_layer_apply,
 };

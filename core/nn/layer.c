@@ -102,19 +102,19 @@ copse_status copse__layer_copy(const copse_layer *l, copse_layer **out)
     return s;
 }
 
-static void measure(const copse_layer *l, uint32_t depth, size_t *count, uint32_t *deepest)
+static void layer_measure(const copse_layer *l, uint32_t depth, size_t *count, uint32_t *deepest)
 {
     *count += l->kind->name != NULL;
     *deepest = COPSE_MAX(*deepest, depth);
     for (size_t i = 0; i < l->inner.count; i++)
-        measure(l->inner.at[i], depth + (l->kind->name != NULL), count, deepest);
+        layer_measure(l->inner.at[i], depth + (l->kind->name != NULL), count, deepest);
 }
 
 copse_status copse__layer_check(const copse_layer *l)
 {
     size_t count = 0;
     uint32_t depth = 0;
-    measure(l, 0, &count, &depth);
+    layer_measure(l, 0, &count, &depth);
     if (depth > COPSE_LAYER_DEPTH)
         return copse_fail(COPSE_ERR_ARGUMENT, "layer: nested more than %d deep", COPSE_LAYER_DEPTH);
     return count > COPSE_LAYER_MOST

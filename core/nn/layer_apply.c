@@ -10,8 +10,8 @@ copse_tensor *copse__layer_tensor(const copse_layer *l, uint32_t i)
     return copse_variable_tensor(l->variable[i]);
 }
 
-static copse_tensor *apply(const copse_layer *l, copse_graph *g, const copse_batch *in,
-                           copse_tensor *x)
+static copse_tensor *apply_layer(const copse_layer *l, copse_graph *g, const copse_batch *in,
+                                 copse_tensor *x)
 {
     char where[COPSE_LAYER_NAME];
     if (l->casts)
@@ -26,7 +26,7 @@ copse_tensor *copse__layers_apply(const copse_layer *l, size_t count, copse_grap
                                   const copse_batch *in, copse_tensor *x)
 {
     for (size_t i = 0; i < count; i++)
-        x = apply(l->inner.at[i], g, in, x);
+        x = apply_layer(l->inner.at[i], g, in, x);
     return x;
 }
 
@@ -55,5 +55,5 @@ copse_tensor *copse_layer_apply(const copse_layer *l, copse_graph *g, const cops
     COPSE_LATCH(g, copse_need("layer apply", l, g, x));
     COPSE_LATCH(g, copse_graph_status(g));
     COPSE_LATCH(g, copse__layer_check_input(l, x));
-    return apply(l, g, in, x);
+    return apply_layer(l, g, in, x);
 }

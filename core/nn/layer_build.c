@@ -19,7 +19,7 @@ struct numbering {
     } kinds[COPSE_LAYER_KINDS];
 };
 
-static void number(copse_layer *l, struct numbering *n)
+static void layer_build_number(copse_layer *l, struct numbering *n)
 {
     l->elements[0] = l->elements[1] = 0;
     if (l->kind->name) {
@@ -31,7 +31,7 @@ static void number(copse_layer *l, struct numbering *n)
         l->number = ++n->layers;
     }
     for (size_t i = 0; i < l->inner.count; i++)
-        number(l->inner.at[i], n);
+        layer_build_number(l->inner.at[i], n);
 }
 
 /* ---- shapes ---- */
@@ -57,7 +57,7 @@ static copse_status take_type(copse_layer *l, struct copse_flow *f)
     return COPSE_OK;
 }
 
-static copse_status infer(copse_layer *l, struct copse_flow *f)
+static copse_status layer_build_infer(copse_layer *l, struct copse_flow *f)
 {
     COPSE_TRY(take_type(l, f));
     l->in = *f;
@@ -69,7 +69,7 @@ static copse_status infer(copse_layer *l, struct copse_flow *f)
 copse_status copse__layers_infer(copse_layer *l, size_t count, struct copse_flow *f)
 {
     for (size_t i = 0; i < count; i++)
-        COPSE_TRY(infer(l->inner.at[i], f));
+        COPSE_TRY(layer_build_infer(l->inner.at[i], f));
     return COPSE_OK;
 }
 
@@ -111,19 +111,19 @@ copse_status copse__layer_variable(copse_layer *l, const struct copse_layer_make
                       copse__layer_where(l, where));
 }
 
-static copse_status make(copse_layer *l, const struct copse_layer_maker *m)
+static copse_status layer_build_make(copse_layer *l, const struct copse_layer_maker *m)
 {
     if (l->kind->make)
         COPSE_TRY(l->kind->make(l, m));
     for (size_t i = 0; i < l->inner.count; i++)
-        COPSE_TRY(make(l->inner.at[i], m));
+        COPSE_TRY(layer_build_make(l->inner.at[i], m));
     return COPSE_OK;
 }
 
 /* ---- the build ---- */
 
 /* `dense out` and `embedding in 32` get their numbers, for the description. */
-static void resolve(copse_layer *l, const struct copse_build_params *p)
+static void layer_build_resolve(copse_layer *l, const struct copse_build_params *p)
 {
     for (uint32_t i = 0; i < COPSE_LAYER_SETTINGS && l->kind->setting[i].name; i++) {
         if (l->kind->setting[i].form == COPSE_SETTING_UNITS && l->value[i].count == 0)
@@ -132,10 +132,10 @@ static void resolve(copse_layer *l, const struct copse_build_params *p)
             l->value[i].count = p->tokens;
     }
     for (size_t i = 0; i < l->inner.count; i++)
-        resolve(l->inner.at[i], p);
+        layer_build_resolve(l->inner.at[i], p);
 }
 
-static copse_status check(const copse_layer *l, const struct copse_build_params *p)
+static copse_status layer_build_check(const copse_layer *l, const struct copse_build_params *p)
 {
     const size_t scope = p->scope ? strlen(p->scope) : 0;
     if (l->strategy)
@@ -167,17 +167,17 @@ copse_status copse_layer_build(copse_layer *l, copse_strategy *st,
     const struct copse_build_params *p = params ? params : &defaults;
     COPSE_TRY(copse_need("layer build", l, st));
     COPSE_TRY(copse_no_reserved(copse_build_params, params));
-    COPSE_TRY(check(l, p));
+    COPSE_TRY(layer_build_check(l, p));
     struct numbering n = { 0 };
     struct copse_flow f = { copse__type_on_devices(p->type), p->shape, p->outputs, p->tokens };
     struct copse_layer_maker m = { st, p->scope ? p->scope : "", p->seed, true };
-    number(l, &n);
+    layer_build_number(l, &n);
     l->type = f.type;
-    COPSE_TRY(infer(l, &f));
-    COPSE_TRY(make(l, &m));
+    COPSE_TRY(layer_build_infer(l, &f));
+    COPSE_TRY(layer_build_make(l, &m));
     m.is_trial = false;
-    COPSE_TRY(make(l, &m));
-    resolve(l, p);
+    COPSE_TRY(layer_build_make(l, &m));
+    layer_build_resolve(l, p);
     l->strategy = copse_strategy_retain(st);
     return COPSE_OK;
 }
@@ -197,15 +197,15 @@ copse_status copse_layer_plan(copse_layer *l, const struct copse_build_params *p
     COPSE_TRY(copse_no_reserved(copse_build_params, p));
     if (elements)
         *elements = 0;
-    COPSE_TRY(check(l, p));
+    COPSE_TRY(layer_build_check(l, p));
     struct numbering n = { 0 };
     struct copse_flow f = { copse__type_on_devices(p->type), p->shape, p->outputs, p->tokens };
     const struct copse_layer_maker m = { .scope = "", .is_trial = true };
-    number(l, &n);
+    layer_build_number(l, &n);
     l->type = f.type;
-    COPSE_TRY(infer(l, &f));
-    COPSE_TRY(make(l, &m));
-    resolve(l, p);
+    COPSE_TRY(layer_build_infer(l, &f));
+    COPSE_TRY(layer_build_make(l, &m));
+    layer_build_resolve(l, p);
     l->is_planned = true;
     if (elements)
         *elements = all_elements(l);

@@ -37,7 +37,7 @@ static size_t layer_size(const char *text)
 }
 
 /* The start of a text for a message: whole UTF-8 characters, without control characters. */
-static void excerpt(const char *from, size_t size, char text[EXCERPT + 4])
+static void layer_parse_excerpt(const char *from, size_t size, char text[EXCERPT + 4])
 {
     const size_t most = COPSE_MIN(size, EXCERPT), valid = copse__utf8_valid(from, most);
     for (size_t i = 0; i < valid; i++)
@@ -45,22 +45,23 @@ static void excerpt(const char *from, size_t size, char text[EXCERPT + 4])
     strcpy(text + valid, valid < size ? "..." : "");
 }
 
-static copse_status fail(const struct parser *p, int line, const char *fmt, ...) COPSE_PRINTF(3, 4);
-static copse_status fail(const struct parser *p, int line, const char *fmt, ...)
+static copse_status layer_parse_fail(const struct parser *p, int line, const char *fmt, ...)
+    COPSE_PRINTF(3, 4);
+static copse_status layer_parse_fail(const struct parser *p, int line, const char *fmt, ...)
 {
     char layer[EXCERPT + 4], text[512];
     va_list args;
-    excerpt(p->layer.at, layer_size(p->layer.at), layer);
+    layer_parse_excerpt(p->layer.at, layer_size(p->layer.at), layer);
     va_start(args, fmt);
     vsnprintf(text, sizeof text, fmt, args);
     va_end(args);
     return copse__fail(COPSE_ERR_ARGUMENT, __FILE__, line, "line %u, layer %zu '%s': %s",
                        (unsigned)p->layer.line, p->count, layer, text);
 }
-#define parse_fail(p, ...) fail(p, __LINE__, __VA_ARGS__)
+#define parse_fail(p, ...) layer_parse_fail(p, __LINE__, __VA_ARGS__)
 
 /* "dense UNITS [ACTIVATION] [bias=yes|no]" */
-static void usage(const struct copse_layer_kind *k, char *text, size_t room)
+static void layer_parse_usage(const struct copse_layer_kind *k, char *text, size_t room)
 {
     struct copse_layer_writer w = { text, room, 0 };
     copse__layer_write(&w, "%s", k->name);
@@ -79,7 +80,7 @@ static void usage(const struct copse_layer_kind *k, char *text, size_t room)
 /* ---- did you mean ---- */
 
 /* Changes of a letter, and swaps of two, that make a name of a word (at most `most` long each). */
-static uint32_t distance(struct word a, const char *b)
+static uint32_t layer_parse_distance(struct word a, const char *b)
 {
     enum { MOST = 24 };
     uint32_t row[3][MOST + 1];
@@ -109,7 +110,7 @@ static copse_status fail_name(const struct parser *p, struct word name)
     uint32_t best = 3;
     const char *meant = NULL;
     for (size_t i = 0; copse__layer_kinds[i]; i++) {
-        const uint32_t d = distance(name, copse__layer_kinds[i]->name);
+        const uint32_t d = layer_parse_distance(name, copse__layer_kinds[i]->name);
         copse__layer_write(&w, "%s, ", copse__layer_kinds[i]->name);
         if (d < best && d < name.size) {
             best = d;
@@ -157,8 +158,8 @@ static bool is_word(struct word w, const char *text)
 
 /* ---- settings ---- */
 
-static copse_status set(struct parser *p, copse_layer *l, uint32_t i, struct word value,
-                        bool *is_set)
+static copse_status layer_parse_set(struct parser *p, copse_layer *l, uint32_t i, struct word value,
+                                    bool *is_set)
 {
     const struct copse_setting *s = &l->kind->setting[i];
     char rule[200], text[EXCERPT + 4];
@@ -168,7 +169,7 @@ static copse_status set(struct parser *p, copse_layer *l, uint32_t i, struct wor
     if (copse__setting_parse(s, value.at, value.size, &l->value[i]))
         return COPSE_OK;
     copse__setting_rule(s, rule, sizeof rule);
-    excerpt(value.at, value.size, text);
+    layer_parse_excerpt(value.at, value.size, text);
     return parse_fail(p, "%s is '%s': %s is needed", s->name, text, rule);
 }
 
@@ -188,8 +189,8 @@ static copse_status find_setting(struct parser *p, const copse_layer *l, struct 
             return COPSE_OK;
         }
     }
-    excerpt(word->at, word->size, text);
-    usage(l->kind, use, sizeof use);
+    layer_parse_excerpt(word->at, word->size, text);
+    layer_parse_usage(l->kind, use, sizeof use);
     return parse_fail(p, "'%s' does not belong to this layer: write %s", text, use);
 }
 
@@ -201,11 +202,11 @@ static copse_status parse_settings(struct parser *p, copse_layer *l)
     uint32_t i;
     while (next_word(p, &word)) {
         COPSE_TRY(find_setting(p, l, &word, is_set, &i));
-        COPSE_TRY(set(p, l, i, word, is_set));
+        COPSE_TRY(layer_parse_set(p, l, i, word, is_set));
     }
     for (i = 0; i < COPSE_LAYER_SETTINGS && l->kind->setting[i].name; i++)
         if (l->kind->setting[i].is_required && !is_set[i]) {
-            usage(l->kind, use, sizeof use);
+            layer_parse_usage(l->kind, use, sizeof use);
             return parse_fail(p, "%s is missing: write %s", l->kind->setting[i].name, use);
         }
     return COPSE_OK;
@@ -226,8 +227,8 @@ static copse_status check_end(struct parser *p)
                : COPSE_OK;
 }
 
-static copse_status add(struct parser *p, copse_layer *to, const struct copse_layer_kind *kind,
-                        copse_layer **out)
+static copse_status layer_parse_add(struct parser *p, copse_layer *to,
+                                    const struct copse_layer_kind *kind, copse_layer **out)
 {
     copse_layer *l;
     COPSE_TRY(copse__layer_new(p->ctx, kind, &l));
@@ -248,28 +249,28 @@ static copse_status parse_mlp(struct parser *p, struct word name, copse_layer *t
     s = parse_settings(p, mlp);
     const char *text = name.at + (name.size > 3 ? 4 : 3), *end = name.at + name.size;
     if (!s)
-        s = add(p, to, &copse__layer_flatten, &made);
+        s = layer_parse_add(p, to, &copse__layer_flatten, &made);
     rate = mlp->value[COPSE_MLP_DROPOUT];
     while (!s && text < end) {
         const char *comma = memchr(text, ',', (size_t)(end - text));
         const struct word width = { text, (size_t)((comma ? comma : end) - text) };
         bool is_set[COPSE_LAYER_SETTINGS] = { false };
-        s = add(p, to, &copse__layer_dense, &made);
+        s = layer_parse_add(p, to, &copse__layer_dense, &made);
         if (!s)
-            s = set(p, made, COPSE_DENSE_UNITS, width, is_set);
+            s = layer_parse_set(p, made, COPSE_DENSE_UNITS, width, is_set);
         if (!s && (made->value[COPSE_DENSE_UNITS].count == 0 || (comma && comma + 1 == end)))
             s = parse_fail(p, "write mlp:WIDTH,WIDTH,... with the widths of the hidden layers, "
                               "such as mlp:128,64");
         if (!s)
             made->value[COPSE_DENSE_ACTIVATION] = mlp->value[COPSE_MLP_ACTIVATION];
         if (!s && rate.number > 0.0f)
-            s = add(p, to, &copse__layer_dropout, &made);
+            s = layer_parse_add(p, to, &copse__layer_dropout, &made);
         if (!s && rate.number > 0.0f)
             made->value[COPSE_DROPOUT_RATE] = rate;
         text = comma ? comma + 1 : end;
     }
     if (!s)
-        s = add(p, to, &copse__layer_dense, &made); /* its units are `out` */
+        s = layer_parse_add(p, to, &copse__layer_dense, &made); /* its units are `out` */
     copse_layer_release(&mlp);
     return s;
 }
@@ -312,7 +313,7 @@ static copse_status parse_layer(struct parser *p, copse_layer *to)
         i++;
     if (!copse__layer_kinds[i])
         return fail_name(p, name);
-    COPSE_TRY(add(p, to, copse__layer_kinds[i], &l));
+    COPSE_TRY(layer_parse_add(p, to, copse__layer_kinds[i], &l));
     COPSE_TRY(parse_settings(p, l));
     if (l->kind->has_inner)
         COPSE_TRY(parse_inner(p, l));

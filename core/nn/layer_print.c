@@ -62,8 +62,9 @@ static void write_layers(struct copse_layer_writer *w, const copse_layer *l)
     }
 }
 
-static copse_status begin(const char *what, const copse_layer *l, char *text, size_t room,
-                          const size_t *needed, struct copse_layer_writer *w)
+static copse_status layer_print_begin(const char *what, const copse_layer *l, char *text,
+                                      size_t room, const size_t *needed,
+                                      struct copse_layer_writer *w)
 {
     COPSE_TRY(copse_need(what, l, needed));
     if (room > 0)
@@ -75,7 +76,7 @@ static copse_status begin(const char *what, const copse_layer *l, char *text, si
 copse_status copse_layer_text(const copse_layer *l, char *text, size_t room, size_t *needed)
 {
     struct copse_layer_writer w;
-    COPSE_TRY(begin("layer text", l, text, room, needed, &w));
+    COPSE_TRY(layer_print_begin("layer text", l, text, room, needed, &w));
     if (l->kind->name)
         write_layer(&w, l);
     else
@@ -104,7 +105,7 @@ uint64_t copse_layer_parameters(const copse_layer *l)
 }
 
 /* 1234567 as "1,234,567" */
-static const char *grouped(uint64_t n, char text[32])
+static const char *layer_print_grouped(uint64_t n, char text[32])
 {
     char digits[24];
     const size_t count = (size_t)snprintf(digits, sizeof digits, "%llu", (unsigned long long)n);
@@ -122,10 +123,11 @@ static void write_row(struct copse_layer_writer *w, const char *name, const char
                       uint64_t parameters)
 {
     char number[32];
-    copse__layer_write(w, "%-34s %-20s %15s\n", name, output, grouped(parameters, number));
+    copse__layer_write(w, "%-34s %-20s %15s\n", name, output,
+                       layer_print_grouped(parameters, number));
 }
 
-static void summarize(struct copse_layer_writer *w, const copse_layer *l, int depth)
+static void layer_print_summarize(struct copse_layer_writer *w, const copse_layer *l, int depth)
 {
     char name[COPSE_LAYER_NAME], shape[96];
     if (l->kind->name) {
@@ -135,22 +137,22 @@ static void summarize(struct copse_layer_writer *w, const copse_layer *l, int de
         write_row(w, name, copse__shape_text(l->out.shape, shape), own_elements(l, true));
     }
     for (size_t i = 0; i < l->inner.count; i++)
-        summarize(w, l->inner.at[i], depth + (l->kind->name != NULL));
+        layer_print_summarize(w, l->inner.at[i], depth + (l->kind->name != NULL));
 }
 
 copse_status copse_layer_summary(const copse_layer *l, char *text, size_t room, size_t *needed)
 {
     struct copse_layer_writer w;
     char number[32];
-    COPSE_TRY(begin("layer summary", l, text, room, needed, &w));
+    COPSE_TRY(layer_print_begin("layer summary", l, text, room, needed, &w));
     if (!l->strategy && !l->is_planned)
         return copse_fail(COPSE_ERR_ARGUMENT,
                           "layer summary: the layers are not built: see copse_layer_build");
     copse__layer_write(&w, "%-34s %-20s %15s\n", "layer", "output", "parameters");
-    summarize(&w, l, 0);
+    layer_print_summarize(&w, l, 0);
     write_row(&w, "total", "", all_elements(l, true));
     if (all_elements(l, false) > 0)
         copse__layer_write(&w, "%s more numbers are not trained\n",
-                           grouped(all_elements(l, false), number));
+                           layer_print_grouped(all_elements(l, false), number));
     return copse__layer_written(&w, "layer summary", needed);
 }

@@ -99,8 +99,9 @@ const struct copse_layer_kind copse__layer_shortcut = {
 /* ---- layers from layers ---- */
 
 /* Copies of layers as the inner ones of a new one. */
-static copse_status contain(const struct copse_layer_kind *kind, const copse_layer *const *layers,
-                            size_t count, copse_layer **out)
+static copse_status nested_layers_contain(const struct copse_layer_kind *kind,
+                                          const copse_layer *const *layers, size_t count,
+                                          copse_layer **out)
 {
     copse_layer *l, *inner;
     copse_status s;
@@ -122,7 +123,7 @@ copse_status copse_nn_residual(const copse_layer *inner, copse_layer **out)
     COPSE_TRY(copse_need("residual", out));
     *out = NULL;
     COPSE_TRY(copse_need("residual", inner));
-    return contain(&copse__layer_residual, &inner, 1, out);
+    return nested_layers_contain(&copse__layer_residual, &inner, 1, out);
 }
 
 copse_status copse_nn_sequential(copse_layer *const *layers, size_t count, copse_layer **out)
@@ -139,5 +140,5 @@ copse_status copse_nn_sequential(copse_layer *const *layers, size_t count, copse
             return copse_fail(COPSE_ERR_ARGUMENT, "sequential: layers[%zu] is of another context",
                               i);
     }
-    return contain(&copse__layer_row, (const copse_layer *const *)layers, count, out);
+    return nested_layers_contain(&copse__layer_row, (const copse_layer *const *)layers, count, out);
 }

@@ -8,7 +8,7 @@
 enum { EPSILON };
 enum { SCALE, OFFSET };
 
-static copse_status infer(copse_layer *l, struct copse_flow *f)
+static copse_status norm_layers_infer(copse_layer *l, struct copse_flow *f)
 {
     char text[96];
     if (f->shape.rank == 0 || f->shape.dims[f->shape.rank - 1] == 0)
@@ -50,7 +50,7 @@ const struct copse_layer_kind copse__layer_layer_norm = {
                                .high = 1e30,
                                .normal = { .number = 1e-5f } } },
     .takes = COPSE_F32,
-    .infer = infer,
+    .infer = norm_layers_infer,
     .make = make_both,
     .apply = apply_layer_norm,
 };
@@ -75,7 +75,7 @@ const struct copse_layer_kind copse__layer_rms_norm = {
                                .high = 1e30,
                                .normal = { .number = 1e-5f } } },
     .takes = COPSE_F32,
-    .infer = infer,
+    .infer = norm_layers_infer,
     .make = make_scale,
     .apply = apply_rms_norm,
 };
@@ -92,7 +92,7 @@ enum { GROUPS, GROUP_EPSILON };
 static copse_status infer_group_norm(copse_layer *l, struct copse_flow *f)
 {
     const uint32_t groups = l->value[GROUPS].count;
-    COPSE_TRY(infer(l, f));
+    COPSE_TRY(norm_layers_infer(l, f));
     if (f->shape.dims[f->shape.rank - 1] % groups)
         return copse_layer_fail(l, COPSE_ERR_SHAPE, "%u groups do not divide %u channels",
                                 (unsigned)groups, (unsigned)f->shape.dims[f->shape.rank - 1]);
@@ -136,7 +136,7 @@ const struct copse_layer_kind copse__layer_instance_norm = {
                                .high = 1e30,
                                .normal = { .number = 1e-5f } } },
     .takes = COPSE_F32,
-    .infer = infer,
+    .infer = norm_layers_infer,
     .make = make_both,
     .apply = apply_instance_norm,
 };

@@ -6,7 +6,7 @@
 
 enum { SLOPE };
 
-static copse_status infer(copse_layer *l, struct copse_flow *f)
+static copse_status prelu_layer_infer(copse_layer *l, struct copse_flow *f)
 {
     char text[96];
     if (f->shape.rank == 0 || f->shape.dims[f->shape.rank - 1] == 0)
@@ -15,7 +15,7 @@ static copse_status infer(copse_layer *l, struct copse_flow *f)
     return COPSE_OK;
 }
 
-static copse_status make(copse_layer *l, const struct copse_layer_maker *m)
+static copse_status prelu_layer_make(copse_layer *l, const struct copse_layer_maker *m)
 {
     const copse_shape in = l->in.shape;
     const float slope = l->value[SLOPE].number;
@@ -26,8 +26,8 @@ static copse_status make(copse_layer *l, const struct copse_layer_maker *m)
     return copse__layer_variable(l, m, 0, "slope", &p);
 }
 
-static copse_tensor *apply(const copse_layer *l, copse_graph *g, const copse_batch *in,
-                           copse_tensor *x)
+static copse_tensor *prelu_layer_apply(const copse_layer *l, copse_graph *g, const copse_batch *in,
+                                       copse_tensor *x)
 {
     (void)in;
     return copse_prelu(g, x, copse__layer_tensor(l, 0));
@@ -41,7 +41,7 @@ const struct copse_layer_kind copse__layer_prelu = {
                              .high = 1e30,
                              .normal = { .number = 0.25f } } },
     .takes = COPSE_F32,
-    .infer = infer,
-    .make = make,
-    .apply = apply,
+    .infer = prelu_layer_infer,
+    .make = prelu_layer_make,
+    .apply = prelu_layer_apply,
 };

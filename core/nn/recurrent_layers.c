@@ -10,7 +10,7 @@ enum { WEIGHT, RECURRENT, INPUT_BIAS, RECURRENT_BIAS };
 
 #define MOST_STEPS 16384u
 
-static copse_status infer(copse_layer *l, struct copse_flow *f)
+static copse_status recurrent_layers_infer(copse_layer *l, struct copse_flow *f)
 {
     char text[96];
     copse__shape_text(f->shape, text);
@@ -37,7 +37,8 @@ static copse_status make_weight(copse_layer *l, const struct copse_layer_maker *
     return copse__layer_variable(l, m, i, name, &p);
 }
 
-static copse_status make(copse_layer *l, const struct copse_layer_maker *m, uint32_t gates)
+static copse_status recurrent_layers_make(copse_layer *l, const struct copse_layer_maker *m,
+                                          uint32_t gates)
 {
     const uint32_t units = l->value[UNITS].count;
     COPSE_TRY(make_weight(l, m, WEIGHT, "weight", l->in.shape.dims[1], gates * units,
@@ -57,7 +58,7 @@ static copse_status make_bias(copse_layer *l, const struct copse_layer_maker *m,
 /* A GRU has a bias within its reset gate. */
 static copse_status make_gru(copse_layer *l, const struct copse_layer_maker *m)
 {
-    COPSE_TRY(make(l, m, 3));
+    COPSE_TRY(recurrent_layers_make(l, m, 3));
     COPSE_TRY(make_bias(l, m, INPUT_BIAS, "bias", 3, NULL));
     return make_bias(l, m, RECURRENT_BIAS, "recurrent_bias", 3, NULL);
 }
@@ -67,7 +68,7 @@ static copse_status make_lstm(copse_layer *l, const struct copse_layer_maker *m)
 {
     const uint32_t units = l->value[UNITS].count;
     float *values = NULL;
-    COPSE_TRY(make(l, m, 4));
+    COPSE_TRY(recurrent_layers_make(l, m, 4));
     if (l->value[BIAS].count && !m->is_trial) {
         values = copse__alloc(&l->ctx->base.mem, 4 * (size_t)units, sizeof *values);
         COPSE_TRY(copse_need_memory(values, "lstm"));
@@ -81,7 +82,7 @@ static copse_status make_lstm(copse_layer *l, const struct copse_layer_maker *m)
 
 static copse_status make_rnn(copse_layer *l, const struct copse_layer_maker *m)
 {
-    COPSE_TRY(make(l, m, 1));
+    COPSE_TRY(recurrent_layers_make(l, m, 1));
     return make_bias(l, m, INPUT_BIAS, "bias", 1, NULL);
 }
 
@@ -120,7 +121,7 @@ APPLY(rnn, &last)
             [SCALE] = { .name = "scale", .form = COPSE_SETTING_NUMBER, .low = 1e-30, .high = 1e30 },                       \
         },                                                                                                                 \
         .takes = COPSE_F32,                                                                                                \
-        .infer = infer,                                                                                                    \
+        .infer = recurrent_layers_infer,                                                                                                    \
         .make = make_##layer,                                                                                              \
         .apply = apply_##layer,                                                                                            \
     }

@@ -32,8 +32,9 @@ static copse_status set_axes(copse_layer *l, struct copse_setting_value number, 
 }
 
 /* To the size of the output that set_axes inferred. */
-static copse_tensor *resize(const copse_layer *l, copse_graph *g, struct copse_setting_value number,
-                            copse_tensor *x, copse_resize_kind kind)
+static copse_tensor *resize_layers_resize(const copse_layer *l, copse_graph *g,
+                                          struct copse_setting_value number, copse_tensor *x,
+                                          copse_resize_kind kind)
 {
     x = copse__layer_with_channels(g, number, x);
     return copse_resize(g, x, l->out.shape.dims, kind);
@@ -67,7 +68,7 @@ static copse_tensor *apply_resize(const copse_layer *l, copse_graph *g, const co
                                   copse_tensor *x)
 {
     (void)in;
-    return resize(l, g, number_of(l), x, (copse_resize_kind)l->value[KIND].count);
+    return resize_layers_resize(l, g, number_of(l), x, (copse_resize_kind)l->value[KIND].count);
 }
 
 const struct copse_layer_kind copse__layer_resize = {
@@ -95,7 +96,7 @@ static copse_tensor *apply_adaptive(const copse_layer *l, copse_graph *g, const 
                                     copse_tensor *x)
 {
     (void)in;
-    return resize(l, g, l->value[POOL_SIZE], x, COPSE_RESIZE_AREA);
+    return resize_layers_resize(l, g, l->value[POOL_SIZE], x, COPSE_RESIZE_AREA);
 }
 
 const struct copse_layer_kind copse__layer_adaptive_pool = {

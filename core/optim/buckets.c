@@ -71,7 +71,7 @@ static copse_status cut_all(struct planner *p)
     return COPSE_OK;
 }
 
-static bool reserve(struct copse_optimizer *o, size_t count)
+static bool buckets_reserve(struct copse_optimizer *o, size_t count)
 {
     if (!COPSE_RESERVE(&o->strategy->ctx->base.mem, &o->of_variable, count))
         return false;
@@ -90,7 +90,7 @@ copse_status copse__optimizer_cut(struct copse_optimizer *o, copse_variable *con
     p.cuts = copse__alloc(mem, count, sizeof *p.cuts);
     p.is_wanted = copse__alloc(mem, all, sizeof *p.is_wanted);
     copse_status s = COPSE_OK;
-    if (!p.sizes || !p.cuts || !p.is_wanted || !reserve(o, all))
+    if (!p.sizes || !p.cuts || !p.is_wanted || !buckets_reserve(o, all))
         s = copse_fail(COPSE_ERR_NO_MEMORY, "optimizer: no memory for buckets");
     for (size_t i = 0; i < count && !s; i++)
         p.is_wanted[list[i]->index] = true;

@@ -186,7 +186,7 @@ static copse_status read_own(struct copse_optimizer *o)
 }
 
 /* All workers add what each has. */
-static copse_status join(struct copse_optimizer *o)
+static copse_status norms_join(struct copse_optimizer *o)
 {
     struct copse_norms *n = &o->norms;
     struct copse_group *g = &o->strategy->group;
@@ -227,7 +227,7 @@ copse_status copse__norms_read(struct copse_optimizer *o)
         if (count > 0)
             copse__squares_add(sum_of(o, o->buckets.at[b].variable, 0), parts, count);
     }
-    return join(o);
+    return norms_join(o);
 }
 
 /* ---- what follows ---- */

@@ -7,7 +7,7 @@
 #include "core/variable/servers.h"
 
 /* The only place that decides which implementation a strategy needs. */
-static const struct copse_optimizer_table *choose(const copse_strategy *st, size_t *bytes)
+static const struct copse_optimizer_table *optimizer_choose(const copse_strategy *st, size_t *bytes)
 {
     *bytes = copse__servers_of(st) ? copse__optimizer_ps_bytes() : sizeof(struct copse_optimizer);
     return copse__servers_of(st) ? &copse__optimizer_ps : &copse__optimizer_local;
@@ -17,7 +17,7 @@ copse_status copse__optimizer_create(copse_strategy *st, const char *name,
                                      struct copse_optimizer **out)
 {
     size_t bytes;
-    const struct copse_optimizer_table *table = choose(st, &bytes);
+    const struct copse_optimizer_table *table = optimizer_choose(st, &bytes);
     struct copse_optimizer *o = copse__alloc(&st->ctx->base.mem, 1, bytes);
     *out = o;
     if (!o)

@@ -3,27 +3,28 @@
    workers and updated at its owner, which has the slots and broadcasts the new values. */
 #include "core/optim/optimizer.h"
 
-static copse_status update(void *user, copse_device *dev, const struct copse_update *u,
-                           struct copse_command *out)
+static copse_status optimizer_local_update(void *user, copse_device *dev,
+                                           const struct copse_update *u, struct copse_command *out)
 {
     return copse__rule_command(user, dev, &u->values, &u->gradients, &u->slots, &u->step,
                                &u->measures[0], u->count, out);
 }
 
-static copse_status clip(void *user, copse_device *dev, const struct copse_update *u,
-                         struct copse_command *out)
+static copse_status optimizer_local_clip(void *user, copse_device *dev,
+                                         const struct copse_update *u, struct copse_command *out)
 {
     return copse__rule_clip(user, dev, &u->gradients, &u->step, u->count, out);
 }
 
-static copse_status average(void *user, copse_device *dev, const struct copse_update *u,
-                            struct copse_command *out)
+static copse_status optimizer_local_average(void *user, copse_device *dev,
+                                            const struct copse_update *u, struct copse_command *out)
 {
     return copse__rule_average(user, dev, &u->values, &u->slots, &u->step, u->count, out);
 }
 
-static copse_status measure(void *user, copse_device *dev, const struct copse_update *u,
-                            struct copse_command out[])
+static copse_status optimizer_local_measure(void *user, copse_device *dev,
+                                            const struct copse_update *u,
+                                            struct copse_command out[])
 {
     const struct copse_rule *rule = user;
     return rule->trusts ? copse__rule_measure_trust(rule, dev, &u->values, &u->gradients, &u->slots,
@@ -43,7 +44,8 @@ static uint64_t slot_words(const void *user, uint64_t count)
     return copse__rule_words_of(user, count);
 }
 
-static copse_status prepare(struct copse_optimizer *o, copse_variable *const *list, size_t count)
+static copse_status optimizer_local_prepare(struct copse_optimizer *o, copse_variable *const *list,
+                                            size_t count)
 {
     const bool is_coded = o->rule.slots > 0 && o->rule.slot_kinds[0] == COPSE_SLOT_CODES;
     const struct copse_optimizer_params *p = &o->rule.params;
@@ -51,12 +53,12 @@ static copse_status prepare(struct copse_optimizer *o, copse_variable *const *li
         .slots = is_coded ? 1 + o->rule.slots - o->rule.update_slots : o->rule.slots,
         .slot_words = is_coded ? slot_words : NULL,
         .measures = o->rule.trusts ? 2 : o->rule.measures,
-        .measure = measure,
-        .before = p->clip_value > 0.0f  ? clip
+        .measure = optimizer_local_measure,
+        .before = p->clip_value > 0.0f  ? optimizer_local_clip
                   : p->clip_norm > 0.0f ? clip_norm
                                         : NULL,
-        .update = update,
-        .behind = p->average > 0.0f ? average : NULL,
+        .update = optimizer_local_update,
+        .behind = p->average > 0.0f ? optimizer_local_average : NULL,
         .user = &o->rule,
     };
     memcpy(rule.starts, o->rule.slot_starts, sizeof rule.starts);
@@ -85,8 +87,8 @@ static void note_kept(struct copse_optimizer *o, uint32_t bucket)
     o->kept.at[o->kept.count++] = bucket;
 }
 
-static copse_status apply(struct copse_optimizer *o, uint32_t bucket,
-                          const struct copse_optimizer_ready *ready)
+static copse_status optimizer_local_apply(struct copse_optimizer *o, uint32_t bucket,
+                                          const struct copse_optimizer_ready *ready)
 {
     const copse_status s = copse__optimizer_exchange(o, bucket, ready);
     if (s)
@@ -96,7 +98,7 @@ static copse_status apply(struct copse_optimizer *o, uint32_t bucket,
     return s;
 }
 
-static copse_status queue(struct copse_optimizer *o, uint32_t bucket)
+static copse_status optimizer_local_queue(struct copse_optimizer *o, uint32_t bucket)
 {
     return copse__optimizer_queue(o, bucket);
 }
@@ -130,7 +132,8 @@ static copse_status update_kept(struct copse_optimizer *o, const struct copse_op
     return COPSE_OK;
 }
 
-static copse_status commit(struct copse_optimizer *o, const struct copse_optimizer_commit *c)
+static copse_status optimizer_local_commit(struct copse_optimizer *o,
+                                           const struct copse_optimizer_commit *c)
 {
     if (!o->rule.measures)
         return COPSE_OK;
@@ -139,7 +142,8 @@ static copse_status commit(struct copse_optimizer *o, const struct copse_optimiz
     return s;
 }
 
-static copse_status pull(struct copse_optimizer *o, enum copse_pull when, uint32_t replica)
+static copse_status optimizer_local_pull(struct copse_optimizer *o, enum copse_pull when,
+                                         uint32_t replica)
 {
     (void)o;
     (void)when;
@@ -147,7 +151,7 @@ static copse_status pull(struct copse_optimizer *o, enum copse_pull when, uint32
     return COPSE_OK;
 }
 
-static uint64_t next(const struct copse_optimizer *o, uint64_t step)
+static uint64_t optimizer_local_next(const struct copse_optimizer *o, uint64_t step)
 {
     /* a named one does not count what it skips */
     return o->name[0] ? step : step - o->scaling.skipped;
@@ -167,12 +171,12 @@ static copse_status write_slot(struct copse_optimizer *o, const copse_variable *
 
 const struct copse_optimizer_table copse__optimizer_local = {
     .name = "local",
-    .prepare = prepare,
-    .apply = apply,
-    .queue = queue,
-    .commit = commit,
-    .pull = pull,
-    .next = next,
+    .prepare = optimizer_local_prepare,
+    .apply = optimizer_local_apply,
+    .queue = optimizer_local_queue,
+    .commit = optimizer_local_commit,
+    .pull = optimizer_local_pull,
+    .next = optimizer_local_next,
     .read_slot = read_slot,
     .write_slot = write_slot,
 };

@@ -53,7 +53,8 @@ static bool parse_number(const char **text, char end, uint64_t most, uint64_t *o
 }
 
 /* How many there are; 0: it is no such text. */
-static uint32_t parse(const char *text, struct copse_worker_progress list[COPSE_MAX_WORKERS])
+static uint32_t progress_parse(const char *text,
+                               struct copse_worker_progress list[COPSE_MAX_WORKERS])
 {
     uint32_t count = 0;
     uint64_t steps, epoch, batch;
@@ -80,7 +81,7 @@ copse_status copse__progress_read(const struct copse_optimizer *o, const char *p
 {
     const uint32_t wanted = workers_of(o);
     *out = (struct copse_server_progress){ .at = { *mine } };
-    const uint32_t count = text ? parse(text, out->at) : 1;
+    const uint32_t count = text ? progress_parse(text, out->at) : 1;
     if (count == 0)
         return copse_fail(
             COPSE_ERR_FORMAT,
@@ -108,8 +109,8 @@ copse_status copse__progress_open(struct copse_optimizer *o)
 typedef copse_status read_progress_fn(void *user, struct copse_server_progress *out);
 
 /* Wait until the chief has opened. `read` gets the progress. */
-static copse_status await(const copse_strategy *st, read_progress_fn *read, void *user,
-                          struct copse_server_progress *out)
+static copse_status progress_await(const copse_strategy *st, read_progress_fn *read, void *user,
+                                   struct copse_server_progress *out)
 {
     const uint64_t most = st->group.job->deadline_ns, end = copse__now_ns() + most;
     *out = (struct copse_server_progress){ .is_open = 0 };
@@ -134,7 +135,7 @@ static copse_status read_own(void *user, struct copse_server_progress *out)
 
 copse_status copse__progress_await(struct copse_optimizer *o, struct copse_server_progress *out)
 {
-    return await(o->strategy, read_own, o, out);
+    return progress_await(o->strategy, read_own, o, out);
 }
 
 /* ---- of a strategy whose optimizers are named ---- */
@@ -195,7 +196,7 @@ copse_status copse__progress_await_chief(copse_strategy *st, uint32_t *epoch, ui
         return copse_fail(COPSE_ERR_UNSUPPORTED,
                           "checkpoint: a worker beside the chief needs a variable that is "
                           "trained, to wait for the chief's restore");
-    COPSE_TRY(await(st, read_group, &g, &all));
+    COPSE_TRY(progress_await(st, read_group, &g, &all));
     const struct copse_worker_progress *at = &all.at[copse_cluster_rank(st->group.job)];
     *epoch = at->epoch;
     *batch = at->batch;

@@ -92,8 +92,8 @@ static copse_status make_group(struct copse_ps *ps, copse_variable *const *list,
 /* ---- the table ---- */
 
 /* A rule of the exchange that keeps the sums, as a slot, and changes no value. */
-static copse_status keep(void *user, copse_device *dev, const struct copse_update *u,
-                         struct copse_command *out)
+static copse_status ps_keep(void *user, copse_device *dev, const struct copse_update *u,
+                            struct copse_command *out)
 {
     (void)user;
     (void)dev;
@@ -103,9 +103,9 @@ static copse_status keep(void *user, copse_device *dev, const struct copse_updat
     return COPSE_OK;
 }
 
-static copse_status prepare(struct copse_optimizer *o, copse_variable *const *list, size_t count)
+static copse_status ps_prepare(struct copse_optimizer *o, copse_variable *const *list, size_t count)
 {
-    static const struct copse_exchange_rule rule = { .slots = 1, .update = keep, .stays = true };
+    static const struct copse_exchange_rule rule = { .slots = 1, .update = ps_keep, .stays = true };
     struct copse_ps *ps = copse__ps(o);
     const size_t buckets = o->buckets.count, groups = ps->groups.count;
     copse_status s = copse__optimizer_cut(o, list, count, &rule);
@@ -122,14 +122,14 @@ static copse_status prepare(struct copse_optimizer *o, copse_variable *const *li
     return s;
 }
 
-static copse_status apply(struct copse_optimizer *o, uint32_t bucket,
-                          const struct copse_optimizer_ready *ready)
+static copse_status ps_apply(struct copse_optimizer *o, uint32_t bucket,
+                             const struct copse_optimizer_ready *ready)
 {
     o->buckets.at[bucket].is_kept = true;
     return copse__optimizer_exchange(o, bucket, ready);
 }
 
-static copse_status queue(struct copse_optimizer *o, uint32_t bucket)
+static copse_status ps_queue(struct copse_optimizer *o, uint32_t bucket)
 {
     o->buckets.at[bucket].is_kept = true;
     return copse__optimizer_local.queue(o, bucket);
@@ -162,7 +162,7 @@ static copse_status read_sums(struct copse_ps *ps)
 }
 
 /* The sums as the store gets them: it knows the update alone. */
-static void clip(const struct copse_optimizer *o, struct copse_ps_group *g, float scale)
+static void ps_clip(const struct copse_optimizer *o, struct copse_ps_group *g, float scale)
 {
     const float most = o->rule.params.clip_value / scale;
     for (uint64_t i = 0; most > 0.0f && i < g->elements; i++)
@@ -172,7 +172,7 @@ static void clip(const struct copse_optimizer *o, struct copse_ps_group *g, floa
 }
 
 /* Norms are those of this worker's sums over all servers. */
-static void measure(struct copse_ps *ps)
+static void ps_measure(struct copse_ps *ps)
 {
     struct copse_optimizer *o = &ps->base;
     if (!o->rule.clips)
@@ -198,8 +198,8 @@ static void clip_norm(const struct copse_optimizer *o, struct copse_ps_group *g,
 }
 
 /* The variables of a named optimizer have counts of their own, and so rates. */
-static copse_status push(struct copse_ps *ps, struct copse_ps_group *g,
-                         const struct copse_optimizer_commit *c)
+static copse_status ps_push(struct copse_ps *ps, struct copse_ps_group *g,
+                            const struct copse_optimizer_commit *c)
 {
     struct copse_server_push p = { .progress = c->progress,
                                    .gradients = g->gradients,
@@ -211,23 +211,23 @@ static copse_status push(struct copse_ps *ps, struct copse_ps_group *g,
         COPSE_TRY(copse__rule_step_of(&ps->base.rule, ps->base.owner.user, g->updates + 1, words));
     memcpy(&p.rate, is_named ? &words[g->rate] : &c->words[g->rate], sizeof p.rate);
     memcpy(&p.scale, &c->words[COPSE_STEP_SCALE], sizeof p.scale);
-    clip(&ps->base, g, p.scale);
+    ps_clip(&ps->base, g, p.scale);
     clip_norm(&ps->base, g, p.scale);
     p.scale = copse__norms_scale(&ps->base, p.scale);
     const copse_status s = g->server->table->push(g->server, g->id, &p, &g->updates);
     return is_named ? copse_note(s, "while pushing the gradient of '%s'", g->list[0]->name) : s;
 }
 
-static copse_status commit(struct copse_optimizer *o, const struct copse_optimizer_commit *c)
+static copse_status ps_commit(struct copse_optimizer *o, const struct copse_optimizer_commit *c)
 {
     struct copse_ps *ps = copse__ps(o);
     copse_status s = read_sums(ps);
     if (!s)
-        measure(ps);
+        ps_measure(ps);
     const bool is_due = o->scaling.scale == 0.0f || (!s && copse__norms_are_finite(o));
     for (size_t k = 0; k < ps->groups.count && !s && is_due; k++)
         if (is_kept(o, &ps->groups.at[k]))
-            s = push(ps, &ps->groups.at[k], c);
+            s = ps_push(ps, &ps->groups.at[k], c);
     if (!s && o->rule.clips)
         copse__scaling_note(o, is_due);
     for (size_t b = 0; b < o->buckets.count; b++)
@@ -235,7 +235,7 @@ static copse_status commit(struct copse_optimizer *o, const struct copse_optimiz
     return s;
 }
 
-static uint64_t next(const struct copse_optimizer *o, uint64_t step)
+static uint64_t ps_next(const struct copse_optimizer *o, uint64_t step)
 {
     const struct copse_ps *ps = copse__ps(o);
     uint64_t most = 0;
@@ -245,7 +245,7 @@ static uint64_t next(const struct copse_optimizer *o, uint64_t step)
     return most + 1;
 }
 
-static void release(struct copse_optimizer *o)
+static void ps_release(struct copse_optimizer *o)
 {
     struct copse_ps *ps = copse__ps(o);
     for (size_t k = 0; k < ps->groups.count; k++)
@@ -261,12 +261,12 @@ size_t copse__optimizer_ps_bytes(void)
 const struct copse_optimizer_table copse__optimizer_ps = {
     .name = "ps",
     .is_sharing = true,
-    .prepare = prepare,
-    .apply = apply,
-    .queue = queue,
-    .commit = commit,
+    .prepare = ps_prepare,
+    .apply = ps_apply,
+    .queue = ps_queue,
+    .commit = ps_commit,
     .pull = copse__ps_pull,
-    .next = next,
+    .next = ps_next,
     .read_slot = copse__ps_read_slot,
     .write_slot = copse__ps_write_slot,
     .counts = copse__ps_counts,
@@ -274,5 +274,5 @@ const struct copse_optimizer_table copse__optimizer_ps = {
     .forget = copse__ps_forget,
     .progress = copse__ps_progress,
     .seen = copse__ps_seen,
-    .release = release,
+    .release = ps_release,
 };

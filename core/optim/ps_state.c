@@ -29,8 +29,8 @@ static uint64_t words_of(const struct copse_optimizer *o, const copse_variable *
 }
 
 /* [values, slot, ...] of a variable in the snapshot. */
-static const float *seen(const struct copse_optimizer *o, const struct copse_ps_group *g,
-                         uint32_t member, uint32_t slot)
+static const float *ps_state_seen(const struct copse_optimizer *o, const struct copse_ps_group *g,
+                                  uint32_t member, uint32_t slot)
 {
     const uint64_t count = g->list[member]->count;
     const float *at = g->words;
@@ -48,7 +48,7 @@ copse_status copse__ps_read_slot(struct copse_optimizer *o, const copse_variable
     if (!g)
         return no_group(v);
     if (g->words) {
-        memcpy(values, seen(o, g, member, slot), (size_t)words * COPSE_WORD_BYTES);
+        memcpy(values, ps_state_seen(o, g, member, slot), (size_t)words * COPSE_WORD_BYTES);
         return COPSE_OK;
     }
     return g->server->table->slot(g->server, g->id, member, slot, false, words, values);

@@ -33,8 +33,8 @@ static copse_status make_exchange(struct copse_optimizer *o, const copse_variabl
     return copse__row_exchange_create(&p, out);
 }
 
-static copse_status add(struct copse_optimizer *o, copse_variable *v,
-                        const struct copse_exchange_rule *rule)
+static copse_status row_buckets_add(struct copse_optimizer *o, copse_variable *v,
+                                    const struct copse_exchange_rule *rule)
 {
     struct copse_mem *mem = &o->strategy->ctx->base.mem;
     struct copse_optimizer_bucket bucket = { .variable = v->index };
@@ -72,7 +72,7 @@ copse_status copse__optimizer_cut_rows(struct copse_optimizer *o, copse_variable
     copse__free(&o->strategy->ctx->base.mem, dense);
     for (size_t i = count; i-- > 0 && !s;)
         if (list[i]->is_sparse)
-            s = add(o, list[i], rule);
+            s = row_buckets_add(o, list[i], rule);
     if (s)
         copse__optimizer_drop(o, before);
     return s;

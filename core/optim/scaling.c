@@ -13,7 +13,7 @@ float copse__scaling_of(const struct copse_optimizer *o)
     return o->scaling.scale > 0.0f ? o->scaling.scale : 1.0f;
 }
 
-static void advance(struct copse_optimizer *o, bool is_finite)
+static void scaling_advance(struct copse_optimizer *o, bool is_finite)
 {
     const struct copse_optimizer_params *p = &o->rule.params;
     struct copse_scaling *s = &o->scaling;
@@ -44,7 +44,7 @@ void copse__scaling_end(struct copse_optimizer *o)
 {
     struct copse_scaling *s = &o->scaling;
     if (s->has_updated && s->scale > 0.0f)
-        advance(o, !s->has_skipped);
+        scaling_advance(o, !s->has_skipped);
     s->has_updated = s->has_skipped = false;
 }
 

@@ -151,8 +151,8 @@ static copse_status read_words(struct copse_optimizer *o, const copse_variable *
 }
 
 /* Codes of means and of squares have a sign or not. */
-static void decode(const struct copse_rule *rule, uint32_t slot, const void *codes,
-                   const float *scales, uint64_t count, float *to)
+static void slots_decode(const struct copse_rule *rule, uint32_t slot, const void *codes,
+                         const float *scales, uint64_t count, float *to)
 {
     const bool is_code = rule->slot_kinds[slot] == COPSE_SLOT_CODES, is_mean = slot == 0;
     for (uint64_t i = 0; i < count; i++) {
@@ -178,7 +178,8 @@ copse_status copse__slot_read(struct copse_optimizer *o, const copse_variable *v
     if (!s)
         s = copse__block_create(o->strategy->ctx, NULL, COPSE_F32, v->count, out);
     if (!s)
-        decode(&o->rule, slot, codes ? codes->host : NULL, scales->host, v->count, (*out)->host);
+        slots_decode(&o->rule, slot, codes ? codes->host : NULL, scales->host, v->count,
+                     (*out)->host);
     copse__block_release(&codes);
     copse__block_release(&scales);
     return s;

@@ -16,7 +16,8 @@ copse_tensor *copse_gradient_norm(copse_graph *g, copse_tensor *gradient)
     return copse_sqrt(g, sum_of_squares(g, gradient));
 }
 
-static copse_status check(const copse_graph *g, const struct copse_gradient *pairs, size_t count)
+static copse_status transform_check(const copse_graph *g, const struct copse_gradient *pairs,
+                                    size_t count)
 {
     return g && (pairs || count == 0)
                ? COPSE_OK
@@ -43,7 +44,7 @@ static copse_tensor *clip_factor(copse_graph *g, copse_tensor *norm, float large
 void copse_gradients_clip_norms(copse_graph *g, struct copse_gradient *pairs, size_t count,
                                 float largest)
 {
-    COPSE_LATCH_VOID(g, check(g, pairs, count));
+    COPSE_LATCH_VOID(g, transform_check(g, pairs, count));
     COPSE_LATCH_VOID(g, check_norm(largest));
     for (size_t i = 0; i < count; i++) {
         if (!pairs[i].gradient)
@@ -58,7 +59,7 @@ copse_tensor *copse_gradients_clip_global_norm(copse_graph *g, struct copse_grad
                                                size_t count, float largest)
 {
     copse_tensor *sum = NULL;
-    COPSE_LATCH(g, check(g, pairs, count));
+    COPSE_LATCH(g, transform_check(g, pairs, count));
     COPSE_LATCH(g, check_norm(largest));
     for (size_t i = 0; i < count; i++) {
         if (!pairs[i].gradient)
@@ -79,7 +80,7 @@ copse_tensor *copse_gradients_clip_global_norm(copse_graph *g, struct copse_grad
 void copse_gradients_multiply(copse_graph *g, struct copse_gradient *pairs, size_t count,
                               const struct copse_multiplier *factors, size_t factor_count)
 {
-    COPSE_LATCH_VOID(g, check(g, pairs, count));
+    COPSE_LATCH_VOID(g, transform_check(g, pairs, count));
     if (factor_count > 0 && !factors)
         COPSE_LATCH_VOID(g,
                          copse_fail(COPSE_ERR_ARGUMENT, "gradients: the list of factors is NULL"));

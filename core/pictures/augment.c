@@ -24,7 +24,7 @@ static const char *skip_spaces(const char *at)
     return at + strspn(at, " \t\n");
 }
 
-static copse_status refuse(const char *at, const char *why)
+static copse_status augment_refuse(const char *at, const char *why)
 {
     return copse_fail(
         COPSE_ERR_ARGUMENT,
@@ -44,20 +44,20 @@ static copse_status parse_step(const char **at, struct copse_augment *out)
                                               strncmp(s->name, begin, (size_t)(end - begin)) != 0))
         s++;
     if (s == steps + COPSE_COUNT(steps))
-        return refuse(begin, "is no step");
+        return augment_refuse(begin, "is no step");
     *at = skip_spaces(end);
     if (s->largest != 0) {
         const size_t digits = strspn(*at, "0123456789");
         number = digits > 0 && digits < 6 ? strtoul(*at, NULL, 10) : 0;
         if (number == 0 || number > s->largest)
-            return refuse(begin, "lacks its number or is out of range");
+            return augment_refuse(begin, "lacks its number or is out of range");
         *at = skip_spaces(*at + digits);
     }
     if (**at != ';' && **at != '\0')
-        return refuse(begin, "has more than the step");
+        return augment_refuse(begin, "has more than the step");
     uint32_t *to = (uint32_t *)((char *)out + s->at);
     if (*to != 0)
-        return refuse(begin, "is there twice");
+        return augment_refuse(begin, "is there twice");
     *to = (uint32_t)number;
     return COPSE_OK;
 }
@@ -75,7 +75,7 @@ copse_status copse__augment_parse(const char *text, struct copse_augment *out)
 
 /* ---- the steps ---- */
 
-static void mirror(const struct copse_augment_picture *p)
+static void augment_mirror(const struct copse_augment_picture *p)
 {
     const size_t row = (size_t)p->width * p->channels;
 
@@ -87,7 +87,7 @@ static void mirror(const struct copse_augment_picture *p)
 }
 
 /* Target pixel x is source pixel x - by; `first` and `count`: the targets that have a source. */
-static void overlap(uint32_t size, int32_t by, uint32_t *first, uint32_t *count)
+static void augment_overlap(uint32_t size, int32_t by, uint32_t *first, uint32_t *count)
 {
     const uint32_t away = (uint32_t)abs(by);
 
@@ -95,13 +95,13 @@ static void overlap(uint32_t size, int32_t by, uint32_t *first, uint32_t *count)
     *first = by > 0 ? COPSE_MIN(away, size) : 0;
 }
 
-static void move(const struct copse_augment_picture *p, int32_t right, int32_t down)
+static void augment_move(const struct copse_augment_picture *p, int32_t right, int32_t down)
 {
     const size_t row = (size_t)p->width * p->channels;
     uint32_t x, y, width, height;
 
-    overlap(p->width, right, &x, &width);
-    overlap(p->height, down, &y, &height);
+    augment_overlap(p->width, right, &x, &width);
+    augment_overlap(p->height, down, &y, &height);
     memset(p->scratch, 0, row * p->height);
     for (uint32_t i = 0; i < height && width > 0; i++) {
         const size_t from_y = (size_t)((int64_t)y + i - down),
@@ -112,7 +112,7 @@ static void move(const struct copse_augment_picture *p, int32_t right, int32_t d
     memcpy(p->pixels, p->scratch, row * p->height);
 }
 
-static void multiply(const struct copse_augment_picture *p, uint32_t percent)
+static void augment_multiply(const struct copse_augment_picture *p, uint32_t percent)
 {
     const size_t count = (size_t)p->width * p->height * p->channels;
 
@@ -123,7 +123,7 @@ static void multiply(const struct copse_augment_picture *p, uint32_t percent)
 }
 
 /* -n to n */
-static int32_t draw(struct copse_stream *random, uint32_t n)
+static int32_t augment_draw(struct copse_stream *random, uint32_t n)
 {
     return (int32_t)copse__stream_below(random, 2 * n + 1) - (int32_t)n;
 }
@@ -136,11 +136,11 @@ void copse__augment_apply(const struct copse_augment *a, uint64_t seed, uint32_t
     copse__stream_init(&random, copse__hash(seed ^ COPSE_HASH_START, "augment", 7), epoch);
     random.counter[2] = row; /* each row has a part of the stream of its own */
     if (a->flip != 0 && copse__stream_below(&random, 2) == 1)
-        mirror(p);
+        augment_mirror(p);
     if (a->shift != 0) {
-        const int32_t right = draw(&random, a->shift);
-        move(p, right, draw(&random, a->shift));
+        const int32_t right = augment_draw(&random, a->shift);
+        augment_move(p, right, augment_draw(&random, a->shift));
     }
     if (a->brightness != 0)
-        multiply(p, (uint32_t)(100 + draw(&random, a->brightness)));
+        augment_multiply(p, (uint32_t)(100 + augment_draw(&random, a->brightness)));
 }

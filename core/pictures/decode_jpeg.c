@@ -26,7 +26,7 @@ struct reader {
     jmp_buf back;
 };
 
-static void jump(struct reader *r, copse_status s)
+static void decode_jpeg_jump(struct reader *r, copse_status s)
 {
     r->status = s;
     longjmp(r->back, 1);
@@ -38,11 +38,12 @@ static void on_error(j_common_ptr jpeg)
     char text[JMSG_LENGTH_MAX];
 
     if (jpeg->err->msg_code == JERR_OUT_OF_MEMORY)
-        jump(r, copse_fail(COPSE_ERR_NO_MEMORY, "picture: %s: no memory", r->in->path));
+        decode_jpeg_jump(r, copse_fail(COPSE_ERR_NO_MEMORY, "picture: %s: no memory", r->in->path));
     jpeg->err->format_message(jpeg, text);
     if (jpeg->err->msg_code == JWRN_JPEG_EOF || jpeg->err->msg_code == JERR_INPUT_EMPTY)
         snprintf(text, sizeof text, "the file is cut off");
-    jump(r, copse_fail(COPSE_ERR_FORMAT, "picture: %s is a damaged JPEG: %s", r->in->path, text));
+    decode_jpeg_jump(
+        r, copse_fail(COPSE_ERR_FORMAT, "picture: %s is a damaged JPEG: %s", r->in->path, text));
 }
 
 /* A warning is an error, unless it says that all pixels are there. Trace messages have a level of
@@ -61,8 +62,9 @@ static void on_progress(j_common_ptr jpeg)
     struct reader *r = jpeg->client_data;
 
     if (r->jpeg.input_scan_number > SCANS_MAX)
-        jump(r, copse_fail(COPSE_ERR_FORMAT, "picture: %s is a JPEG with more than %d scans",
-                           r->in->path, SCANS_MAX));
+        decode_jpeg_jump(r, copse_fail(COPSE_ERR_FORMAT,
+                                       "picture: %s is a JPEG with more than %d scans", r->in->path,
+                                       SCANS_MAX));
 }
 
 static void read_orientation(struct reader *r)
@@ -108,14 +110,15 @@ static void read_header(struct reader *r)
     if (s == COPSE_OK)
         s = check_bytes(r);
     if (s != COPSE_OK)
-        jump(r, s);
+        decode_jpeg_jump(r, s);
     if (j->num_components == 4)
-        jump(r, copse_fail(COPSE_ERR_FORMAT, "picture: %s is a CMYK JPEG; convert it to RGB",
-                           r->in->path));
+        decode_jpeg_jump(r,
+                         copse_fail(COPSE_ERR_FORMAT,
+                                    "picture: %s is a CMYK JPEG; convert it to RGB", r->in->path));
     if (j->num_components != (r->out->is_grey ? 1 : 3))
-        jump(r, copse_fail(COPSE_ERR_FORMAT,
-                           "picture: %s is a JPEG with %d components; 1 and 3 are read",
-                           r->in->path, j->num_components));
+        decode_jpeg_jump(r, copse_fail(COPSE_ERR_FORMAT,
+                                       "picture: %s is a JPEG with %d components; 1 and 3 are read",
+                                       r->in->path, j->num_components));
     read_orientation(r);
 }
 
@@ -133,8 +136,9 @@ static void read_pixels(struct reader *r)
     const size_t row = (size_t)p->width * p->channels;
     p->pixels = copse__alloc(r->in->mem, p->height, row);
     if (p->pixels == NULL)
-        jump(r, copse_fail(COPSE_ERR_NO_MEMORY, "picture: %s: no memory for %u x %u pixels",
-                           r->in->path, p->width, p->height));
+        decode_jpeg_jump(r, copse_fail(COPSE_ERR_NO_MEMORY,
+                                       "picture: %s: no memory for %u x %u pixels", r->in->path,
+                                       p->width, p->height));
     while (j->output_scanline < j->output_height) {
         JSAMPROW to = p->pixels + j->output_scanline * row;
         jpeg_read_scanlines(j, &to, 1);

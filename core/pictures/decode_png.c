@@ -35,7 +35,7 @@ static void on_warning(png_structp png, png_const_charp text)
     (void)png, (void)text;
 }
 
-static png_voidp allocate(png_structp png, png_alloc_size_t size)
+static png_voidp decode_png_allocate(png_structp png, png_alloc_size_t size)
 {
     struct reader *r = png_get_mem_ptr(png);
 
@@ -51,7 +51,7 @@ static png_voidp allocate(png_structp png, png_alloc_size_t size)
     return block;
 }
 
-static void release(png_structp png, png_voidp block)
+static void decode_png_release(png_structp png, png_voidp block)
 {
     copse__free(((struct reader *)png_get_mem_ptr(png))->in->mem, block);
 }
@@ -191,8 +191,8 @@ copse_status copse__png_read(struct copse_picture_input *in, bool has_pixels,
     struct reader r = { .in = in, .has_pixels = has_pixels, .out = out };
     copse_status s = COPSE_ERR_NO_MEMORY;
 
-    r.png = png_create_read_struct_2(PNG_LIBPNG_VER_STRING, &r, on_error, on_warning, &r, allocate,
-                                     release);
+    r.png = png_create_read_struct_2(PNG_LIBPNG_VER_STRING, &r, on_error, on_warning, &r,
+                                     decode_png_allocate, decode_png_release);
     if (r.png != NULL)
         r.info = png_create_info_struct(r.png);
     if (r.info != NULL)

@@ -7,8 +7,9 @@
 #include "core/pictures/picture.h"
 
 #if defined(COPSE_HAVE_PICTURES)
-static copse_status encode(struct copse_mem *mem, const uint8_t *pixels, uint32_t height,
-                           uint32_t width, uint32_t channels, uint8_t **out, size_t *size)
+static copse_status encode_png_encode(struct copse_mem *mem, const uint8_t *pixels, uint32_t height,
+                                      uint32_t width, uint32_t channels, uint8_t **out,
+                                      size_t *size)
 {
     png_image image = { .version = PNG_IMAGE_VERSION,
                         .width = width,
@@ -27,8 +28,9 @@ static copse_status encode(struct copse_mem *mem, const uint8_t *pixels, uint32_
                       image.message);
 }
 #else
-static copse_status encode(struct copse_mem *mem, const uint8_t *pixels, uint32_t height,
-                           uint32_t width, uint32_t channels, uint8_t **out, size_t *size)
+static copse_status encode_png_encode(struct copse_mem *mem, const uint8_t *pixels, uint32_t height,
+                                      uint32_t width, uint32_t channels, uint8_t **out,
+                                      size_t *size)
 {
     (void)mem, (void)pixels, (void)height, (void)width, (void)channels, (void)out, (void)size;
     return copse_fail(COPSE_ERR_UNSUPPORTED,
@@ -49,5 +51,5 @@ copse_status copse__png_encode(struct copse_mem *mem, const uint8_t *pixels, uin
                           "picture: %u x %u pixels: expected 1 to %u a side, and at most %llu",
                           width, height, COPSE_PICTURE_SIDE_MAX,
                           (unsigned long long)COPSE_PICTURE_PIXELS_MAX);
-    return encode(mem, pixels, height, width, channels, out, size);
+    return encode_png_encode(mem, pixels, height, width, channels, out, size);
 }

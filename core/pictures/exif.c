@@ -13,7 +13,7 @@ struct tiff {
 };
 
 /* `count` bytes at `at`, which are there. */
-static uint32_t number(const struct tiff *t, size_t at, size_t count)
+static uint32_t exif_number(const struct tiff *t, size_t at, size_t count)
 {
     uint32_t v = 0;
 
@@ -27,17 +27,18 @@ uint8_t copse__exif_orientation(const unsigned char *bytes, size_t size)
     const struct tiff t = { bytes, size, size > 0 && bytes[0] == 'M' };
 
     if (size < 8 || bytes[0] != bytes[1] || (bytes[0] != 'M' && bytes[0] != 'I') ||
-        number(&t, 2, 2) != 42)
+        exif_number(&t, 2, 2) != 42)
         return 1;
-    const size_t at = number(&t, 4, 4);
+    const size_t at = exif_number(&t, 4, 4);
     if (at > size || size - at < 2)
         return 1;
-    const uint32_t count = number(&t, at, 2);
+    const uint32_t count = exif_number(&t, at, 2);
     for (size_t i = 0, entry = at + 2; i < count && size - entry >= ENTRY_BYTES;
          i++, entry += ENTRY_BYTES) {
-        if (number(&t, entry, 2) != TAG_ORIENTATION || number(&t, entry + 2, 2) != TYPE_SHORT)
+        if (exif_number(&t, entry, 2) != TAG_ORIENTATION ||
+            exif_number(&t, entry + 2, 2) != TYPE_SHORT)
             continue;
-        const uint32_t v = number(&t, entry + 8, 2);
+        const uint32_t v = exif_number(&t, entry + 8, 2);
         return v >= 1 && v <= 8 ? (uint8_t)v : 1;
     }
     return 1;

@@ -82,8 +82,9 @@ static void spread_grey(uint8_t *to, size_t count)
         to[3 * i] = to[3 * i + 1] = to[3 * i + 2] = to[i];
 }
 
-static copse_status convert(struct copse_mem *mem, const char *path, struct copse_picture *p,
-                            const struct copse_picture_shape *shape, uint8_t *out)
+static copse_status picture_convert(struct copse_mem *mem, const char *path,
+                                    struct copse_picture *p,
+                                    const struct copse_picture_shape *shape, uint8_t *out)
 {
     if (p->channels > shape->channels)
         make_grey(p);
@@ -104,7 +105,7 @@ copse_status copse__picture_read(struct copse_mem *mem, const char *path,
     struct copse_picture p;
 
     COPSE_TRY(copse__picture_load(mem, path, true, &p));
-    const copse_status s = convert(mem, path, &p, shape, out);
+    const copse_status s = picture_convert(mem, path, &p, shape, out);
     copse__free(mem, p.pixels);
     return s;
 }

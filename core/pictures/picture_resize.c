@@ -53,7 +53,8 @@ static copse_status make_filter(struct copse_arena *arena, uint32_t from, uint32
 }
 
 /* One target value: `stride` bytes between source values. */
-static uint8_t weigh(const struct filter *f, uint32_t i, const uint8_t *from, size_t stride)
+static uint8_t picture_resize_weigh(const struct filter *f, uint32_t i, const uint8_t *from,
+                                    size_t stride)
 {
     const int32_t *w = f->weights + (size_t)i * f->taps;
     int32_t sum = 1 << (WEIGHT_BITS - 1); /* at most 255 * 2^22 and a little */
@@ -65,9 +66,9 @@ static uint8_t weigh(const struct filter *f, uint32_t i, const uint8_t *from, si
     return (uint8_t)COPSE_MIN(sum, 255);
 }
 
-static copse_status resize(struct copse_arena *arena, const uint8_t *from, uint32_t from_width,
-                           uint32_t from_height, uint32_t channels, uint32_t to_width,
-                           uint32_t to_height, uint8_t *out)
+static copse_status resize_picture(struct copse_arena *arena, const uint8_t *from,
+                                   uint32_t from_width, uint32_t from_height, uint32_t channels,
+                                   uint32_t to_width, uint32_t to_height, uint8_t *out)
 {
     const size_t from_row = (size_t)from_width * channels, to_row = (size_t)to_width * channels;
     struct filter across, down;
@@ -81,10 +82,10 @@ static copse_status resize(struct copse_arena *arena, const uint8_t *from, uint3
         for (uint32_t x = 0; x < to_width; x++)
             for (uint32_t c = 0; c < channels; c++)
                 narrow[y * to_row + x * channels + c] =
-                    weigh(&across, x, from + y * from_row + c, channels);
+                    picture_resize_weigh(&across, x, from + y * from_row + c, channels);
     for (uint32_t y = 0; y < to_height; y++)
         for (size_t x = 0; x < to_row; x++)
-            out[y * to_row + x] = weigh(&down, y, narrow + x, to_row);
+            out[y * to_row + x] = picture_resize_weigh(&down, y, narrow + x, to_row);
     return COPSE_OK;
 }
 
@@ -99,7 +100,7 @@ copse_status copse__picture_resize(struct copse_mem *mem, const uint8_t *from, u
         return COPSE_OK;
     }
     const copse_status s =
-        resize(&arena, from, from_width, from_height, channels, to_width, to_height, out);
+        resize_picture(&arena, from, from_width, from_height, channels, to_width, to_height, out);
     copse__arena_fini(&arena);
     return s;
 }

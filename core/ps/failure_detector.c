@@ -20,7 +20,8 @@ void copse__failure_detector_heard(struct copse_failure_detector *s)
 }
 
 /* Handle heartbeats that have arrived. */
-static void take(copse_cluster *c, uint32_t worker, struct copse_failure_detector *s)
+static void failure_detector_take(copse_cluster *c, uint32_t worker,
+                                  struct copse_failure_detector *s)
 {
     while (s->pending.op) {
         const copse_status status = c->table->wait(&c->t, s->pending.op, 0);
@@ -41,7 +42,7 @@ copse_status copse__failure_detector_check(copse_cluster *c, uint32_t worker,
     char name[COPSE_WORKERS_TEXT];
     /* a time in which this process itself hung does not count */
     s->ns += COPSE_MIN(passed, c->deadline_ns / 4);
-    take(c, worker, s);
+    failure_detector_take(c, worker, s);
     if (!s->has_heartbeat)
         return COPSE_OK;
     if (s->ns >= c->deadline_ns)

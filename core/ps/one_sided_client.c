@@ -87,8 +87,8 @@ static copse_status make_room(struct copse_one_sided_client *r, uint32_t count, 
                : copse_no_memory("parameter server: values of the window");
 }
 
-static copse_status get(struct copse_one_sided_client *r, const struct copse_window_range *reads,
-                        uint32_t count)
+static copse_status one_sided_client_get(struct copse_one_sided_client *r,
+                                         const struct copse_window_range *reads, uint32_t count)
 {
     return copse__window_get(r->cluster, r->server, reads, count, r->cluster->deadline_ns,
                              "values");
@@ -103,12 +103,12 @@ static copse_status fetch_once(struct copse_one_sided_client *r, const uint32_t 
     uint64_t *const again = &r->words[r->word_count];
     const struct copse_window_range head = { 0, r->words, words * sizeof *r->words };
     const struct copse_window_range sequence = { 0, again, sizeof *again };
-    COPSE_TRY(get(r, &sequence, 1)); /* before the versions */
+    COPSE_TRY(one_sided_client_get(r, &sequence, 1)); /* before the versions */
     const uint64_t begin = *again;
     *is_whole = false;
     if (begin % 2 != 0)
         return COPSE_OK;
-    COPSE_TRY(get(r, &head, 1));
+    COPSE_TRY(one_sided_client_get(r, &head, 1));
     r->reads.count = 0;
     for (uint32_t i = 0; i < count; i++) {
         const struct copse_fetched *p = &r->fetched.at[ids[i]];
@@ -120,8 +120,8 @@ static copse_status fetch_once(struct copse_one_sided_client *r, const uint32_t 
     }
     if (*must_ask)
         return COPSE_OK;
-    COPSE_TRY(get(r, r->reads.at, (uint32_t)r->reads.count));
-    COPSE_TRY(get(r, &sequence, 1));
+    COPSE_TRY(one_sided_client_get(r, r->reads.at, (uint32_t)r->reads.count));
+    COPSE_TRY(one_sided_client_get(r, &sequence, 1));
     *is_whole = *again == begin;
     return COPSE_OK;
 }

@@ -37,7 +37,7 @@ static copse_status fail_launch(const struct store_check *k)
         info->id);
 }
 
-static copse_status run(void *user)
+static copse_status parameter_store_check_run(void *user)
 {
     struct store_check *k = user;
     COPSE_TRY(copse__check_update(&k->base, k->group->update));
@@ -57,8 +57,8 @@ copse_status copse__pstore_check(struct copse_pstore *s, struct copse_pstore_gro
         return COPSE_OK;
     copse__check_hash(&k.base, g->update);
     copse__check_hash(&k.base, g->trust.measure);
-    const copse_status status =
-        copse__check_once(&k.base, "the update of a parameter server", run, &k);
+    const copse_status status = copse__check_once(&k.base, "the update of a parameter server",
+                                                  parameter_store_check_run, &k);
     g->is_torn = k.base.chain.is_torn;
     g->is_checked = status == COPSE_OK;
     return status;

@@ -18,18 +18,20 @@ static size_t room_of(const struct copse_pstore_variable *v)
     return copse__round_up(blocks_of(v) * 2 * COPSE_WORD_BYTES, COPSE_ALIGNMENT);
 }
 
-static struct copse_pstore_variable *member(const struct copse_pstore *s,
-                                            const struct copse_pstore_group *g, uint32_t i)
+static struct copse_pstore_variable *
+parameter_store_trust_member(const struct copse_pstore *s, const struct copse_pstore_group *g,
+                             uint32_t i)
 {
     return &s->variables.at[g->ids[i]];
 }
 
 /* The first byte of variable `i`; of `g->count`: of all. */
-static size_t place(const struct copse_pstore *s, const struct copse_pstore_group *g, uint32_t i)
+static size_t parameter_store_trust_place(const struct copse_pstore *s,
+                                          const struct copse_pstore_group *g, uint32_t i)
 {
     size_t at = 0;
     for (uint32_t k = 0; k < i; k++)
-        at += MEASURES * room_of(member(s, g, k));
+        at += MEASURES * room_of(parameter_store_trust_member(s, g, k));
     return at;
 }
 
@@ -37,8 +39,9 @@ static struct copse_binding parts_of(const struct copse_pstore *s,
                                      const struct copse_pstore_group *g, uint32_t i,
                                      uint32_t measure)
 {
-    const struct copse_pstore_variable *v = member(s, g, i);
-    return (struct copse_binding){ g->trust.parts, place(s, g, i) + measure * room_of(v),
+    const struct copse_pstore_variable *v = parameter_store_trust_member(s, g, i);
+    return (struct copse_binding){ g->trust.parts,
+                                   parameter_store_trust_place(s, g, i) + measure * room_of(v),
                                    blocks_of(v) * 2 * COPSE_WORD_BYTES };
 }
 
@@ -50,7 +53,9 @@ copse_status copse__pstore_trust_begin(struct copse_pstore *s, struct copse_psto
     for (uint32_t i = 0; i < g->count; i++)
         COPSE_TRY(copse__pstore_find(s, g->ids[i], &v));
     return copse_buffer_create(
-        s->dev, &(struct copse_buffer_params){ .size = place(s, g, g->count) }, &g->trust.parts);
+        s->dev,
+        &(struct copse_buffer_params){ .size = parameter_store_trust_place(s, g, g->count) },
+        &g->trust.parts);
 }
 
 struct copse_binding copse__pstore_trust_factors(const struct copse_pstore *s,
@@ -69,7 +74,7 @@ copse_status copse__pstore_trust_record(struct copse_pstore *s, struct copse_pst
         copse__alloc(&s->ctx->base.mem, g->count + 1, MEASURES * sizeof *commands);
     COPSE_TRY(copse_need_memory(commands, "parameter server"));
     for (uint32_t i = 0; i < g->count && !status; i++) {
-        const struct copse_pstore_variable *v = member(s, g, i);
+        const struct copse_pstore_variable *v = parameter_store_trust_member(s, g, i);
         const struct copse_binding values = { v->values, 0, (size_t)v->count * COPSE_WORD_BYTES };
         const struct copse_binding gradient = { v->gradient, 0, values.size };
         /* floats */
@@ -101,14 +106,14 @@ static double norm_of(const struct copse_pstore_variable *v, const void *parts)
 
 copse_status copse__pstore_trust(struct copse_pstore *s, struct copse_pstore_group *g, float scale)
 {
-    const size_t bytes = place(s, g, g->count);
+    const size_t bytes = parameter_store_trust_place(s, g, g->count);
     COPSE_TRY(copse__segment_replay(g->trust.measure));
     COPSE_TRY(copse__pstore_reserve_staging(s, bytes));
     COPSE_TRY(copse_queue_read(s->queue, g->trust.parts, 0, s->staging, bytes));
     COPSE_TRY(copse__pstore_wait_reads(s));
     char *at = s->staging;
     for (uint32_t i = 0; i < g->count; i++) {
-        const struct copse_pstore_variable *v = member(s, g, i);
+        const struct copse_pstore_variable *v = parameter_store_trust_member(s, g, i);
         float *factors = (void *)at;
         const float factor =
             copse__rule_trust(&g->rule, norm_of(v, at), norm_of(v, at + room_of(v)), scale);

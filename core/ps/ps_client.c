@@ -52,7 +52,7 @@ static struct copse_server_request *new_request(struct ps_client *client, enum c
     return &client->request;
 }
 
-static copse_status exchange(struct ps_client *client, const void *payload, size_t size)
+static copse_status ps_client_exchange(struct ps_client *client, const void *payload, size_t size)
 {
     copse_cluster *c = client->cluster;
     const uint64_t most = c->deadline_ns;
@@ -68,12 +68,12 @@ static copse_status exchange(struct ps_client *client, const void *payload, size
 }
 
 /* Send the request and its payload, and receive the reply; the caller receives its payloads. */
-static copse_status call(struct ps_client *client, const void *payload, size_t size)
+static copse_status ps_client_call(struct ps_client *client, const void *payload, size_t size)
 {
     if (client->is_broken)
         return copse_fail(COPSE_ERR_COMM, "parameter server: it was lost before");
     client->is_broken = true;
-    COPSE_TRY(exchange(client, payload, size));
+    COPSE_TRY(ps_client_exchange(client, payload, size));
     client->is_broken = false;
     client->reply.text[sizeof client->reply.text - 1] = '\0';
     return client->reply.status
@@ -82,14 +82,14 @@ static copse_status call(struct ps_client *client, const void *payload, size_t s
 }
 
 /* A malformed reply: later messages cannot be interpreted. */
-static copse_status wrong(struct ps_client *client, const char *what)
+static copse_status ps_client_wrong(struct ps_client *client, const char *what)
 {
     client->is_broken = true;
     return copse_fail(COPSE_ERR_COMM, "parameter server: it replied with %s", what);
 }
 
 /* Receive a payload of the reply. */
-static copse_status take(struct ps_client *client, void *bytes, size_t size)
+static copse_status ps_client_take(struct ps_client *client, void *bytes, size_t size)
 {
     const copse_status s = copse__peer_recv(client->cluster, client->rank, bytes, size,
                                             client->cluster->deadline_ns, "values");
@@ -99,8 +99,8 @@ static copse_status take(struct ps_client *client, void *bytes, size_t size)
 
 static copse_status take_values(struct ps_client *client, void *values, uint64_t size)
 {
-    return client->reply.size == size ? take(client, values, (size_t)size)
-                                      : wrong(client, "values of another size");
+    return client->reply.size == size ? ps_client_take(client, values, (size_t)size)
+                                      : ps_client_wrong(client, "values of another size");
 }
 
 /* Bytes of a variable; 0 of an unknown one. */
@@ -109,10 +109,10 @@ static uint64_t size_of(const struct ps_client *client, uint32_t id)
     return id < client->sizes.count ? client->sizes.at[id] : 0;
 }
 
-static copse_status remember(struct ps_client *client, uint32_t id, uint64_t size)
+static copse_status ps_client_remember(struct ps_client *client, uint32_t id, uint64_t size)
 {
     if (id >= COPSE_SERVER_VARIABLES)
-        return wrong(client, "a variable's number that none has");
+        return ps_client_wrong(client, "a variable's number that none has");
     while (client->sizes.count <= id)
         if (!COPSE_PUSH(&client->server.ctx->base.mem, &client->sizes, 0))
             return copse_no_memory("parameter server");
@@ -148,10 +148,10 @@ static copse_status client_make(struct copse_server *server, const struct copse_
         memcpy(client->scratch + sizeof making + padded, v->values, values);
     for (;;) {
         new_request(client, COPSE_SERVER_MAKE);
-        const copse_status s = call(client, client->scratch, size);
+        const copse_status s = ps_client_call(client, client->scratch, size);
         *id = client->reply.id;
         if (!s)
-            return remember(client, *id, copse__elements(v->shape) * COPSE_WORD_BYTES);
+            return ps_client_remember(client, *id, copse__elements(v->shape) * COPSE_WORD_BYTES);
         if (s != COPSE_ERR_TIMEOUT || client->is_broken)
             return s;
         if (copse__now_ns() >= end)
@@ -179,15 +179,15 @@ static copse_status client_pull(struct copse_server *server, const uint32_t *ids
     for (uint32_t i = 0; i < count; i++)
         all[i] = (struct copse_server_seen){ .version = seen[i], .id = ids[i] };
     new_request(client, COPSE_SERVER_PULL)->count = count;
-    COPSE_TRY(call(client, all, list));
-    COPSE_TRY(take(client, all, list));
+    COPSE_TRY(ps_client_call(client, all, list));
+    COPSE_TRY(ps_client_take(client, all, list));
     for (uint32_t i = 0; i < count; i++) {
         if ((uint64_t)all[i].elements * COPSE_WORD_BYTES !=
             (all[i].version == seen[i] ? 0 : size_of(client, ids[i])))
-            return wrong(client, "values of another size");
+            return ps_client_wrong(client, "values of another size");
         if (all[i].version == seen[i])
             continue;
-        COPSE_TRY(take(client, values[i], (size_t)all[i].elements * COPSE_WORD_BYTES));
+        COPSE_TRY(ps_client_take(client, values[i], (size_t)all[i].elements * COPSE_WORD_BYTES));
         seen[i] = all[i].version;
     }
     return COPSE_OK;
@@ -197,7 +197,7 @@ static copse_status client_read(struct copse_server *server, uint32_t id, void *
 {
     struct ps_client *client = client_of(server);
     new_request(client, COPSE_SERVER_READ)->id = id;
-    COPSE_TRY(call(client, NULL, 0));
+    COPSE_TRY(ps_client_call(client, NULL, 0));
     return take_values(client, values, size_of(client, id));
 }
 
@@ -208,7 +208,7 @@ static copse_status client_change(struct copse_server *server, uint32_t id, enum
     struct copse_server_request *r = new_request(client, COPSE_SERVER_CHANGE);
     r->id = id;
     r->how = how;
-    return call(client, values, (size_t)count * COPSE_WORD_BYTES);
+    return ps_client_call(client, values, (size_t)count * COPSE_WORD_BYTES);
 }
 
 static copse_status client_scatter(struct copse_server *server, uint32_t id, enum copse_change how,
@@ -226,7 +226,7 @@ static copse_status client_scatter(struct copse_server *server, uint32_t id, enu
     r->id = id;
     r->how = how;
     r->count = rows->count;
-    return call(client, client->scratch, size);
+    return ps_client_call(client, client->scratch, size);
 }
 
 static copse_status client_group(struct copse_server *server, uint64_t key, const uint32_t *ids,
@@ -257,7 +257,7 @@ static copse_status client_group(struct copse_server *server, uint64_t key, cons
     struct copse_server_request *r = new_request(client, COPSE_SERVER_GROUP);
     r->value = key;
     r->count = count;
-    const copse_status s = call(client, client->scratch, size);
+    const copse_status s = ps_client_call(client, client->scratch, size);
     *group = client->reply.id;
     return s;
 }
@@ -266,7 +266,7 @@ static void client_drop(struct copse_server *server, uint32_t group)
 {
     struct ps_client *client = client_of(server);
     new_request(client, COPSE_SERVER_DROP)->group = group;
-    if (!client->is_broken && call(client, NULL, 0) != COPSE_OK)
+    if (!client->is_broken && ps_client_call(client, NULL, 0) != COPSE_OK)
         copse__log(&server->ctx->base.log, COPSE_LOG_INFO, "parameter server: %s",
                    copse_last_error());
 }
@@ -276,8 +276,8 @@ static copse_status client_snapshot(struct copse_server *server, uint32_t group,
 {
     struct ps_client *client = client_of(server);
     new_request(client, COPSE_SERVER_SNAPSHOT)->group = group;
-    COPSE_TRY(call(client, NULL, 0));
-    COPSE_TRY(take(client, out, sizeof *out));
+    COPSE_TRY(ps_client_call(client, NULL, 0));
+    COPSE_TRY(ps_client_take(client, out, sizeof *out));
     return take_values(client, words, count * COPSE_WORD_BYTES);
 }
 
@@ -289,8 +289,9 @@ static copse_status client_progress(struct copse_server *server, uint32_t group,
     struct copse_server_request *r = new_request(client, COPSE_SERVER_PROGRESS);
     r->group = group;
     r->how = op;
-    COPSE_TRY(call(client, progress, op == COPSE_PROGRESS_SET ? sizeof *progress : 0));
-    return op == COPSE_PROGRESS_READ ? take(client, progress, sizeof *progress) : COPSE_OK;
+    COPSE_TRY(ps_client_call(client, progress, op == COPSE_PROGRESS_SET ? sizeof *progress : 0));
+    return op == COPSE_PROGRESS_READ ? ps_client_take(client, progress, sizeof *progress)
+                                     : COPSE_OK;
 }
 
 static copse_status client_push(struct copse_server *server, uint32_t group,
@@ -307,11 +308,11 @@ static copse_status client_push(struct copse_server *server, uint32_t group,
         r->value = copse__one_sided_client_publish(&client->window, p->gradients,
                                                    p->elements * COPSE_WORD_BYTES);
     copse_status s =
-        call(client, p->gradients, r->value ? 0 : (size_t)p->elements * COPSE_WORD_BYTES);
+        ps_client_call(client, p->gradients, r->value ? 0 : (size_t)p->elements * COPSE_WORD_BYTES);
     if (s && r->value && !client->is_broken && client->reply.id == COPSE_SERVER_UNREAD) {
         client->window.is_unread = true;
         r->value = 0;
-        s = call(client, p->gradients, (size_t)p->elements * COPSE_WORD_BYTES);
+        s = ps_client_call(client, p->gradients, (size_t)p->elements * COPSE_WORD_BYTES);
     }
     *count = s ? *count : client->reply.value;
     return s;
@@ -325,7 +326,7 @@ static copse_status client_updates(struct copse_server *server, uint32_t group, 
     r->group = group;
     r->how = is_set;
     r->value = *count;
-    COPSE_TRY(call(client, NULL, 0));
+    COPSE_TRY(ps_client_call(client, NULL, 0));
     *count = client->reply.value;
     return COPSE_OK;
 }
@@ -339,7 +340,8 @@ static copse_status client_slot(struct copse_server *server, uint32_t group, uin
     r->id = member;
     r->count = slot;
     r->how = is_set;
-    COPSE_TRY(call(client, is_set ? values : NULL, is_set ? (size_t)count * COPSE_WORD_BYTES : 0));
+    COPSE_TRY(ps_client_call(client, is_set ? values : NULL,
+                             is_set ? (size_t)count * COPSE_WORD_BYTES : 0));
     return is_set ? COPSE_OK : take_values(client, values, count * COPSE_WORD_BYTES);
 }
 
@@ -349,7 +351,7 @@ static copse_status client_counter(struct copse_server *server, bool is_set, uin
     struct copse_server_request *r = new_request(client, COPSE_SERVER_COUNTER);
     r->how = is_set;
     r->value = *value;
-    COPSE_TRY(call(client, NULL, 0));
+    COPSE_TRY(ps_client_call(client, NULL, 0));
     *value = client->reply.value;
     return COPSE_OK;
 }
@@ -361,7 +363,7 @@ static void client_leave(struct copse_server *server)
     copse_status s = COPSE_OK;
     while (!client->is_broken) {
         new_request(client, COPSE_SERVER_LEAVE);
-        s = call(client, NULL, 0);
+        s = ps_client_call(client, NULL, 0);
         if (s || client->reply.value || !client->cluster->table->ends_together)
             break;
         copse__sleep_ns(LEAVE_NS);

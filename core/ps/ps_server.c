@@ -65,7 +65,7 @@ static uint64_t timeout_ns(const struct ps_server *ps)
 
 /* ---- payloads ---- */
 
-static copse_status bad(const char *what)
+static copse_status ps_server_bad(const char *what)
 {
     return copse_fail(COPSE_ERR_COMM, "parameter server: malformed %s", what);
 }
@@ -113,7 +113,7 @@ static copse_status do_make(struct ps_server *ps, const struct copse_server_requ
         m.name_bytes % 4 != 0 || m.name_bytes > COPSE_MIN(rest, COPSE_SERVER_NAME_BYTES) ||
         ps->payload[sizeof m + m.name_bytes - 1] != 0 ||
         rest - m.name_bytes != (m.may_begin ? elements * COPSE_WORD_BYTES : 0))
-        return bad("variable");
+        return ps_server_bad("variable");
     if (ps->store->variables.count >= COPSE_SERVER_VARIABLES)
         return copse_fail(COPSE_ERR_UNSUPPORTED,
                           "parameter server: it has %u variables; make fewer, or more servers",
@@ -158,7 +158,7 @@ static copse_status do_change(struct ps_server *ps, const struct copse_server_re
     struct copse_pstore_variable *v;
     COPSE_TRY(copse__pstore_find(ps->store, r->id, &v));
     if (r->how > COPSE_CHANGE_SUB)
-        return bad("change");
+        return ps_server_bad("change");
     return ps->server->table->change(ps->server, r->id, (enum copse_change)r->how, v->count,
                                      ps->payload);
 }
@@ -169,7 +169,7 @@ static copse_status do_scatter(struct ps_server *ps, const struct copse_server_r
     COPSE_TRY(copse__pstore_find(ps->store, r->id, &v));
     const uint64_t row = v->shape.rank > 0 ? v->count / v->shape.dims[0] : 0;
     if (row == 0 || r->how < COPSE_SCATTER_ADD || r->how >= COPSE_CHANGES)
-        return bad("change of rows");
+        return ps_server_bad("change of rows");
     const struct copse_rows rows = { r->count, (size_t)row, (const void *)ps->payload,
                                      (const void *)(ps->payload +
                                                     COPSE_WORD_BYTES * (size_t)r->count) };
@@ -346,7 +346,7 @@ static copse_status do_progress(struct ps_server *ps, const struct copse_server_
 {
     struct copse_server_progress *progress = (void *)&ps->state;
     if (r->how > COPSE_PROGRESS_OPEN)
-        return bad("progress record");
+        return ps_server_bad("progress record");
     if (r->how == COPSE_PROGRESS_SET)
         memcpy(progress, ps->payload, sizeof *progress);
     COPSE_TRY(ps->server->table->progress(ps->server, r->group, (enum copse_progress_op)r->how,
@@ -377,7 +377,7 @@ static copse_status do_leave(struct ps_server *ps, uint32_t worker)
     return COPSE_OK;
 }
 
-static copse_status perform(struct ps_server *ps, uint32_t worker)
+static copse_status ps_server_perform(struct ps_server *ps, uint32_t worker)
 {
     const struct copse_server_request *r = &ps->clients[worker].request;
     switch ((enum copse_server_op)r->op) {
@@ -411,12 +411,12 @@ static copse_status perform(struct ps_server *ps, uint32_t worker)
     case COPSE_SERVER_OPS:
         break;
     }
-    return bad("request");
+    return ps_server_bad("request");
 }
 
 /* ---- the loop ---- */
 
-static copse_status expect(struct ps_server *ps, uint32_t worker)
+static copse_status ps_server_expect(struct ps_server *ps, uint32_t worker)
 {
     struct client *c = &ps->clients[worker];
     c->pending.peer = worker;
@@ -443,7 +443,7 @@ static copse_status send_values(struct ps_server *ps, uint32_t worker,
     return COPSE_OK;
 }
 
-static copse_status answer(struct ps_server *ps, uint32_t worker)
+static copse_status ps_server_answer(struct ps_server *ps, uint32_t worker)
 {
     const struct copse_server_request *r = &ps->clients[worker].request;
     COPSE_TRY(copse__request_check(ps->store, r));
@@ -452,7 +452,7 @@ static copse_status answer(struct ps_server *ps, uint32_t worker)
     ps->values = NULL;
     ps->versions = NULL;
     ps->state_size = 0;
-    copse_status s = perform(ps, worker);
+    copse_status s = ps_server_perform(ps, worker);
     /* publish changes before the reply; requests that return values change nothing */
     if (!s && !ps->values)
         s = copse__one_sided_server_publish(&ps->window);
@@ -522,12 +522,12 @@ static bool has_request(struct ps_server *ps, uint32_t worker)
 static void serve_request(struct ps_server *ps, uint32_t worker)
 {
     struct client *c = &ps->clients[worker];
-    copse_status s = answer(ps, worker);
+    copse_status s = ps_server_answer(ps, worker);
     /* over an engine whose ranks leave together it repeats LEAVE until all are done */
     if (!s && c->is_done && (ps->reply.value || !ps->cluster->table->ends_together))
         c->is_over = true;
     else if (!s)
-        s = expect(ps, worker);
+        s = ps_server_expect(ps, worker);
     if (s)
         abort_worker(ps, worker, copse_last_error());
 }
@@ -566,12 +566,12 @@ static copse_status check_failures(const struct ps_server *ps)
                       ps->cluster->notices[0].why);
 }
 
-static copse_status serve(struct ps_server *ps)
+static copse_status ps_server_serve(struct ps_server *ps)
 {
     ps->client_count = copse_cluster_size(ps->cluster);
     ps->checked_ns = copse__now_ns();
     for (uint32_t w = 0; w < ps->client_count; w++)
-        if (expect(ps, w) ||
+        if (ps_server_expect(ps, w) ||
             copse__failure_detector_begin(ps->cluster, w, &ps->clients[w].detector))
             abort_worker(ps, w, ps->cluster->t.text);
     while (!all_over(ps)) {
@@ -618,7 +618,7 @@ copse_status copse_parameter_server_serve(copse_context *ctx, copse_cluster *clu
     if (!s) {
         ps->server = &ps->store->server;
         copse__one_sided_server_init(&ps->window, cluster, ps->store);
-        s = serve(ps);
+        s = ps_server_serve(ps);
         ps->summary.variables = (uint32_t)ps->store->variables.count;
         copse__one_sided_server_fini(&ps->window);
     }

@@ -25,8 +25,8 @@ void copse__axis_sum(const void *values, copse_type type, size_t outer, size_t l
 
 /* ---- slices ---- */
 
-static void merge(const struct copse_slice_at *from, uint32_t middle, uint32_t end,
-                  struct copse_slice_at *to)
+static void host_sum_merge(const struct copse_slice_at *from, uint32_t middle, uint32_t end,
+                           struct copse_slice_at *to)
 {
     uint32_t a = 0, b = middle;
     for (uint32_t i = 0; i < end; i++)
@@ -34,13 +34,13 @@ static void merge(const struct copse_slice_at *from, uint32_t middle, uint32_t e
 }
 
 /* Stable; the result is in the returned half. */
-static const struct copse_slice_at *sort(struct copse_slice_at *slices, uint32_t count)
+static const struct copse_slice_at *host_sum_sort(struct copse_slice_at *slices, uint32_t count)
 {
     struct copse_slice_at *from = slices, *to = slices + count;
     for (uint64_t width = 1; width < count; width *= 2) {
         for (uint64_t at = 0; at < count; at += 2 * width) {
             const uint32_t end = (uint32_t)COPSE_MIN(2 * width, count - at);
-            merge(from + at, (uint32_t)COPSE_MIN(width, end), end, to + at);
+            host_sum_merge(from + at, (uint32_t)COPSE_MIN(width, end), end, to + at);
         }
         struct copse_slice_at *other = from;
         from = to;
@@ -54,7 +54,7 @@ void copse__slices_sum(const struct copse_slices *from, struct copse_slice_at *o
 {
     for (uint32_t i = 0; i < from->count; i++)
         order[i] = (struct copse_slice_at){ from->rows[i], i };
-    const struct copse_slice_at *sorted = sort(order, from->count);
+    const struct copse_slice_at *sorted = host_sum_sort(order, from->count);
     sums->count = 0;
     sums->width = from->width;
     for (uint32_t i = 0; i < from->count; i++) {

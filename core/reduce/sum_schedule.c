@@ -10,8 +10,8 @@ struct maker {
     uint32_t ranks;
 };
 
-static bool move(struct maker *m, enum copse_move_kind kind, uint32_t src, uint32_t dst,
-                 uint32_t slice)
+static bool sum_schedule_move(struct maker *m, enum copse_move_kind kind, uint32_t src,
+                              uint32_t dst, uint32_t slice)
 {
     const struct copse_slice *s = &m->s->slices.at[slice];
     return COPSE_PUSH(m->mem, &m->s->moves,
@@ -21,7 +21,7 @@ static bool move(struct maker *m, enum copse_move_kind kind, uint32_t src, uint3
 
 /* Even slices in units of COPSE_UNIT elements. The first owners have the larger ones, and the last
    may have none. */
-static bool cut(struct maker *m, uint32_t owners, uint64_t first, uint64_t count)
+static bool sum_schedule_cut(struct maker *m, uint32_t owners, uint64_t first, uint64_t count)
 {
     const uint64_t units = (count + COPSE_UNIT - 1) / COPSE_UNIT;
     uint64_t at = 0;
@@ -43,11 +43,11 @@ static bool sum_at_owners(struct maker *m)
     for (uint32_t i = 0; i < s->slices.count; i++)
         for (uint32_t r = 0; r < m->ranks; r++)
             if (r != s->slices.at[i].owner &&
-                !move(m, COPSE_MOVE_GATHER, r, s->slices.at[i].owner, i))
+                !sum_schedule_move(m, COPSE_MOVE_GATHER, r, s->slices.at[i].owner, i))
                 return false;
     m->s->phases++;
     for (uint32_t i = 0; i < s->slices.count; i++)
-        if (!move(m, COPSE_MOVE_SUM, s->slices.at[i].owner, s->slices.at[i].owner, i))
+        if (!sum_schedule_move(m, COPSE_MOVE_SUM, s->slices.at[i].owner, s->slices.at[i].owner, i))
             return false;
     m->s->phases++;
     return true;
@@ -59,8 +59,8 @@ static bool sum_by_pairs(struct maker *m)
     for (uint32_t width = 1; width < m->ranks; width *= 2)
         for (int kind = 0; kind < 2; kind++) {
             for (uint32_t r = 0; r + width < m->ranks; r += 2 * width)
-                if (!move(m, kind == 0 ? COPSE_MOVE_GATHER : COPSE_MOVE_ACCUMULATE, r + width, r,
-                          0))
+                if (!sum_schedule_move(m, kind == 0 ? COPSE_MOVE_GATHER : COPSE_MOVE_ACCUMULATE,
+                                       r + width, r, 0))
                     return false;
             m->s->phases++;
         }
@@ -71,19 +71,21 @@ static bool update_and_hand(struct maker *m)
 {
     const struct copse_schedule *s = m->s;
     for (uint32_t i = 0; i < s->slices.count; i++)
-        if (!move(m, COPSE_MOVE_UPDATE, s->slices.at[i].owner, s->slices.at[i].owner, i))
+        if (!sum_schedule_move(m, COPSE_MOVE_UPDATE, s->slices.at[i].owner, s->slices.at[i].owner,
+                               i))
             return false;
     m->s->phases++;
     for (uint32_t i = 0; m->ranks > 1 && i < s->slices.count; i++)
         for (uint32_t r = 0; r < m->ranks; r++)
             if (r != s->slices.at[i].owner &&
-                !move(m, COPSE_MOVE_BROADCAST, s->slices.at[i].owner, r, i))
+                !sum_schedule_move(m, COPSE_MOVE_BROADCAST, s->slices.at[i].owner, r, i))
                 return false;
     m->s->phases += m->ranks > 1;
     return true;
 }
 
-static copse_status check(copse_reduce_algorithm reduction, uint32_t ranks, uint64_t first)
+static copse_status sum_schedule_check(copse_reduce_algorithm reduction, uint32_t ranks,
+                                       uint64_t first)
 {
     if (ranks == 0 || ranks > COPSE_MAX_REPLICAS || first % COPSE_UNIT)
         return copse_fail(COPSE_ERR_ARGUMENT,
@@ -106,12 +108,12 @@ copse_status copse__schedule_make(struct copse_mem *mem, copse_reduce_algorithm 
                                   struct copse_schedule *out)
 {
     *out = (struct copse_schedule){ .phases = 0 };
-    COPSE_TRY(check(reduction, ranks, first));
+    COPSE_TRY(sum_schedule_check(reduction, ranks, first));
     if (count == 0)
         return COPSE_OK;
 
     struct maker m = { mem, out, ranks };
-    bool ok = cut(&m, owners_of(reduction, ranks, count), first, count);
+    bool ok = sum_schedule_cut(&m, owners_of(reduction, ranks, count), first, count);
     if (ok && ranks > 1)
         ok = reduction == COPSE_REDUCE_TREE ? sum_by_pairs(&m) : sum_at_owners(&m);
     if (ok && update_and_hand(&m))
@@ -149,11 +151,13 @@ static bool sum_here(struct maker *m, const struct copse_workers *w, uint32_t wo
             has_any = true;
             if (step == 0)
                 for (uint32_t r = 0; r < m->ranks; r++)
-                    if (r != summer && !move(m, COPSE_MOVE_GATHER, r, summer, i))
+                    if (r != summer && !sum_schedule_move(m, COPSE_MOVE_GATHER, r, summer, i))
                         return false;
-            if (step == 1 && m->ranks > 1 && !move(m, COPSE_MOVE_SUM, summer, summer, i))
+            if (step == 1 && m->ranks > 1 &&
+                !sum_schedule_move(m, COPSE_MOVE_SUM, summer, summer, i))
                 return false;
-            if (step == 2 && worker != w->worker && !move(m, COPSE_MOVE_PUSH, summer, summer, i))
+            if (step == 2 && worker != w->worker &&
+                !sum_schedule_move(m, COPSE_MOVE_PUSH, summer, summer, i))
                 return false;
         }
         m->s->phases++;
@@ -180,14 +184,14 @@ static bool finish_own(struct maker *m, const struct copse_workers *w)
             for (uint32_t v = 0; is_pull && v < w->count; v++) {
                 if (v == w->worker)
                     continue;
-                if (!move(m, COPSE_MOVE_PULL, owner, owner, i))
+                if (!sum_schedule_move(m, COPSE_MOVE_PULL, owner, owner, i))
                     return false;
                 m->s->moves.at[m->s->moves.count - 1].worker = v;
             }
             for (uint32_t r = 0; is_broadcast && r < m->ranks; r++)
-                if (r != owner && !move(m, COPSE_MOVE_BROADCAST, owner, r, i))
+                if (r != owner && !sum_schedule_move(m, COPSE_MOVE_BROADCAST, owner, r, i))
                     return false;
-            if (!is_pull && !is_broadcast && !move(m, kinds[k], owner, owner, i))
+            if (!is_pull && !is_broadcast && !sum_schedule_move(m, kinds[k], owner, owner, i))
                 return false;
         }
         m->s->phases++;
@@ -200,7 +204,7 @@ static bool adopt_others(struct maker *m, const struct copse_workers *w)
     const struct copse_schedule *s = m->s;
     for (uint32_t i = 0; i < s->slices.count; i++)
         for (uint32_t r = 0; s->slices.at[i].worker != w->worker && r < m->ranks; r++)
-            if (!move(m, COPSE_MOVE_ADOPT, r, r, i))
+            if (!sum_schedule_move(m, COPSE_MOVE_ADOPT, r, r, i))
                 return false;
     m->s->phases++;
     return true;
@@ -214,12 +218,12 @@ copse_status copse__schedule_make_workers(struct copse_mem *mem, copse_reduce_al
     *out = (struct copse_schedule){ .phases = 0 };
     for (uint32_t v = 0; v < w->count; v++)
         all += COPSE_MIN(w->rank_counts[v], COPSE_MAX_REPLICAS + 1u);
-    COPSE_TRY(check(reduction, all, first));
+    COPSE_TRY(sum_schedule_check(reduction, all, first));
     if (count == 0)
         return COPSE_OK;
 
     struct maker m = { mem, out, w->rank_counts[w->worker] };
-    bool ok = cut(&m, owners_of(reduction, all, count), first, count);
+    bool ok = sum_schedule_cut(&m, owners_of(reduction, all, count), first, count);
     if (ok)
         assign_workers(&m, w);
     for (uint32_t i = 1; ok && i <= w->count; i++) { /* this worker's own slices are last */

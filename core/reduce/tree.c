@@ -55,9 +55,9 @@ void copse__mean_values(const void *sums, void *means, size_t count, uint32_t di
 
 /* ---- commands of a device ---- */
 
-static copse_status dispatch(copse_device *dev, enum copse_kernel_id id, int32_t setting,
-                             int32_t other, const void *params, uint64_t count,
-                             const struct copse_binding *both, struct copse_command *out)
+static copse_status tree_dispatch(copse_device *dev, enum copse_kernel_id id, int32_t setting,
+                                  int32_t other, const void *params, uint64_t count,
+                                  const struct copse_binding *both, struct copse_command *out)
 {
     const int32_t spec[COPSE_MAX_SPECS] = { PER, dev->limits->has_wide_vectors, setting, other };
     struct copse_kernel *k;
@@ -74,10 +74,10 @@ copse_status copse__tree_command(copse_device *dev, const struct copse_tree_sum 
                                                   .base = t->base,
                                                   .stride = t->stride };
     const struct copse_params_sum_i32 whole = { .n = (uint32_t)t->count, .stride = t->stride };
-    return t->is_whole ? dispatch(dev, COPSE_KERNEL_sum_i32, (int32_t)t->rows, 0, &whole, t->count,
-                                  both, out)
-                       : dispatch(dev, COPSE_KERNEL_tree_sum, (int32_t)t->rows, 0, &floats,
-                                  t->count, both, out);
+    return t->is_whole ? tree_dispatch(dev, COPSE_KERNEL_sum_i32, (int32_t)t->rows, 0, &whole,
+                                       t->count, both, out)
+                       : tree_dispatch(dev, COPSE_KERNEL_tree_sum, (int32_t)t->rows, 0, &floats,
+                                       t->count, both, out);
 }
 
 copse_status copse__accumulate_command(copse_device *dev, uint32_t rows, struct copse_binding term,
@@ -85,8 +85,8 @@ copse_status copse__accumulate_command(copse_device *dev, uint32_t rows, struct 
                                        struct copse_command *out)
 {
     const struct copse_params_accumulate p = { .n = (uint32_t)count };
-    return dispatch(dev, COPSE_KERNEL_accumulate, (int32_t)rows, 0, &p, count,
-                    (const struct copse_binding[]){ term, sum }, out);
+    return tree_dispatch(dev, COPSE_KERNEL_accumulate, (int32_t)rows, 0, &p, count,
+                         (const struct copse_binding[]){ term, sum }, out);
 }
 
 copse_status copse__mean_command(copse_device *dev, struct copse_binding sums,
@@ -94,6 +94,6 @@ copse_status copse__mean_command(copse_device *dev, struct copse_binding sums,
                                  bool is_whole, struct copse_command *out)
 {
     const struct copse_params_mean p = copse__mean_params((uint32_t)count, divisor);
-    return dispatch(dev, COPSE_KERNEL_mean, is_whole, copse__mean_is_power(divisor, is_whole), &p,
-                    count, (const struct copse_binding[]){ sums, means }, out);
+    return tree_dispatch(dev, COPSE_KERNEL_mean, is_whole, copse__mean_is_power(divisor, is_whole),
+                         &p, count, (const struct copse_binding[]){ sums, means }, out);
 }

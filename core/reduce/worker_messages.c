@@ -2,8 +2,8 @@
 /* See worker_messages.h. */
 #include "core/reduce/worker_messages.h"
 
-static copse_status receive(struct copse_worker_messages *m, uint32_t worker, uint32_t kind,
-                            void *bytes, size_t size)
+static copse_status worker_messages_receive(struct copse_worker_messages *m, uint32_t worker,
+                                            uint32_t kind, void *bytes, size_t size)
 {
     copse_cluster *c = m->group->cluster;
     if (worker == m->group->worker || size == 0)
@@ -17,7 +17,7 @@ copse_status copse__worker_recv_sums(struct copse_worker_messages *m,
 {
     const size_t own = slices[m->group->worker].size;
     for (uint32_t v = 0; v < m->group->workers; v++)
-        COPSE_TRY(receive(m, v, COPSE_KIND_SUMS, rows + v * own, own));
+        COPSE_TRY(worker_messages_receive(m, v, COPSE_KIND_SUMS, rows + v * own, own));
     return COPSE_OK;
 }
 
@@ -26,7 +26,8 @@ copse_status copse__worker_recv_results(struct copse_worker_messages *m,
                                         unsigned char *bytes)
 {
     for (uint32_t v = 0; v < m->group->workers; v++)
-        COPSE_TRY(receive(m, v, COPSE_KIND_RESULTS, bytes + slices[v].offset, slices[v].size));
+        COPSE_TRY(worker_messages_receive(m, v, COPSE_KIND_RESULTS, bytes + slices[v].offset,
+                                          slices[v].size));
     return COPSE_OK;
 }
 

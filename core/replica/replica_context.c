@@ -219,7 +219,7 @@ static const struct copse_frame *find_waiting(const struct copse_run *run, uintp
 
 /* The frame of a context that this thread is in or, through merge functions and the threads that
    wait for it, was called from, or of the default context; NULL when its call has ended. */
-static const struct copse_frame *find(const copse_replica_context *rc)
+static const struct copse_frame *replica_context_find(const copse_replica_context *rc)
 {
     static const struct copse_frame default_frame = { .strategy = &copse__default_strategy };
     const uintptr_t handle = (uintptr_t)rc;
@@ -235,25 +235,25 @@ static const struct copse_frame *find(const copse_replica_context *rc)
 
 uint32_t copse_replica_id(const copse_replica_context *rc)
 {
-    const struct copse_frame *f = find(rc);
+    const struct copse_frame *f = replica_context_find(rc);
     return f ? f->strategy->group.first + f->rank : UINT32_MAX;
 }
 
 uint32_t copse_replica_count(const copse_replica_context *rc)
 {
-    const struct copse_frame *f = find(rc);
+    const struct copse_frame *f = replica_context_find(rc);
     return f ? f->strategy->group.ranks : 0;
 }
 
 copse_strategy *copse_replica_strategy(const copse_replica_context *rc)
 {
-    const struct copse_frame *f = find(rc);
+    const struct copse_frame *f = replica_context_find(rc);
     return f ? f->strategy : NULL;
 }
 
 const char *copse_replica_device(const copse_replica_context *rc)
 {
-    const struct copse_frame *f = find(rc);
+    const struct copse_frame *f = replica_context_find(rc);
     if (!f)
         return "";
     return f->strategy == &copse__default_strategy ? "host"

@@ -102,7 +102,7 @@ void copse__replica_threads_end(copse_strategy *st)
 /* ---- a run ---- */
 
 /* Keep the first error with the text of the thread that it happened in. */
-static void end(struct copse_run *run, copse_status s)
+static void replica_threads_end(struct copse_run *run, copse_status s)
 {
     if (run->status != COPSE_OK || s == COPSE_OK)
         return;
@@ -118,7 +118,7 @@ static copse_status first_error(const struct copse_run *run)
 }
 
 /* With the lock: `next` runs, and this thread waits until it is the turn of `self`. */
-static void pass(struct copse_run *run, uint32_t next, uint32_t self)
+static void replica_threads_pass(struct copse_run *run, uint32_t next, uint32_t self)
 {
     run->turn = next;
     copse__cond_signal_all(&run->turn_cond);
@@ -147,7 +147,7 @@ static void replica_main(struct copse_run_replica *self)
     const copse_status s = call_replica(self);
 
     copse__mutex_lock(&run->lock);
-    end(run, s);
+    replica_threads_end(run, s);
     self->is_done = true;
     run->turn = CALLER;
     copse__cond_signal_all(&run->turn_cond);
@@ -161,7 +161,7 @@ static void run_here(struct copse_run *run, struct copse_run_replica *self)
 {
     run->here = self->frame.rank;
     copse__context_push_replica(&self->frame, run->strategy, self->frame.rank);
-    end(run, call_replica(self));
+    replica_threads_end(run, call_replica(self));
     self->is_done = true;
     run->here = CALLER;
 }
@@ -187,10 +187,10 @@ static void give_turn(struct copse_run *run, struct copse_run_replica *self)
         if (!self->thread)
             s = thread_begin(run->strategy, self);
         if (s == COPSE_OK)
-            pass(run, self->frame.rank, CALLER);
+            replica_threads_pass(run, self->frame.rank, CALLER);
         copse__mutex_unlock(&run->lock);
     }
-    end(run, s);
+    replica_threads_end(run, s);
     self->is_done |= s != COPSE_OK;
 }
 
@@ -220,7 +220,7 @@ static copse_status not_the_same(const struct copse_run_replica *a,
 }
 
 /* Whether all replicas have returned, once each had its turn. */
-static copse_status compare(const struct copse_run *run, bool *all_done)
+static copse_status replica_threads_compare(const struct copse_run *run, bool *all_done)
 {
     const struct copse_run_replica *first = &run->replicas[0];
     *all_done = first->is_done;
@@ -245,9 +245,9 @@ static void meet_here(struct copse_run *run)
          r++)
         give_turn(run, &run->replicas[r]);
     if (run->status == COPSE_OK)
-        end(run, compare(run, &all_done));
+        replica_threads_end(run, replica_threads_compare(run, &all_done));
     if (run->status == COPSE_OK)
-        end(run, run->merge(run));
+        replica_threads_end(run, run->merge(run));
 }
 
 /* Those on threads that wait in a merge call where others have returned, or after an error, get the
@@ -262,7 +262,7 @@ static void run_all(struct copse_run *run)
         else
             run_here(run, &run->replicas[r]);
     if (run->status == COPSE_OK)
-        end(run, compare(run, &all_done));
+        replica_threads_end(run, replica_threads_compare(run, &all_done));
     for (uint32_t r = 0; r < count; r++)
         if (run->replicas[r].thread) {
             if (!run->replicas[r].is_done)
@@ -299,7 +299,7 @@ copse_status copse__run_wait(struct copse_run *run, uint32_t rank, struct copse_
         meet_here(run);
     } else {
         copse__mutex_lock(&run->lock);
-        pass(run, CALLER, rank);
+        replica_threads_pass(run, CALLER, rank);
         copse__mutex_unlock(&run->lock);
     }
     self->merge = NULL;

@@ -82,7 +82,7 @@ static struct unit unit_of(uint32_t most)
     return (struct unit){ down, inverse_of(float_of(COPSE_MAX(most, 0x00800000u)) * down) };
 }
 
-static float within(const struct unit *u, float x)
+static float eight_bit_within(const struct unit *u, float x)
 {
     const float down = x * u->down;
     return down * u->inverse;
@@ -104,7 +104,7 @@ float copse__code_means(const float *x, size_t count, uint32_t *words)
     for (size_t i = 0; i < count; i++) {
         uint32_t code = COPSE_CODE_NOT_FINITE;
         if (is_finite(x[i])) {
-            code = code_of(within(&u, fabsf(x[i])), COPSE_CODE_MEAN_BITS);
+            code = code_of(eight_bit_within(&u, fabsf(x[i])), COPSE_CODE_MEAN_BITS);
             code |= x[i] < 0.0f && code > 0 ? 128u : 0u;
         }
         words[i / 4] |= code << i % 4 * 8;
@@ -120,7 +120,7 @@ float copse__code_squares(const float *x, size_t count, uint32_t *words)
         most = COPSE_MAX(most, bits_of(x[i]));
     const struct unit u = unit_of(most);
     for (size_t i = 0; i < count; i++) {
-        const uint32_t code = code_of(within(&u, x[i]), COPSE_CODE_SQUARE_BITS);
+        const uint32_t code = code_of(eight_bit_within(&u, x[i]), COPSE_CODE_SQUARE_BITS);
         words[i / 4] |= (x[i] > 0.0f ? COPSE_MAX(code, 1u) : 0u) << i % 4 * 8;
     }
     return float_of(most);

@@ -16,7 +16,7 @@ struct part {
 };
 
 /* The part until one of `ends`, or until the end. Moves `at` to that character. */
-static struct part take(const char **at, const char *ends)
+static struct part groups_take(const char **at, const char *ends)
 {
     struct part p = { *at, strcspn(*at, ends) };
     *at += p.length;
@@ -29,7 +29,7 @@ static struct part take(const char **at, const char *ends)
     return p;
 }
 
-static copse_status bad(const struct part *p, const char *expected)
+static copse_status groups_bad(const struct part *p, const char *expected)
 {
     return copse_fail(COPSE_ERR_ARGUMENT, "optimizer: groups: \"%.*s\": %s",
                       (int)COPSE_MIN(p->length, 80), p->at, expected);
@@ -41,7 +41,7 @@ static bool is_setting(const struct part *p, const char *name)
 }
 
 /* "name=NUMBER" */
-static bool number(const struct part *p, const char *name, float *out)
+static bool groups_number(const struct part *p, const char *name, float *out)
 {
     const size_t n = strlen(name);
     char text[32], *end;
@@ -56,22 +56,23 @@ static bool number(const struct part *p, const char *name, float *out)
 
 static copse_status take_setting(const char **at, struct copse_rule_group *g)
 {
-    const struct part p = take(at, ",;");
+    const struct part p = groups_take(at, ",;");
     float value;
     if (is_setting(&p, "frozen") && !g->is_frozen) {
         g->is_frozen = true;
-    } else if (number(&p, "rate", &value) && value > 0.0f && g->factor == 0.0f) {
+    } else if (groups_number(&p, "rate", &value) && value > 0.0f && g->factor == 0.0f) {
         g->factor = value;
-    } else if (number(&p, "decay", &value) && value >= 0.0f && !g->has_decay) {
+    } else if (groups_number(&p, "decay", &value) && value >= 0.0f && !g->has_decay) {
         g->has_decay = true;
         g->decay = value;
     } else {
-        return bad(
+        return groups_bad(
             &p,
             "each of these at most once is needed: rate=F with F > 0, decay=D with D >= 0, frozen");
     }
     return g->is_frozen && (g->factor > 0.0f || g->has_decay)
-               ? bad(&p, "a frozen group has no rate and no decay: remove them, or remove frozen")
+               ? groups_bad(
+                     &p, "a frozen group has no rate and no decay: remove them, or remove frozen")
                : COPSE_OK;
 }
 
@@ -83,7 +84,7 @@ static copse_status add_factor(struct copse_rule_groups *out, float factor, cons
     if (factor == 0.0f)
         return COPSE_OK;
     if (out->factor_count == COPSE_RULE_RATES)
-        return bad(p, "a ninth value of rate: 8 different ones are possible");
+        return groups_bad(p, "a ninth value of rate: 8 different ones are possible");
     out->factors[out->factor_count++] = factor;
     return COPSE_OK;
 }
@@ -91,14 +92,14 @@ static copse_status add_factor(struct copse_rule_groups *out, float factor, cons
 static copse_status take_patterns(const char **at, struct copse_rule_groups *out)
 {
     for (;; ++*at) {
-        const struct part p = take(at, ",:;");
+        const struct part p = groups_take(at, ",:;");
         struct copse_rule_group *g = &out->at[out->count];
         if (p.length == 0 || p.length >= COPSE_RULE_PATTERN)
-            return bad(&p, "a pattern of 1 to 63 bytes is needed");
+            return groups_bad(&p, "a pattern of 1 to 63 bytes is needed");
         if (out->count == COPSE_RULE_GROUPS)
-            return bad(&p, "a 33rd pattern: 32 are possible");
+            return groups_bad(&p, "a 33rd pattern: 32 are possible");
         if (**at != ':' && **at != ',')
-            return bad(&p, "write PATTERN: SETTINGS, as \"*.bias: decay=0\"");
+            return groups_bad(&p, "write PATTERN: SETTINGS, as \"*.bias: decay=0\"");
         memcpy(g->pattern, p.at, p.length);
         out->count++;
         if (**at == ':')
@@ -170,7 +171,7 @@ char *copse__groups_text(const struct copse_rule_groups *g, char text[COPSE_GROU
 
 /* ---- which variables match ---- */
 
-static bool matches(const char *pattern, const char *name)
+static bool groups_matches(const char *pattern, const char *name)
 {
     const char *star = NULL, *from = NULL; /* the newest star, and the name where its text ends */
     while (*name) {
@@ -195,7 +196,7 @@ static bool matches(const char *pattern, const char *name)
 uint32_t copse__groups_find(const struct copse_rule_groups *g, const char *name)
 {
     uint32_t i = 0;
-    while (i < g->count && !matches(g->at[i].pattern, name))
+    while (i < g->count && !groups_matches(g->at[i].pattern, name))
         i++;
     return i;
 }
@@ -211,7 +212,7 @@ uint32_t copse__groups_offset(const struct copse_rule_groups *g, uint32_t group)
 /* ---- patterns without a match ---- */
 
 /* Characters to insert, remove or replace until the pattern matches the first bytes of the name. */
-static uint32_t distance(const char *pattern, const char *name)
+static uint32_t groups_distance(const char *pattern, const char *name)
 {
     enum { MOST = 128 };
     const size_t n = COPSE_MIN(strlen(name), (size_t)MOST);
@@ -244,8 +245,8 @@ static copse_status no_match(const char *pattern, const char *const *names, size
             bool is_new = true;
             for (uint32_t c = 0; c < k; c++)
                 is_new &= chosen[c] != i;
-            if (is_new &&
-                (best == SIZE_MAX || distance(pattern, names[i]) < distance(pattern, names[best])))
+            if (is_new && (best == SIZE_MAX || groups_distance(pattern, names[i]) <
+                                                   groups_distance(pattern, names[best])))
                 best = i;
         }
         chosen[k] = best;
@@ -262,7 +263,7 @@ copse_status copse__groups_check(const struct copse_rule_groups *g, const char *
 {
     for (uint32_t k = 0; k < g->count; k++) {
         size_t i = 0;
-        while (i < count && !matches(g->at[k].pattern, names[i]))
+        while (i < count && !groups_matches(g->at[k].pattern, names[i]))
             i++;
         if (i == count)
             return no_match(g->at[k].pattern, names, count);

@@ -6,49 +6,57 @@
 
 #define PI 3.14159265358979323846
 
-static double part(const struct copse_phase_place *at)
+static double rate_schedule_factors_part(const struct copse_phase_place *at)
 {
     return at->n > 0.0 ? at->k / at->n : 0.0;
 }
 
 /* From a to b along half a cosine. */
-static double anneal(double a, double b, double t)
+static double rate_schedule_factors_anneal(double a, double b, double t)
 {
     return b + (a - b) * (0.5 * (1.0 + cos(PI * t)));
 }
 
-static double constant(const struct copse_factor *f, const struct copse_phase_place *at)
+static double rate_schedule_factors_constant(const struct copse_factor *f,
+                                             const struct copse_phase_place *at)
 {
     (void)at;
     return f->numbers[0];
 }
 
-static double warmup(const struct copse_factor *f, const struct copse_phase_place *at)
+static double rate_schedule_factors_warmup(const struct copse_factor *f,
+                                           const struct copse_phase_place *at)
 {
     return f->numbers[0] + (1.0 - f->numbers[0]) * ((at->k + 1.0) / at->n);
 }
 
-static double linear(const struct copse_factor *f, const struct copse_phase_place *at)
+static double rate_schedule_factors_linear(const struct copse_factor *f,
+                                           const struct copse_phase_place *at)
 {
-    return f->numbers[0] + (f->numbers[1] - f->numbers[0]) * part(at);
+    return f->numbers[0] + (f->numbers[1] - f->numbers[0]) * rate_schedule_factors_part(at);
 }
 
-static double cosine(const struct copse_factor *f, const struct copse_phase_place *at)
+static double rate_schedule_factors_cosine(const struct copse_factor *f,
+                                           const struct copse_phase_place *at)
 {
-    return anneal(1.0, f->numbers[0], part(at));
+    return rate_schedule_factors_anneal(1.0, f->numbers[0], rate_schedule_factors_part(at));
 }
 
-static double polynomial(const struct copse_factor *f, const struct copse_phase_place *at)
+static double rate_schedule_factors_polynomial(const struct copse_factor *f,
+                                               const struct copse_phase_place *at)
 {
-    return f->numbers[1] + (1.0 - f->numbers[1]) * pow(1.0 - part(at), f->numbers[0]);
+    return f->numbers[1] +
+           (1.0 - f->numbers[1]) * pow(1.0 - rate_schedule_factors_part(at), f->numbers[0]);
 }
 
-static double exponential(const struct copse_factor *f, const struct copse_phase_place *at)
+static double rate_schedule_factors_exponential(const struct copse_factor *f,
+                                                const struct copse_phase_place *at)
 {
     return pow(f->numbers[0], at->k / f->numbers[1]);
 }
 
-static double step(const struct copse_factor *f, const struct copse_phase_place *at)
+static double rate_schedule_factors_step(const struct copse_factor *f,
+                                         const struct copse_phase_place *at)
 {
     return pow(f->numbers[0], floor(at->k / f->numbers[1]));
 }
@@ -65,11 +73,13 @@ static double one_cycle(const struct copse_factor *f, const struct copse_phase_p
     const double peak = f->numbers[0] * at->n - 1.0, last = at->n - 1.0;
     const double first = 1.0 / f->numbers[1], least = first / f->numbers[2];
     if (at->k <= peak)
-        return anneal(first, 1.0, peak > 0.0 ? at->k / peak : 1.0);
-    return anneal(1.0, least, last > peak ? (at->k - peak) / (last - peak) : 1.0);
+        return rate_schedule_factors_anneal(first, 1.0, peak > 0.0 ? at->k / peak : 1.0);
+    return rate_schedule_factors_anneal(1.0, least,
+                                        last > peak ? (at->k - peak) / (last - peak) : 1.0);
 }
 
-static double plateau(const struct copse_factor *f, const struct copse_phase_place *at)
+static double rate_schedule_factors_plateau(const struct copse_factor *f,
+                                            const struct copse_phase_place *at)
 {
     (void)at;
     return f->product;
@@ -112,13 +122,61 @@ static const char *check_plateau(const double *x)
 }
 
 static const struct copse_factor_kind kinds[] = {
-    { "constant", "constant [A]", 0, 1, { 1 }, false, false, not_negative, constant },
-    { "warmup", "warmup [A]", 0, 1, { 0 }, true, false, not_negative, warmup },
-    { "linear", "linear [A [B]]", 0, 2, { 1, 0 }, true, false, not_negative, linear },
-    { "cosine", "cosine [B]", 0, 1, { 0 }, true, false, not_negative, cosine },
-    { "polynomial", "polynomial P [B]", 1, 2, { 0, 0 }, true, false, check_polynomial, polynomial },
-    { "exponential", "exponential G [N]", 1, 2, { 0, 1 }, false, false, check_decay, exponential },
-    { "step", "step G N", 2, 2, { 0 }, false, false, check_decay, step },
+    { "constant",
+      "constant [A]",
+      0,
+      1,
+      { 1 },
+      false,
+      false,
+      not_negative,
+      rate_schedule_factors_constant },
+    { "warmup",
+      "warmup [A]",
+      0,
+      1,
+      { 0 },
+      true,
+      false,
+      not_negative,
+      rate_schedule_factors_warmup },
+    { "linear",
+      "linear [A [B]]",
+      0,
+      2,
+      { 1, 0 },
+      true,
+      false,
+      not_negative,
+      rate_schedule_factors_linear },
+    { "cosine",
+      "cosine [B]",
+      0,
+      1,
+      { 0 },
+      true,
+      false,
+      not_negative,
+      rate_schedule_factors_cosine },
+    { "polynomial",
+      "polynomial P [B]",
+      1,
+      2,
+      { 0, 0 },
+      true,
+      false,
+      check_polynomial,
+      rate_schedule_factors_polynomial },
+    { "exponential",
+      "exponential G [N]",
+      1,
+      2,
+      { 0, 1 },
+      false,
+      false,
+      check_decay,
+      rate_schedule_factors_exponential },
+    { "step", "step G N", 2, 2, { 0 }, false, false, check_decay, rate_schedule_factors_step },
     { "inverse_sqrt", "inverse_sqrt W", 1, 1, { 0 }, false, false, check_warm, inverse_sqrt },
     { "one_cycle",
       "one_cycle [F [D [E]]]",
@@ -129,7 +187,15 @@ static const struct copse_factor_kind kinds[] = {
       false,
       check_cycle,
       one_cycle },
-    { "plateau", "plateau G N [T]", 2, 3, { 0, 0, 1e-4 }, false, true, check_plateau, plateau },
+    { "plateau",
+      "plateau G N [T]",
+      2,
+      3,
+      { 0, 0, 1e-4 },
+      false,
+      true,
+      check_plateau,
+      rate_schedule_factors_plateau },
 };
 
 const struct copse_factor_kind *copse__factor_kind(const char *name, size_t length)

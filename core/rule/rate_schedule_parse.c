@@ -13,7 +13,7 @@ struct parser {
     uint64_t steps;
 };
 
-static void skip(struct parser *p)
+static void rate_schedule_parse_skip(struct parser *p)
 {
     while (isspace((unsigned char)*p->at))
         p->at++;
@@ -27,7 +27,7 @@ static size_t word_length(const char *at)
     return n;
 }
 
-static copse_status wrong(const struct parser *p, const char *expected)
+static copse_status rate_schedule_parse_wrong(const struct parser *p, const char *expected)
 {
     return copse_fail(COPSE_ERR_ARGUMENT, "schedule: %s at \"%.40s\"", expected, p->at);
 }
@@ -41,7 +41,7 @@ static bool is_number(const char *at)
 
 static copse_status take_numbers(struct parser *p, struct copse_factor *f, uint32_t *count)
 {
-    for (skip(p); is_number(p->at); skip(p)) {
+    for (rate_schedule_parse_skip(p); is_number(p->at); rate_schedule_parse_skip(p)) {
         char *end;
         if (*count == f->kind->most)
             return copse_fail(COPSE_ERR_ARGUMENT,
@@ -49,7 +49,7 @@ static copse_status take_numbers(struct parser *p, struct copse_factor *f, uint3
                               f->kind->usage);
         f->numbers[*count] = strtod(p->at, &end);
         if (end == p->at || !isfinite(f->numbers[*count]))
-            return wrong(p, "expected a finite number");
+            return rate_schedule_parse_wrong(p, "expected a finite number");
         ++*count;
         p->at = end;
     }
@@ -60,7 +60,7 @@ static copse_status take_factor(struct parser *p)
 {
     struct copse_factor f = { .phase = p->s->phase_count, .best = INFINITY, .product = 1.0 };
     uint32_t count = 0;
-    skip(p);
+    rate_schedule_parse_skip(p);
     const char *begin = p->at;
     const size_t length = word_length(begin);
     f.kind = copse__factor_kind(begin, length);
@@ -94,21 +94,22 @@ static copse_status take_factor(struct parser *p)
 static copse_status take_length(struct parser *p, struct copse_phase *out)
 {
     char *end;
-    skip(p);
+    rate_schedule_parse_skip(p);
     if (word_length(p->at) != 3 || strncmp(p->at, "for", 3) != 0)
         return COPSE_OK;
     p->at += 3;
-    skip(p);
+    rate_schedule_parse_skip(p);
     if (!isdigit((unsigned char)*p->at))
-        return wrong(p, "expected a number of steps, or of percent");
+        return rate_schedule_parse_wrong(p, "expected a number of steps, or of percent");
     const double x = strtod(p->at, &end);
     const bool is_part = *end == '%';
     if (is_part && (p->steps == 0 || !(x > 0.0 && x <= 100.0)))
-        return wrong(p, p->steps ? "expected 0% to 100%"
-                                 : "the run has no number of steps to take a part of");
+        return rate_schedule_parse_wrong(
+            p,
+            p->steps ? "expected 0% to 100%" : "the run has no number of steps to take a part of");
     const double count = is_part ? floor(x / 100.0 * (double)p->steps + 0.5) : x;
     if (!(count >= 1.0 && count <= 0x1p53) || floor(count) < count)
-        return wrong(p, "expected a whole number of steps >= 1");
+        return rate_schedule_parse_wrong(p, "expected a whole number of steps >= 1");
     out->count = (uint64_t)count;
     p->at = end + is_part;
     return COPSE_OK;
@@ -119,20 +120,21 @@ static copse_status take_phase(struct parser *p)
     struct copse_phase phase = { .count = 0 };
     for (;;) {
         COPSE_TRY(take_factor(p));
-        skip(p);
+        rate_schedule_parse_skip(p);
         if (*p->at != '*')
             break;
         p->at++;
     }
     COPSE_TRY(take_length(p, &phase));
     p->s->phases[p->s->phase_count++] = phase; /* a phase has a factor: there is room */
-    skip(p);
-    return *p->at == '\0' || *p->at == ';' ? COPSE_OK
-                                           : wrong(p, "expected '*', ';', \"for\" or the end");
+    rate_schedule_parse_skip(p);
+    return *p->at == '\0' || *p->at == ';'
+               ? COPSE_OK
+               : rate_schedule_parse_wrong(p, "expected '*', ';', \"for\" or the end");
 }
 
 /* Phases without a length share the steps that the others leave. */
-static copse_status share(struct parser *p)
+static copse_status rate_schedule_parse_share(struct parser *p)
 {
     copse_schedule *s = p->s;
     uint64_t taken = 0, open = 0;
@@ -179,7 +181,7 @@ copse_status copse__schedule_parse(const char *text, uint64_t steps, copse_sched
     for (;;) {
         COPSE_TRY(take_phase(&p));
         if (*p.at == '\0')
-            return share(&p);
+            return rate_schedule_parse_share(&p);
         p.at++;
     }
 }

@@ -10,41 +10,44 @@
 
 /* ---- settings ---- */
 
-static copse_status bad(const char *name, float value, const char *expected)
+static copse_status rule_bad(const char *name, float value, const char *expected)
 {
     return copse_fail(COPSE_ERR_ARGUMENT, "optimizer: %s is %g: %s", name, (double)value, expected);
 }
 
 /* Zero means the default. */
-static copse_status positive(const char *name, float *value, float fallback)
+static copse_status rule_positive(const char *name, float *value, float fallback)
 {
     if (*value == 0.0f)
         *value = fallback;
-    return *value > 0.0f && isfinite(*value) ? COPSE_OK
-                                             : bad(name, *value, "a finite number > 0 is needed");
+    return *value > 0.0f && isfinite(*value)
+               ? COPSE_OK
+               : rule_bad(name, *value, "a finite number > 0 is needed");
 }
 
-static copse_status fraction(const char *name, float *value, float fallback)
+static copse_status rule_fraction(const char *name, float *value, float fallback)
 {
     if (*value == 0.0f)
         *value = fallback;
-    return *value > 0.0f && *value < 1.0f ? COPSE_OK
-                                          : bad(name, *value, "a number between 0 and 1 is needed");
+    return *value > 0.0f && *value < 1.0f
+               ? COPSE_OK
+               : rule_bad(name, *value, "a number between 0 and 1 is needed");
 }
 
 /* Zero means off. */
-static copse_status limit(const char *name, float value)
+static copse_status rule_limit(const char *name, float value)
 {
-    return value >= 0.0f && isfinite(value) ? COPSE_OK
-                                            : bad(name, value, "a finite number >= 0 is needed");
+    return value >= 0.0f && isfinite(value)
+               ? COPSE_OK
+               : rule_bad(name, value, "a finite number >= 0 is needed");
 }
 
 static copse_status check_clipping(const struct copse_rule_row *row,
                                    const struct copse_optimizer_params *p)
 {
-    COPSE_TRY(limit("clip_value", p->clip_value));
-    COPSE_TRY(limit("clip_norm", p->clip_norm));
-    COPSE_TRY(limit("clip_global_norm", p->clip_global_norm));
+    COPSE_TRY(rule_limit("clip_value", p->clip_value));
+    COPSE_TRY(rule_limit("clip_norm", p->clip_norm));
+    COPSE_TRY(rule_limit("clip_global_norm", p->clip_global_norm));
     if ((p->clip_value > 0.0f) + (p->clip_norm > 0.0f) + (p->clip_global_norm > 0.0f) > 1)
         return copse_fail(
             COPSE_ERR_ARGUMENT,
@@ -64,7 +67,7 @@ static copse_status check_clipping(const struct copse_rule_row *row,
 static copse_status check_scaling(struct copse_optimizer_params *p)
 {
     if (p->loss_scale != 0.0f && !(p->loss_scale >= 1.0f && p->loss_scale <= 0x1p126f))
-        return bad("loss_scale", p->loss_scale, "0, or a number from 1 to 2^126 is needed");
+        return rule_bad("loss_scale", p->loss_scale, "0, or a number from 1 to 2^126 is needed");
     if (p->loss_scale_interval > 0 && p->loss_scale == 0.0f)
         return copse_fail(
             COPSE_ERR_ARGUMENT,
@@ -73,10 +76,10 @@ static copse_status check_scaling(struct copse_optimizer_params *p)
             p->loss_scale_interval);
     if (p->loss_scale_growth != 0.0f &&
         !(p->loss_scale_growth > 1.0f && isfinite(p->loss_scale_growth)))
-        return bad("loss_scale_growth", p->loss_scale_growth, "a finite number > 1 is needed");
+        return rule_bad("loss_scale_growth", p->loss_scale_growth, "a finite number > 1 is needed");
     if (p->loss_scale_growth == 0.0f)
         p->loss_scale_growth = 2.0f;
-    return fraction("loss_scale_backoff", &p->loss_scale_backoff, 0.5f);
+    return rule_fraction("loss_scale_backoff", &p->loss_scale_backoff, 0.5f);
 }
 
 /* Settings that the rule does not have must be 0. */
@@ -96,13 +99,13 @@ static copse_status check_own(const struct copse_rule_row *row,
         { COPSE_HAS_TRUST, "trust", p->trust },
     };
     for (size_t i = 0; i < COPSE_COUNT(own); i++) {
-        COPSE_TRY(limit(own[i].name, own[i].value));
+        COPSE_TRY(rule_limit(own[i].name, own[i].value));
         if (own[i].value > 0.0f && !(row->has & own[i].bit))
             return copse_fail(COPSE_ERR_ARGUMENT,
                               "optimizer: %s is %g: %s has no such setting; set it to 0",
                               own[i].name, (double)own[i].value, row->info.name);
     }
-    return p->is_centred > 1 ? bad("is_centred", (float)p->is_centred, "0 or 1 is needed")
+    return p->is_centred > 1 ? rule_bad("is_centred", (float)p->is_centred, "0 or 1 is needed")
                              : COPSE_OK;
 }
 
@@ -124,12 +127,12 @@ static bool may_lack_momentum(const struct copse_rule_row *row)
 static copse_status set_defaults(const struct copse_rule_row *row, struct copse_optimizer_params *p)
 {
     const struct copse_optimizer_rule *d = &row->info;
-    COPSE_TRY(positive("learning rate", &p->learning_rate, d->learning_rate));
+    COPSE_TRY(rule_positive("learning rate", &p->learning_rate, d->learning_rate));
     if (!may_lack_momentum(row) || p->momentum != 0.0f)
-        COPSE_TRY(fraction("momentum", &p->momentum, or_else(d->momentum, 0.9f)));
-    COPSE_TRY(fraction("beta1", &p->beta1, or_else(d->beta1, 0.9f)));
-    COPSE_TRY(fraction("beta2", &p->beta2, or_else(d->beta2, 0.999f)));
-    COPSE_TRY(positive("epsilon", &p->epsilon, or_else(d->epsilon, 1e-8f)));
+        COPSE_TRY(rule_fraction("momentum", &p->momentum, or_else(d->momentum, 0.9f)));
+    COPSE_TRY(rule_fraction("beta1", &p->beta1, or_else(d->beta1, 0.9f)));
+    COPSE_TRY(rule_fraction("beta2", &p->beta2, or_else(d->beta2, 0.999f)));
+    COPSE_TRY(rule_positive("epsilon", &p->epsilon, or_else(d->epsilon, 1e-8f)));
     p->initial = or_else(p->initial, d->initial);
     p->momentum_decay = or_else(p->momentum_decay, d->momentum_decay);
     p->trust = or_else(p->trust, d->trust);
@@ -192,10 +195,10 @@ copse_status copse__rule_init(const struct copse_optimizer_params *params, struc
     out->trusts = out->row->kernel->trusts;
     out->measures = out->clips || out->trusts;
     if (p->average != 0.0f)
-        COPSE_TRY(fraction("average", &p->average, 0.0f));
+        COPSE_TRY(rule_fraction("average", &p->average, 0.0f));
     COPSE_TRY(set_defaults(out->row, p));
     add_slots(out);
-    return limit("weight decay", p->weight_decay);
+    return rule_limit("weight decay", p->weight_decay);
 }
 
 void copse__rule_of_group(const struct copse_rule *rule, uint32_t group, struct copse_rule *out)
@@ -279,8 +282,8 @@ struct request {
 };
 
 /* The first two entries of `spec`, COPSE_RULE_PER and RUNS, are not yet set. */
-static copse_status dispatch(const struct request *r, enum copse_kernel_id id, int32_t *spec,
-                             const void *params, struct copse_command *out)
+static copse_status rule_dispatch(const struct request *r, enum copse_kernel_id id, int32_t *spec,
+                                  const void *params, struct copse_command *out)
 {
     struct copse_kernel *k;
     spec[0] = COPSE_RULE_PER;
@@ -315,7 +318,7 @@ static struct copse_update_numbers numbers_of(const struct copse_rule *rule, uin
     };
 }
 
-static copse_status update(const struct request *r, struct copse_command *out)
+static copse_status rule_update(const struct request *r, struct copse_command *out)
 {
     const struct copse_rule_kernel *kernel = r->rule->row->kernel;
     const struct copse_update_numbers numbers = numbers_of(r->rule, r->count);
@@ -324,7 +327,7 @@ static copse_status update(const struct request *r, struct copse_command *out)
     struct copse_kernel *k;
     kernel->take(&numbers, params, kernel->is_coded ? spec : spec + 2);
     if (!kernel->is_coded)
-        return dispatch(r, kernel->id, spec, params, out);
+        return rule_dispatch(r, kernel->id, spec, params, out);
     COPSE_TRY(copse__kernel_get(r->dev, kernel->id, spec, &k));
     return copse__dispatch_init(out, k, r->bindings, r->binding_count, params,
                                 (r->count + COPSE_RULE_BLOCK - 1) / COPSE_RULE_BLOCK, 0);
@@ -350,7 +353,7 @@ copse__rule_command(const struct copse_rule *rule, copse_device *dev,
             (size_t)(4 * copse__rule_slot_at(rule, rule->update_slots, count));
     }
     r.bindings[r.binding_count++] = *step;
-    return update(&r, out);
+    return rule_update(&r, out);
 }
 
 copse_status copse__rule_average(const struct copse_rule *rule, copse_device *dev,
@@ -367,7 +370,7 @@ copse_status copse__rule_average(const struct copse_rule *rule, copse_device *de
     const struct copse_params_average p = {
         .n = (uint32_t)count, .at = (uint32_t)copse__rule_slot_at(rule, rule->update_slots, count)
     };
-    return dispatch(&r, COPSE_KERNEL_average, (int32_t[]){ 0, 0 }, &p, out);
+    return rule_dispatch(&r, COPSE_KERNEL_average, (int32_t[]){ 0, 0 }, &p, out);
 }
 
 copse_status copse__rule_clip(const struct copse_rule *rule, copse_device *dev,
@@ -381,7 +384,7 @@ copse_status copse__rule_clip(const struct copse_rule *rule, copse_device *dev,
                                .binding_count = 2,
                                .count = count };
     const struct copse_params_clip p = { .n = (uint32_t)count, .limit = rule->params.clip_value };
-    return dispatch(&r, COPSE_KERNEL_clip, (int32_t[]){ 0, 0 }, &p, out);
+    return rule_dispatch(&r, COPSE_KERNEL_clip, (int32_t[]){ 0, 0 }, &p, out);
 }
 
 /* One invocation for each block. */
@@ -458,7 +461,7 @@ copse_status copse__rule_scale(copse_device *dev, const struct copse_binding *fa
         .dev = dev, .bindings = { *factors, *gradients }, .binding_count = 2, .count = count
     };
     const struct copse_params_block_scale p = { .n = (uint32_t)count };
-    return dispatch(&r, COPSE_KERNEL_block_scale, (int32_t[]){ 0, 0 }, &p, out);
+    return rule_dispatch(&r, COPSE_KERNEL_block_scale, (int32_t[]){ 0, 0 }, &p, out);
 }
 
 /* ---- the step ---- */

@@ -17,7 +17,7 @@ struct shared {
 /* Returns the change of the value; `s` are the slots. */
 typedef float change_fn(const struct shared *c, float g, float *const s[3]);
 
-static float mean(float beta, float rest, float before, float g)
+static float rule_adaptive_mean(float beta, float rest, float before, float g)
 {
     return copse__rule_settled(beta * before + rest * g, 1e-30f);
 }
@@ -27,18 +27,18 @@ static float mean_square(float beta, float rest, float before, float g)
     return copse__rule_settled(beta * before + rest * g * g, 1e-36f);
 }
 
-static float larger(float a, float b)
+static float rule_adaptive_larger(float a, float b)
 {
     return a > b ? a : b;
 }
 
-static float adagrad(const struct shared *c, float g, float *const s[3])
+static float rule_adaptive_adagrad(const struct shared *c, float g, float *const s[3])
 {
     *s[0] = copse__rule_settled(*s[0] + g * g, 1e-36f);
     return c->rate * g / (sqrtf(*s[0]) + c->p->epsilon);
 }
 
-static float adadelta(const struct shared *c, float g, float *const s[3])
+static float rule_adaptive_adadelta(const struct shared *c, float g, float *const s[3])
 {
     *s[0] = mean_square(c->p->beta2, c->p->rest2, *s[0], g);
     const float change = sqrtf(*s[1] + c->p->epsilon) / sqrtf(*s[0] + c->p->epsilon) * g;
@@ -46,13 +46,13 @@ static float adadelta(const struct shared *c, float g, float *const s[3])
     return c->rate * change;
 }
 
-static float rmsprop(const struct shared *c, float g, float *const s[3])
+static float rule_adaptive_rmsprop(const struct shared *c, float g, float *const s[3])
 {
     float *buffer = s[c->is_centred ? 2 : 1];
     *s[0] = mean_square(c->p->beta2, c->p->rest2, *s[0], g);
     float w = *s[0];
     if (c->is_centred) {
-        *s[1] = mean(c->p->beta2, c->p->rest2, *s[1], g);
+        *s[1] = rule_adaptive_mean(c->p->beta2, c->p->rest2, *s[1], g);
         const float square = *s[1] * *s[1];
         w = *s[0] - square;
         w = w < 0.0f ? 0.0f : w;
@@ -64,45 +64,48 @@ static float rmsprop(const struct shared *c, float g, float *const s[3])
     return c->rate * *buffer;
 }
 
-static float amsgrad(const struct shared *c, float g, float *const s[3])
+static float rule_adaptive_amsgrad(const struct shared *c, float g, float *const s[3])
 {
-    *s[0] = mean(c->p->beta1, c->p->rest1, *s[0], g);
+    *s[0] = rule_adaptive_mean(c->p->beta1, c->p->rest1, *s[0], g);
     *s[1] = mean_square(c->p->beta2, c->p->rest2, *s[1], g);
-    *s[2] = larger(*s[2], *s[1]);
+    *s[2] = rule_adaptive_larger(*s[2], *s[1]);
     return c->pace * *s[0] / (sqrtf(*s[2]) + c->epsilon);
 }
 
-static float adamax(const struct shared *c, float g, float *const s[3])
+static float rule_adaptive_adamax(const struct shared *c, float g, float *const s[3])
 {
-    *s[0] = mean(c->p->beta1, c->p->rest1, *s[0], g);
-    *s[1] = larger(c->p->beta2 * *s[1], fabsf(g) + c->p->epsilon);
+    *s[0] = rule_adaptive_mean(c->p->beta1, c->p->rest1, *s[0], g);
+    *s[1] = rule_adaptive_larger(c->p->beta2 * *s[1], fabsf(g) + c->p->epsilon);
     return c->slow * *s[0] / *s[1];
 }
 
-static float nadam(const struct shared *c, float g, float *const s[3])
+static float rule_adaptive_nadam(const struct shared *c, float g, float *const s[3])
 {
-    *s[0] = mean(c->p->beta1, c->p->rest1, *s[0], g);
+    *s[0] = rule_adaptive_mean(c->p->beta1, c->p->rest1, *s[0], g);
     *s[1] = mean_square(c->p->beta2, c->p->rest2, *s[1], g);
     const float ahead = c->nesterov_gradient * g + c->nesterov_mean * *s[0];
     return c->quick * ahead / (sqrtf(*s[1]) + c->epsilon);
 }
 
-static float lion(const struct shared *c, float g, float *const s[3])
+static float rule_adaptive_lion(const struct shared *c, float g, float *const s[3])
 {
     const float ahead = c->p->beta1 * *s[0] + c->p->rest1 * g;
-    *s[0] = mean(c->p->beta2, c->p->rest2, *s[0], g);
+    *s[0] = rule_adaptive_mean(c->p->beta2, c->p->rest2, *s[0], g);
     return ahead > 0.0f ? c->rate : ahead < 0.0f ? -c->rate : isnan(ahead) ? ahead : 0.0f;
 }
 
 static change_fn *const changes[] = {
-    [COPSE_ADAPTIVE_ADAGRAD] = adagrad, [COPSE_ADAPTIVE_ADADELTA] = adadelta,
-    [COPSE_ADAPTIVE_RMSPROP] = rmsprop, [COPSE_ADAPTIVE_AMSGRAD] = amsgrad,
-    [COPSE_ADAPTIVE_ADAMAX] = adamax,   [COPSE_ADAPTIVE_NADAM] = nadam,
-    [COPSE_ADAPTIVE_LION] = lion,
+    [COPSE_ADAPTIVE_ADAGRAD] = rule_adaptive_adagrad,
+    [COPSE_ADAPTIVE_ADADELTA] = rule_adaptive_adadelta,
+    [COPSE_ADAPTIVE_RMSPROP] = rule_adaptive_rmsprop,
+    [COPSE_ADAPTIVE_AMSGRAD] = rule_adaptive_amsgrad,
+    [COPSE_ADAPTIVE_ADAMAX] = rule_adaptive_adamax,
+    [COPSE_ADAPTIVE_NADAM] = rule_adaptive_nadam,
+    [COPSE_ADAPTIVE_LION] = rule_adaptive_lion,
 };
 
 /* Rules that return the value, whatever it was. */
-static float ftrl(const struct shared *c, float g, float x, float *const s[3])
+static float rule_adaptive_ftrl(const struct shared *c, float g, float x, float *const s[3])
 {
     const float square = g * g, before = *s[0];
     *s[0] = before + square;
@@ -112,7 +115,7 @@ static float ftrl(const struct shared *c, float g, float x, float *const s[3])
     return -copse__rule_shrunk(*s[1], c->p->l1) / (deviation / c->rate + 2.0f * c->p->l2);
 }
 
-static float proximal(const struct shared *c, float g, float x, float *const s[3])
+static float rule_adaptive_proximal(const struct shared *c, float g, float x, float *const s[3])
 {
     *s[0] = *s[0] + g * g;
     const float r = c->rate / sqrtf(*s[0]);
@@ -149,7 +152,9 @@ static void adaptive_host(const void *params, const int32_t *spec,
         if (spec[3] == 1)
             g = g + p->decay * value[i];
         if (spec[2] == COPSE_ADAPTIVE_FTRL || spec[2] == COPSE_ADAPTIVE_PROXIMAL) {
-            value[i] = (spec[2] == COPSE_ADAPTIVE_FTRL ? ftrl : proximal)(&c, g, value[i], s);
+            value[i] =
+                (spec[2] == COPSE_ADAPTIVE_FTRL ? rule_adaptive_ftrl
+                                                : rule_adaptive_proximal)(&c, g, value[i], s);
             continue;
         }
         d = changes[spec[2]](&c, g, s);

@@ -49,7 +49,7 @@ struct element {
 };
 typedef double size_fn(const struct sizes *c, const struct element *e, float *const s[3]);
 
-static double grow(float *s, double beta, double rest, double term)
+static double rule_sizes_grow(float *s, double beta, double rest, double term)
 {
     const double sum = beta * fabs((double)*s) + rest * term;
     *s = (float)sum;
@@ -59,7 +59,7 @@ static double grow(float *s, double beta, double rest, double term)
 static double size_adagrad(const struct sizes *c, const struct element *e, float *const s[3])
 {
     const double least = (double)*s[0] + e->least_g * e->least_g;
-    grow(s[0], 1, 1, e->g * e->g);
+    rule_sizes_grow(s[0], 1, 1, e->g * e->g);
     return c->rate * e->g / (sqrt(least) + (double)c->p->epsilon);
 }
 
@@ -68,7 +68,7 @@ static double least_square(const struct sizes *c, const struct element *e, float
 {
     const double least =
         (double)c->p->beta2 * (double)*s + (double)c->p->rest2 * e->least_g * e->least_g;
-    grow(s, (double)c->p->beta2, (double)c->p->rest2, e->g * e->g);
+    rule_sizes_grow(s, (double)c->p->beta2, (double)c->p->rest2, e->g * e->g);
     return least;
 }
 
@@ -76,7 +76,7 @@ static double size_adadelta(const struct sizes *c, const struct element *e, floa
 {
     const double epsilon = (double)c->p->epsilon, least = least_square(c, e, s[0]);
     const double change = sqrt((double)*s[1] + epsilon) / sqrt(least + epsilon) * e->g;
-    grow(s[1], (double)c->p->beta2, (double)c->p->rest2, change * change);
+    rule_sizes_grow(s[1], (double)c->p->beta2, (double)c->p->rest2, change * change);
     return c->rate * change;
 }
 
@@ -85,7 +85,7 @@ static double size_rmsprop(const struct sizes *c, const struct element *e, float
 {
     double least = least_square(c, e, s[0]), share = 1.0;
     if (c->is_centred) {
-        const double m = grow(s[1], (double)c->p->beta2, (double)c->p->rest2, e->g);
+        const double m = rule_sizes_grow(s[1], (double)c->p->beta2, (double)c->p->rest2, e->g);
         const double terms = (double)*s[0] + m * m;
         least -= m * m;
         if (!(least > 0x1p-20 * terms)) /* the root of almost nothing */
@@ -94,12 +94,12 @@ static double size_rmsprop(const struct sizes *c, const struct element *e, float
     }
     const double u = share * e->g / (sqrt(least) + (double)c->p->epsilon);
     float *buffer = s[c->is_centred ? 2 : 1];
-    return c->rate * (c->has_momentum ? grow(buffer, (double)c->p->momentum, 1, u) : u);
+    return c->rate * (c->has_momentum ? rule_sizes_grow(buffer, (double)c->p->momentum, 1, u) : u);
 }
 
 static double size_amsgrad(const struct sizes *c, const struct element *e, float *const s[3])
 {
-    const double m = grow(s[0], (double)c->p->beta1, (double)c->p->rest1, e->g);
+    const double m = rule_sizes_grow(s[0], (double)c->p->beta1, (double)c->p->rest1, e->g);
     const double least = fmax(least_square(c, e, s[1]), (double)*s[2]);
     *s[2] = fmaxf(*s[1], *s[2]);
     return c->pace * m / (sqrt(least) + (double)c->p->epsilon * c->root);
@@ -107,7 +107,7 @@ static double size_amsgrad(const struct sizes *c, const struct element *e, float
 
 static double size_adamax(const struct sizes *c, const struct element *e, float *const s[3])
 {
-    const double m = grow(s[0], (double)c->p->beta1, (double)c->p->rest1, e->g);
+    const double m = rule_sizes_grow(s[0], (double)c->p->beta1, (double)c->p->rest1, e->g);
     const double kept = (double)c->p->beta2 * (double)*s[1], epsilon = (double)c->p->epsilon;
     *s[1] = (float)fmax(kept, e->g + epsilon);
     return c->slow * m / fmax(kept, e->least_g + epsilon);
@@ -115,7 +115,7 @@ static double size_adamax(const struct sizes *c, const struct element *e, float 
 
 static double size_nadam(const struct sizes *c, const struct element *e, float *const s[3])
 {
-    const double m = grow(s[0], (double)c->p->beta1, (double)c->p->rest1, e->g),
+    const double m = rule_sizes_grow(s[0], (double)c->p->beta1, (double)c->p->rest1, e->g),
                  least = least_square(c, e, s[1]);
     return c->quick * (c->ahead_gradient * e->g + c->ahead_mean * m) /
            (sqrt(least) + (double)c->p->epsilon * c->root);
@@ -124,7 +124,7 @@ static double size_nadam(const struct sizes *c, const struct element *e, float *
 /* The sign has no error: products and a sum that all devices round alike. */
 static double size_lion(const struct sizes *c, const struct element *e, float *const s[3])
 {
-    grow(s[0], (double)c->p->beta2, (double)c->p->rest2, e->g);
+    rule_sizes_grow(s[0], (double)c->p->beta2, (double)c->p->rest2, e->g);
     return c->rate;
 }
 
@@ -132,15 +132,15 @@ static double size_ftrl(const struct sizes *c, const struct element *e, float *c
 {
     const double before = (double)*s[0], deviation = sqrt(before + e->least_g * e->least_g);
     const double sigma = e->g * e->g / (deviation + sqrt(before)) / c->rate;
-    grow(s[0], 1, 1, e->g * e->g);
-    const double linear = grow(s[1], 1, 1, e->g + sigma * e->x);
+    rule_sizes_grow(s[0], 1, 1, e->g * e->g);
+    const double linear = rule_sizes_grow(s[1], 1, 1, e->g + sigma * e->x);
     return (linear + (double)c->p->l1) / (deviation / c->rate + 2 * (double)c->p->l2);
 }
 
 static double size_proximal(const struct sizes *c, const struct element *e, float *const s[3])
 {
     const double r = c->rate / sqrt((double)*s[0] + e->least_g * e->least_g);
-    grow(s[0], 1, 1, e->g * e->g);
+    rule_sizes_grow(s[0], 1, 1, e->g * e->g);
     return e->x + r * (e->g + (double)c->p->l1);
 }
 
@@ -188,8 +188,8 @@ void copse__adaptive_size(const void *params, const int32_t *spec,
 static double size_lamb(double pace, double epsilon, double decay, const double beta[2],
                         const double rest[2], double g, double x, float *mean, float *square)
 {
-    const double m = grow(mean, beta[0], rest[0], g);
-    const double v = grow(square, beta[1], rest[1], g * g);
+    const double m = rule_sizes_grow(mean, beta[0], rest[0], g);
+    const double v = rule_sizes_grow(square, beta[1], rest[1], g * g);
     return pace * m / (sqrt(v) + epsilon) + decay * x;
 }
 
@@ -209,7 +209,7 @@ void copse__trust_size(const void *params, const int32_t *spec, const struct cop
                      x = fabs((double)value[i]);
         const double g = fabs((double)step[COPSE_STEP_SCALE] * (double)grad[i]);
         value[i] = (float)(spec[2] == COPSE_TRUST_LARS
-                               ? grow(&slots[i], (double)p->momentum, own, g + decay * x)
+                               ? rule_sizes_grow(&slots[i], (double)p->momentum, own, g + decay * x)
                                : own * size_lamb(pace, epsilon, decay, beta, rest, g, x, &slots[i],
                                                  &slots[p->n + i]));
     }

@@ -7,8 +7,8 @@
 #include "core/rule/rule_self_tests.h"
 #include "core/rule/rule_sizes.h"
 
-static void lars(const struct copse_params_trust *p, float rate, float scale,
-                 const struct copse_host_arg *args)
+static void rule_trust_lars(const struct copse_params_trust *p, float rate, float scale,
+                            const struct copse_host_arg *args)
 {
     const float *factors = args[0].data, *grad = args[1].data;
     float *value = args[2].data, *slot = args[3].data;
@@ -35,8 +35,8 @@ static float lamb_update(const struct shared *c, float grad, float x, float *m, 
     return c->pace * *m / (sqrtf(*v) + c->epsilon) + c->decay * x;
 }
 
-static void lamb(const struct copse_params_trust *p, float rate, const struct shared *c,
-                 const struct copse_host_arg *args)
+static void rule_trust_lamb(const struct copse_params_trust *p, float rate, const struct shared *c,
+                            const struct copse_host_arg *args)
 {
     const float *factors = args[0].data, *grad = args[1].data;
     float *value = args[2].data, *mean = args[3].data, *square = mean + p->n;
@@ -61,9 +61,9 @@ static void trust_host(const void *params, const int32_t *spec, const struct cop
                               p->rest1,
                               p->rest2 };
     if (spec[2] == COPSE_TRUST_LARS)
-        lars(p, rate, c.scale, args);
+        rule_trust_lars(p, rate, c.scale, args);
     else
-        lamb(p, rate, &c, args);
+        rule_trust_lamb(p, rate, &c, args);
 }
 
 static void lamb_sum_host(const void *params, const int32_t *spec,

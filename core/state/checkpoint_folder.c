@@ -36,7 +36,7 @@ void copse__checkpoint_folder_fini(struct copse_checkpoint_folder *f)
 /* ---- names ---- */
 
 /* "step-000000000120.safetensors" is 120; `*end` receives the rest. */
-static bool parse(const char *name, uint64_t *progress, const char **end)
+static bool checkpoint_folder_parse(const char *name, uint64_t *progress, const char **end)
 {
     uint64_t v = 0;
     size_t digits = 0;
@@ -55,8 +55,8 @@ static bool parse(const char *name, uint64_t *progress, const char **end)
     return true;
 }
 
-static copse_status join(const struct copse_checkpoint_folder *f, const char *folder,
-                         const char *name, char **out)
+static copse_status checkpoint_folder_join(const struct copse_checkpoint_folder *f,
+                                           const char *folder, const char *name, char **out)
 {
     const size_t room = strlen(folder) + strlen(name) + 2;
     COPSE_TRY(copse_need_memory(*out = copse__alloc(f->mem, room, 1), "monitor"));
@@ -74,7 +74,7 @@ copse_status copse__checkpoint_folder_new(const struct copse_checkpoint_folder *
         return copse_need_memory(*out, "monitor");
     }
     snprintf(name, sizeof name, PREFIX "%0*llu" SUFFIX, DIGITS, (unsigned long long)progress);
-    return join(f, f->folder, name, out);
+    return checkpoint_folder_join(f, f->folder, name, out);
 }
 
 copse_status copse__checkpoint_folder_path(const struct copse_checkpoint_folder *f, size_t i,
@@ -116,7 +116,7 @@ static bool is_leftover(const char *behind)
            (process > 8 || !copse__process_lives((uint32_t)strtoul(behind, NULL, 16)));
 }
 
-static bool take(void *user, const char *name)
+static bool checkpoint_folder_take(void *user, const char *name)
 {
     struct scan *scan = user;
     struct copse_checkpoint_folder *f = scan->f;
@@ -127,7 +127,7 @@ static bool take(void *user, const char *name)
         is_ours = strncmp(name, scan->own, strlen(scan->own)) == 0;
         behind = name + (is_ours ? strlen(scan->own) : 0);
     } else {
-        is_ours = parse(name, &progress, &behind);
+        is_ours = checkpoint_folder_parse(name, &progress, &behind);
     }
     bool ok = true;
     if (is_ours && *behind == '\0') {
@@ -149,7 +149,7 @@ static copse_status remove_stale(struct scan *scan, const char *folder)
     for (size_t i = 0; i < scan->stale.count; i++) {
         char *path = NULL;
         if (s == COPSE_OK)
-            s = join(scan->f, folder, scan->stale.at[i], &path);
+            s = checkpoint_folder_join(scan->f, folder, scan->stale.at[i], &path);
         if (s == COPSE_OK)
             s = copse__file_remove(path);
         copse__free(scan->f->mem, path);
@@ -159,7 +159,7 @@ static copse_status remove_stale(struct scan *scan, const char *folder)
     return s;
 }
 
-static int compare(const void *a, const void *b)
+static int checkpoint_folder_compare(const void *a, const void *b)
 {
     const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
     return (x > y) - (x < y);
@@ -168,11 +168,11 @@ static int compare(const void *a, const void *b)
 static copse_status scan_folder(struct scan *scan, const char *folder)
 {
     struct copse_checkpoint_folder *f = scan->f;
-    const copse_status s = copse__folder_list(folder, take, scan);
+    const copse_status s = copse__folder_list(folder, checkpoint_folder_take, scan);
     scan->status = scan->status ? scan->status : s;
     COPSE_TRY(remove_stale(scan, folder));
     if (f->found.count)
-        qsort(f->found.at, f->found.count, sizeof *f->found.at, compare);
+        qsort(f->found.at, f->found.count, sizeof *f->found.at, checkpoint_folder_compare);
     return COPSE_OK;
 }
 
@@ -237,7 +237,8 @@ copse_status copse__checkpoint_folder_written(struct copse_checkpoint_folder *f,
 
 /* ---- for processes that only read ---- */
 
-static copse_status find(copse_context *ctx, const char *folder, struct copse_checkpoint_folder *f)
+static copse_status checkpoint_folder_find(copse_context *ctx, const char *folder,
+                                           struct copse_checkpoint_folder *f)
 {
     struct scan scan = { .f = f, .is_reader = true };
     COPSE_TRY(copse__checkpoint_folder_init(f, &copse__base(ctx)->mem, folder, NULL, 0));
@@ -253,7 +254,7 @@ copse_status copse_monitor_find(copse_context *ctx, const char *folder, uint64_t
     COPSE_TRY(copse_need("monitor", ctx, folder, out));
     if (!*folder)
         return copse_fail(COPSE_ERR_ARGUMENT, "monitor: finding a checkpoint needs a folder");
-    copse_status s = find(ctx, folder, &f);
+    copse_status s = checkpoint_folder_find(ctx, folder, &f);
     while (s == COPSE_OK && at < f.found.count && f.found.at[at] < from)
         at++;
     if (s == COPSE_OK && at == f.found.count)

@@ -13,7 +13,8 @@ static bool has_progress(const struct copse_state_job *job)
 }
 
 /* Fails together with the other workers. */
-static copse_status settle(const struct copse_state_job *job, copse_status mine, const char *what)
+static copse_status job_state_settle(const struct copse_state_job *job, copse_status mine,
+                                     const char *what)
 {
     return copse__state_settle(job->strategy, job->is_torn, mine, what);
 }
@@ -31,7 +32,8 @@ static void set_settings(const struct copse_state_job *job, struct copse_state *
 }
 
 /* The other workers may begin, or continue, from these variables. */
-static copse_status open(const struct copse_state_job *job, const struct copse_position *at)
+static copse_status job_state_open(const struct copse_state_job *job,
+                                   const struct copse_position *at)
 {
     return job->optimizer ? copse__progress_open(job->optimizer)
                           : copse__progress_let(job->strategy, at->epoch, at->batch);
@@ -97,8 +99,8 @@ static copse_status put_lines(const struct copse_state_job *job, struct copse_st
 }
 
 /* All checks that involve no other worker. */
-static copse_status prepare(const struct copse_state_job *job, const char *path,
-                            const struct copse_state_params *p, struct copse_state *s)
+static copse_status job_state_prepare(const struct copse_state_job *job, const char *path,
+                                      const struct copse_state_params *p, struct copse_state *s)
 {
     COPSE_TRY(check_path(job, path));
     COPSE_TRY(check_whole(job));
@@ -133,18 +135,19 @@ copse_status copse__job_checkpoint(struct copse_state_job *job, const char *path
     if (copse__progress_is_non_chief(job->strategy))
         return check_whole(job);
     copse__state_begin(&state, job->strategy, job->step);
-    copse_status s = settle(job, prepare(job, path, p, &state), "before a checkpoint");
+    copse_status s =
+        job_state_settle(job, job_state_prepare(job, path, p, &state), "before a checkpoint");
     if (s == COPSE_OK)
-        s = settle(job, write_file(job, path, p, &state), "checkpoint");
+        s = job_state_settle(job, write_file(job, path, p, &state), "checkpoint");
     if (s == COPSE_OK)
-        s = open(job, &p->position);
+        s = job_state_open(job, &p->position);
     copse__state_end(&state);
     return copse_note(s, "while writing the checkpoint of step %llu",
                       (unsigned long long)job->step);
 }
 
-static copse_status export(const struct copse_state_job *job, const char *path,
-                           struct copse_state *s)
+static copse_status job_state_export(const struct copse_state_job *job, const char *path,
+                                     struct copse_state *s)
 {
     COPSE_TRY(check_path(job, path));
     COPSE_TRY(check_whole(job));
@@ -159,9 +162,9 @@ copse_status copse__job_export(struct copse_state_job *job, const char *path)
 {
     struct copse_state state;
     copse__state_begin(&state, job->strategy, job->step);
-    const copse_status s = export(job, path, &state);
+    const copse_status s = job_state_export(job, path, &state);
     copse__state_end(&state);
-    return settle(job, s, "save");
+    return job_state_settle(job, s, "save");
 }
 
 /* ---- restoring ---- */
@@ -187,8 +190,9 @@ static copse_status read_progress(const struct copse_state_job *job, const struc
 }
 
 /* All checks of a file, before anything is changed. */
-static copse_status examine(const struct copse_state_job *job, const char *path,
-                            const copse_checkpoint *file, struct copse_state *s, struct loaded *l)
+static copse_status job_state_examine(const struct copse_state_job *job, const char *path,
+                                      const copse_checkpoint *file, struct copse_state *s,
+                                      struct loaded *l)
 {
     COPSE_TRY(copse__state_open(s, path, file, &l->counters));
     set_settings(job, s);
@@ -230,18 +234,19 @@ static copse_status take_over(struct copse_state_job *job, struct copse_state *s
         copse_global_step_set(job->strategy, l->counters.global);
     if (job->restored)
         job->restored(job->user, &l->counters);
-    return open(job, &l->counters.position);
+    return job_state_open(job, &l->counters.position);
 }
 
-static copse_status restore(struct copse_state_job *job, const char *path,
-                            const copse_checkpoint *file, struct loaded *l)
+static copse_status job_state_restore(struct copse_state_job *job, const char *path,
+                                      const copse_checkpoint *file, struct loaded *l)
 {
     struct copse_state state;
     copse__state_begin(&state, job->strategy, job->step);
-    copse_status s = settle(job, examine(job, path, file, &state, l), "a checkpoint");
+    copse_status s =
+        job_state_settle(job, job_state_examine(job, path, file, &state, l), "a checkpoint");
     if (s == COPSE_OK) {
         s = take_over(job, &state, l);
-        s = settle(job, s, "restoring");
+        s = job_state_settle(job, s, "restoring");
     }
     if (s == COPSE_OK)
         s = copse__state_check_settings(&state, true);
@@ -289,7 +294,7 @@ copse_status copse__job_restore(struct copse_state_job *job, const char *path,
         path = path && *path ? path : NULL;
         s = copse__state_load(job->strategy, path, NULL, &read);
         if (s == COPSE_OK)
-            s = restore(job, path, read, &l);
+            s = job_state_restore(job, path, read, &l);
     }
     if (s == COPSE_OK && position)
         *position = l.counters.position;

@@ -32,7 +32,8 @@ static copse_status share_status(struct copse_group *g, copse_status mine, uint6
 }
 
 /* The elements of the arrays that are wanted: from the file, or room for them. */
-static copse_status fetch(const copse_strategy *st, copse_wants_fn *wants, copse_checkpoint *file)
+static copse_status load_fetch(const copse_strategy *st, copse_wants_fn *wants,
+                               copse_checkpoint *file)
 {
     size_t count;
     copse_array *a;
@@ -58,8 +59,8 @@ static copse_status share_arrays(copse_strategy *st, copse_wants_fn *wants, cops
 }
 
 /* Every worker has the header's text and makes the checkpoint from it. */
-static copse_status share(copse_strategy *st, copse_status mine, const char *path,
-                          copse_wants_fn *wants, copse_checkpoint **file)
+static copse_status load_share(copse_strategy *st, copse_status mine, const char *path,
+                               copse_wants_fn *wants, copse_checkpoint **file)
 {
     struct copse_group *g = &st->group;
     const bool is_reader = g->worker == 0;
@@ -81,7 +82,7 @@ static copse_status share(copse_strategy *st, copse_status mine, const char *pat
         if (!is_reader)
             s = copse__checkpoint_parse(st->ctx, path, text, (size_t)size, NULL, file);
         if (!is_reader && s == COPSE_OK)
-            s = fetch(st, wants, *file);
+            s = load_fetch(st, wants, *file);
         s = copse__group_vote(g, s, "the header of a checkpoint");
     }
     if (s == COPSE_OK)
@@ -90,15 +91,15 @@ static copse_status share(copse_strategy *st, copse_status mine, const char *pat
     return s;
 }
 
-static copse_status read(copse_strategy *st, const char *path, copse_wants_fn *wants,
-                         copse_checkpoint **file)
+static copse_status load_read(copse_strategy *st, const char *path, copse_wants_fn *wants,
+                              copse_checkpoint **file)
 {
     if (!path)
         return copse_fail(COPSE_ERR_ARGUMENT, "checkpoint: the path is NULL or empty");
     if (!wants)
         return copse_checkpoint_read(st->ctx, path, file);
     COPSE_TRY(copse_checkpoint_open(st->ctx, path, file));
-    const copse_status s = fetch(st, wants, *file);
+    const copse_status s = load_fetch(st, wants, *file);
     if (s != COPSE_OK)
         copse_checkpoint_release(file);
     return s;
@@ -107,6 +108,6 @@ static copse_status read(copse_strategy *st, const char *path, copse_wants_fn *w
 copse_status copse__state_load(copse_strategy *st, const char *path, copse_wants_fn *wants,
                                copse_checkpoint **file)
 {
-    const copse_status s = st->group.first == 0 ? read(st, path, wants, file) : COPSE_OK;
-    return share(st, s, path ? path : "of the first worker", wants, file);
+    const copse_status s = st->group.first == 0 ? load_read(st, path, wants, file) : COPSE_OK;
+    return load_share(st, s, path ? path : "of the first worker", wants, file);
 }

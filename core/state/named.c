@@ -5,13 +5,14 @@
 #include "copse/compat/train_step.h"
 #include "core/state/state.h"
 
-static bool trains(const struct copse_optimizer *o, const copse_variable *v)
+static bool named_trains(const struct copse_optimizer *o, const copse_variable *v)
 {
     return copse__optimizer_bucket(o, v) != COPSE_NO_BUCKET;
 }
 
 /* The next named optimizer of the strategy, from `o` on. */
-static struct copse_optimizer *named(const copse_strategy *st, const struct copse_optimizer *o)
+static struct copse_optimizer *optimizer_named(const copse_strategy *st,
+                                               const struct copse_optimizer *o)
 {
     struct copse_optimizer *next = copse__optimizer_next(st, o);
     while (next && !next->name[0])
@@ -21,7 +22,7 @@ static struct copse_optimizer *named(const copse_strategy *st, const struct cops
 
 copse_status copse__state_check_named(const copse_strategy *st)
 {
-    for (struct copse_optimizer *o = named(st, NULL); o; o = named(st, o)) {
+    for (struct copse_optimizer *o = optimizer_named(st, NULL); o; o = optimizer_named(st, o)) {
         if (o->is_torn)
             return copse_fail(COPSE_ERR_DEVICE_LOST,
                               "checkpoint: the last update of tower optimizer '%s' was "
@@ -55,12 +56,12 @@ static copse_status add_slots(struct copse_state *s, struct copse_optimizer *o, 
 copse_status copse__state_add_named(struct copse_state *s)
 {
     const copse_strategy *st = s->strategy;
-    for (struct copse_optimizer *o = named(st, NULL); o; o = named(st, o)) {
+    for (struct copse_optimizer *o = optimizer_named(st, NULL); o; o = optimizer_named(st, o)) {
         if (!COPSE_PUSH(&st->ctx->base.mem, &s->optimizers,
                         ((struct copse_state_optimizer){ .optimizer = o })))
             return copse_no_memory("checkpoint");
         for (size_t i = 0; i < st->variables.count; i++)
-            if (trains(o, st->variables.at[i]))
+            if (named_trains(o, st->variables.at[i]))
                 COPSE_TRY(add_slots(s, o, st->variables.at[i]));
     }
     return COPSE_OK;
@@ -73,7 +74,7 @@ static copse_status put_counts(struct copse_state *s, struct copse_optimizer *o,
     uint64_t count = 0;
     for (size_t i = 0; i < st->variables.count; i++) {
         const copse_variable *v = st->variables.at[i];
-        if (!trains(o, v))
+        if (!named_trains(o, v))
             continue;
         COPSE_TRY(o->table->counts(o, v, false, &count));
         *most = COPSE_MAX(*most, count);
@@ -83,7 +84,7 @@ static copse_status put_counts(struct copse_state *s, struct copse_optimizer *o,
     return COPSE_OK;
 }
 
-static copse_status describe(struct copse_state *s, struct copse_optimizer *o)
+static copse_status named_describe(struct copse_state *s, struct copse_optimizer *o)
 {
     uint64_t slots = 0, updates = o->table->counts ? 0 : o->step;
     for (size_t i = 0; i < s->entries.count; i++)
@@ -110,8 +111,8 @@ copse_status copse__state_put_named(struct copse_state *s)
 {
     const copse_strategy *st = s->strategy;
     bool is_any = false;
-    for (struct copse_optimizer *o = named(st, NULL); o; o = named(st, o)) {
-        COPSE_TRY(describe(s, o));
+    for (struct copse_optimizer *o = optimizer_named(st, NULL); o; o = optimizer_named(st, o)) {
+        COPSE_TRY(named_describe(s, o));
         is_any = true;
     }
     return is_any ? copse__state_put_number(s, COPSE_NAMED_GLOBAL_KEY, copse_global_step(st))
@@ -188,8 +189,8 @@ static copse_status check_others(const struct copse_state *s)
     const struct copse_metadata *list = copse_checkpoint_metadata(s->file, &count);
     for (size_t i = 0; i < count; i++) {
         bool is_known = strncmp(list[i].key, COPSE_NAMED_KEY, prefix) != 0;
-        for (struct copse_optimizer *o = named(s->strategy, NULL); o && !is_known;
-             o = named(s->strategy, o)) {
+        for (struct copse_optimizer *o = optimizer_named(s->strategy, NULL); o && !is_known;
+             o = optimizer_named(s->strategy, o)) {
             const size_t n = strlen(o->name);
             is_known =
                 strncmp(list[i].key + prefix, o->name, n) == 0 && list[i].key[prefix + n] == '.';
@@ -207,7 +208,7 @@ copse_status copse__state_match_named(struct copse_state *s)
 {
     copse_strategy *st = s->strategy;
     COPSE_TRY(check_others(s));
-    for (struct copse_optimizer *o = named(st, NULL); o; o = named(st, o)) {
+    for (struct copse_optimizer *o = optimizer_named(st, NULL); o; o = optimizer_named(st, o)) {
         struct copse_state_optimizer in = { .optimizer = o };
         const char *key = COPSE_STATE_TEXT(s, COPSE_NAMED_KEY, o->name, ".scaling");
         if (!key)
@@ -217,15 +218,16 @@ copse_status copse__state_match_named(struct copse_state *s)
         if (!COPSE_PUSH(&st->ctx->base.mem, &s->optimizers, in))
             return copse_no_memory("checkpoint");
     }
-    return named(st, NULL) ? copse__state_number(s, COPSE_NAMED_GLOBAL_KEY, UINT64_MAX, &s->global)
-                           : COPSE_OK;
+    return optimizer_named(st, NULL)
+               ? copse__state_number(s, COPSE_NAMED_GLOBAL_KEY, UINT64_MAX, &s->global)
+               : COPSE_OK;
 }
 
 /* ---- restoring ---- */
 
 void copse__state_forget_named(const copse_strategy *st)
 {
-    for (struct copse_optimizer *o = named(st, NULL); o; o = named(st, o)) {
+    for (struct copse_optimizer *o = optimizer_named(st, NULL); o; o = optimizer_named(st, o)) {
         o->owner.drop_held(o->owner.user);
         o->is_torn = false;
     }
@@ -245,16 +247,16 @@ static copse_status write_zeros(struct copse_optimizer *o, const copse_variable 
     return s;
 }
 
-static copse_status reset(const struct copse_state *s, struct copse_optimizer *o)
+static copse_status named_reset(const struct copse_state *s, struct copse_optimizer *o)
 {
     const copse_strategy *st = s->strategy;
     o->owner.drop_held(o->owner.user);
     o->is_torn = true; /* until everything is written */
     for (size_t i = 0; i < st->variables.count; i++)
-        if (trains(o, st->variables.at[i]))
+        if (named_trains(o, st->variables.at[i]))
             COPSE_TRY(write_zeros(o, st->variables.at[i]));
     for (size_t i = 0; i < s->entries.count; i++)
-        if (s->entries.at[i].optimizer == o && !trains(o, s->entries.at[i].variable))
+        if (s->entries.at[i].optimizer == o && !named_trains(o, s->entries.at[i].variable))
             COPSE_TRY(o->table->prepare(o, &s->entries.at[i].variable, 1));
     return COPSE_OK;
 }
@@ -268,7 +270,7 @@ copse_status copse__state_reset_named(const struct copse_state *s)
         COPSE_TRY(copse__store_build(s->strategy));
     for (size_t i = 0; i < s->optimizers.count; i++)
         if (s->optimizers.at[i].optimizer->name[0])
-            COPSE_TRY(reset(s, s->optimizers.at[i].optimizer));
+            COPSE_TRY(named_reset(s, s->optimizers.at[i].optimizer));
     return COPSE_OK;
 }
 
@@ -279,7 +281,7 @@ static copse_status set_counts(struct copse_state *s, const struct copse_state_o
     for (size_t i = 0; i < st->variables.count; i++) {
         const copse_variable *v = st->variables.at[i];
         uint64_t count = in->updates;
-        if (!trains(o, v))
+        if (!named_trains(o, v))
             continue;
         const char *key =
             COPSE_STATE_TEXT(s, COPSE_NAMED_KEY, o->name, ".server_updates.", v->name);

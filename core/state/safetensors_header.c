@@ -51,7 +51,7 @@ static size_t scan_number(const char *text, size_t size, size_t i)
 }
 
 /* Check for content that the parser would accept. */
-static copse_status scan(const char *path, const char *text, size_t size)
+static copse_status safetensors_header_scan(const char *path, const char *text, size_t size)
 {
     int depth = 0;
     size_t i = copse__utf8_valid(text, size);
@@ -118,16 +118,16 @@ static copse_status no_object(const struct cursor *c)
                       c->path);
 }
 
-static char peek(struct cursor *c)
+static char safetensors_header_peek(struct cursor *c)
 {
     while (c->at < c->size && is_space(c->text[c->at]))
         c->at++;
     return c->at < c->size ? c->text[c->at] : '\0';
 }
 
-static bool take(struct cursor *c, char expected)
+static bool safetensors_header_take(struct cursor *c, char expected)
 {
-    if (peek(c) != expected)
+    if (safetensors_header_peek(c) != expected)
         return false;
     c->at++;
     return true;
@@ -177,7 +177,7 @@ static copse_status each_value(struct cursor *c, char *name, member_fn *fn, void
 {
     struct member m = { .name = name };
 
-    if (!take(c, ':') || peek(c) == '\0')
+    if (!safetensors_header_take(c, ':') || safetensors_header_peek(c) == '\0')
         return no_object(c);
     const size_t start = c->at;
     skip_value(c);
@@ -189,12 +189,12 @@ static copse_status each_value(struct cursor *c, char *name, member_fn *fn, void
 /* Call `fn` with the members of the object at the cursor, which is after it then. */
 static copse_status each_member(struct cursor *c, member_fn *fn, void *user)
 {
-    if (!take(c, '{'))
+    if (!safetensors_header_take(c, '{'))
         return no_object(c);
-    if (take(c, '}'))
+    if (safetensors_header_take(c, '}'))
         return COPSE_OK;
     do {
-        if (peek(c) != '"')
+        if (safetensors_header_peek(c) != '"')
             return no_object(c);
         const size_t start = c->at;
         c->at = scan_string(c->text, c->size, start);
@@ -202,8 +202,8 @@ static copse_status each_member(struct cursor *c, member_fn *fn, void *user)
         const copse_status s = name != NULL ? each_value(c, name, fn, user) : no_object(c);
         cJSON_free(name);
         COPSE_TRY(s);
-    } while (take(c, ','));
-    return take(c, '}') ? COPSE_OK : no_object(c);
+    } while (safetensors_header_take(c, ','));
+    return safetensors_header_take(c, '}') ? COPSE_OK : no_object(c);
 }
 
 /* The names of an object: short enough and unique. */
@@ -291,7 +291,7 @@ static copse_status read_metadata(const struct reader *all, const struct member 
     struct cursor c = { .path = all->path, .text = m->value, .size = m->size };
     struct reader r = { .path = all->path, .arena = all->arena, .out = all->out };
 
-    if (peek(&c) != '{')
+    if (safetensors_header_peek(&c) != '{')
         return copse_fail(COPSE_ERR_FORMAT, "safetensors: %s: the metadata is no object", c.path);
     COPSE_TRY(list_names(r.arena, c, SIZE_MAX, &r.names));
     r.out->metadata_count = r.names.count;
@@ -417,13 +417,13 @@ copse_status copse__st_parse(struct copse_arena *arena, const char *path, const 
     struct reader r = { .path = path, .arena = arena, .out = out };
 
     memset(out, 0, sizeof *out);
-    COPSE_TRY(scan(path, text, size));
+    COPSE_TRY(safetensors_header_scan(path, text, size));
     COPSE_TRY(list_names(arena, c, (size_t)COPSE_ST_ARRAYS_MAX + 1, &r.names));
     out->entries = copse__arena_alloc(arena, r.names.count, sizeof *out->entries);
     if (out->entries == NULL)
         return copse_no_memory("safetensors: %s", path);
     COPSE_TRY(each_member(&c, read_entry, &r));
-    if (peek(&c) != '\0' || c.at != size)
+    if (safetensors_header_peek(&c) != '\0' || c.at != size)
         return no_object(&c);
     return check_places(path, out);
 }

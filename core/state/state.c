@@ -90,7 +90,7 @@ copse_status copse__state_add_variables(struct copse_state *s)
     return copse__state_add_list(s, s->strategy->variables.at, s->strategy->variables.count);
 }
 
-static bool trains(const struct copse_optimizer *o, const copse_variable *v)
+static bool state_trains(const struct copse_optimizer *o, const copse_variable *v)
 {
     return copse__optimizer_bucket(o, v) != COPSE_NO_BUCKET;
 }
@@ -103,7 +103,7 @@ static bool are_joined(const struct copse_optimizer *o, const copse_variable *v)
         return false;
     copse_variable *const *parts = &o->strategy->variables.at[v->index - v->part];
     for (uint32_t i = 0; i < v->whole->parts; i++)
-        if (!trains(o, parts[i]))
+        if (!state_trains(o, parts[i]))
             return false;
     return true;
 }
@@ -133,7 +133,7 @@ copse_status copse__state_add_optimizer(struct copse_state *s, struct copse_opti
         copse_variable *const *at = &st->variables.at[i];
         const bool is_joined = at[0]->whole && are_joined(o, at[0]);
         count = is_joined ? at[0]->whole->parts : 1;
-        for (uint32_t k = 0; k < o->rule.slots && trains(o, at[0]); k++)
+        for (uint32_t k = 0; k < o->rule.slots && state_trains(o, at[0]); k++)
             for (uint32_t p = 0; p < count; p++)
                 COPSE_TRY(add_slot(s, o, at[p], k, is_joined));
     }

@@ -7,7 +7,7 @@
 #include "core/state/state.h"
 #include "core/value/value.h"
 
-static copse_status finish(const copse_strategy *st)
+static copse_status transfer_finish(const copse_strategy *st)
 {
     for (uint32_t r = 0; r < st->replica_count; r++)
         COPSE_TRY(copse_queue_finish(st->replicas[r].queue));
@@ -51,11 +51,11 @@ static copse_status read_entries(struct copse_state *s)
         e->view.data = next;
         next += COPSE_WORD_BYTES * copse__state_words(e);
     }
-    return copse_note(finish(s->strategy), "while reading the optimizer's slots");
+    return copse_note(transfer_finish(s->strategy), "while reading the optimizer's slots");
 }
 
 /* Keeps the text of the earlier failure. */
-static void drain(struct copse_state *s)
+static void transfer_drain(struct copse_state *s)
 {
     const copse_strategy *st = s->strategy;
     char text[512];
@@ -118,7 +118,7 @@ copse_status copse__state_read(struct copse_state *s)
     s->is_stuck = status == COPSE_ERR_TIMEOUT;
     /* one device failed: work queued on the others still writes to `words` */
     if (status != COPSE_OK)
-        drain(s);
+        transfer_drain(s);
     return status ? status : check_finite(s);
 }
 
@@ -152,7 +152,7 @@ static copse_status write_slot(const struct copse_state_entry *e)
 
 copse_status copse__state_write(struct copse_state *s)
 {
-    COPSE_TRY(finish(s->strategy)); /* running work must not overwrite it */
+    COPSE_TRY(transfer_finish(s->strategy)); /* running work must not overwrite it */
     for (size_t i = 0; i < s->entries.count; i++) {
         const struct copse_state_entry *e = &s->entries.at[i];
         if (e->variable && !e->optimizer)
@@ -168,7 +168,7 @@ copse_status copse__state_write(struct copse_state *s)
         if (e->optimizer)
             COPSE_TRY(copse_note(write_slot(e), "while writing '%s'", e->name));
     }
-    COPSE_TRY(copse_note(finish(s->strategy), "while writing the optimizer's slots"));
+    COPSE_TRY(copse_note(transfer_finish(s->strategy), "while writing the optimizer's slots"));
     return copse__state_finish_named(s);
 }
 

@@ -60,8 +60,8 @@ static copse_status check_shape(const char *path, const struct target *t,
 }
 
 /* `to`: 4 bytes per element. */
-static copse_status convert(const char *path, const struct target *t,
-                            const struct copse_array_view *a, void *to)
+static copse_status weights_convert(const char *path, const struct target *t,
+                                    const struct copse_array_view *a, void *to)
 {
     const size_t rows = t->is_transposed ? t->like.shape[0] : 1;
     size_t count, bytes;
@@ -125,14 +125,15 @@ static copse_status add_name(struct copse_state *s, const char *const **list, si
     return COPSE_OK;
 }
 
-static copse_status take(struct copse_weights *w, const struct copse_array_view *a,
-                         const struct target *t, const struct copse_load_params *p, void *to)
+static copse_status weights_take(struct copse_weights *w, const struct copse_array_view *a,
+                                 const struct target *t, const struct copse_load_params *p,
+                                 void *to)
 {
     struct copse_state *s = &w->state;
     COPSE_TRY(check_layout(s, t, p));
     COPSE_TRY(check_type(s->path, t, a, p->is_exact));
     COPSE_TRY(check_shape(s->path, t, a));
-    COPSE_TRY(convert(s->path, t, a, to));
+    COPSE_TRY(weights_convert(s->path, t, a, to));
     w->report.converted += a->type != t->like.type;
     return add_name(s, &w->report.matched, &w->report.matched_count, s->entries.count, t->name);
 }
@@ -158,7 +159,7 @@ static copse_status match_entry(struct copse_weights *w, size_t i,
         return add_name(s, &w->report.missing, &w->report.missing_count, s->entries.count, t.name);
     if (p->choose && !p->choose(p->user, s->file, t.name))
         return add_name(s, &w->report.skipped, &w->report.skipped_count, s->entries.count, t.name);
-    COPSE_TRY(take(w, a, &t, p, to));
+    COPSE_TRY(weights_take(w, a, &t, p, to));
     for (size_t k = 0; k < *count; k++) {
         e[k].view.data = to;
         to += 4 * e[k].variable->count;

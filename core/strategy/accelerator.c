@@ -26,7 +26,7 @@ static void sort_ids(const char **ids, size_t count)
 
 /* ---- making one ---- */
 
-static copse_status check(const struct copse_accelerator_params *p, size_t count)
+static copse_status accelerator_check(const struct copse_accelerator_params *p, size_t count)
 {
     bool is_taken[COPSE_MAX_REPLICAS] = { false };
     if (p->steps_per_run > COPSE_MAX_STEPS_PER_RUN)
@@ -62,7 +62,7 @@ copse_status copse_accelerator_create(copse_context *ctx, const char *const *dev
     uint32_t cores[COPSE_MAX_REPLICAS];
     COPSE_TRY(copse_note(copse__strategy_check(ctx, devices, count, out), "for an accelerator"));
     COPSE_TRY(copse_no_reserved(copse_accelerator_params, params));
-    COPSE_TRY(check(p, count));
+    COPSE_TRY(accelerator_check(p, count));
     memcpy(order, devices, count * sizeof *order);
     sort_ids(order, count);
     const uint32_t replicas = p->cores ? p->cores : (uint32_t)count;

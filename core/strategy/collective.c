@@ -14,7 +14,7 @@ static const struct copse_strategy_table table = {
 };
 
 /* What must be the same for the same bits, and for anything to fit. */
-static copse_status agree(copse_strategy *st)
+static copse_status collective_agree(copse_strategy *st)
 {
     char text[256];
     snprintf(text, sizeof text, "reduction %d\nbucket bytes %zu\n", (int)st->params.reduction,
@@ -31,7 +31,7 @@ static const char *failed_device(const void *user)
     return NULL;
 }
 
-static copse_status join(copse_strategy *st, copse_cluster *cluster)
+static copse_status collective_join(copse_strategy *st, copse_cluster *cluster)
 {
     if (!cluster)
         return COPSE_OK;
@@ -39,7 +39,7 @@ static copse_status join(copse_strategy *st, copse_cluster *cluster)
                                 copse__replicas_binding_bytes(st)));
     st->group.failed_device = failed_device;
     st->group.user = st;
-    return agree(st);
+    return collective_agree(st);
 }
 
 copse_status copse_collective_create(copse_context *ctx, copse_cluster *cluster,
@@ -58,7 +58,7 @@ copse_status copse_collective_create(copse_context *ctx, copse_cluster *cluster,
                           "describe the job without them");
     copse_strategy *st;
     COPSE_TRY(copse__strategy_create(ctx, &table, devices, count, params, &st));
-    const copse_status s = join(st, cluster);
+    const copse_status s = collective_join(st, cluster);
     if (s) {
         copse_strategy_release(&st);
         return copse_note(s, "while joining the other workers");

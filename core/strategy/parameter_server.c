@@ -6,7 +6,7 @@
 #include "core/variable/servers.h"
 
 /* The first server adds up the steps of all workers. */
-static copse_status count(copse_strategy *st, bool is_set, uint64_t *value)
+static copse_status parameter_server_count(copse_strategy *st, bool is_set, uint64_t *value)
 {
     struct copse_server *first = copse__servers_of(st)->at[0].server;
     if (is_set)
@@ -20,7 +20,7 @@ static const struct copse_strategy_table table = {
     .kind = COPSE_STRATEGY_PARAMETER_SERVER,
     .name = "parameter server",
     .has_one_copy = true,
-    .count = count,
+    .count = parameter_server_count,
     .dispose = copse__strategy_dispose,
 };
 

@@ -218,7 +218,7 @@ static copse_status update_gated(struct copse_execution *e)
     return COPSE_OK;
 }
 
-static copse_status commit(const struct copse_execution *e)
+static copse_status execution_commit(const struct copse_execution *e)
 {
     copse_trainer *t = e->t;
     const struct copse_optimizer_commit c = {
@@ -239,14 +239,14 @@ copse_status copse__execute_update(copse_trainer *t)
     e.is_updating = t->is_failed = true;
     e.queued = e.exchanged = (uint32_t)e.layout->events.count;
     COPSE_TRY(update_gated(&e));
-    COPSE_TRY(commit(&e));
+    COPSE_TRY(execution_commit(&e));
     t->is_failed = false;
     return COPSE_OK;
 }
 
 /* The first micro-batch of a step is verified, before it is queued. Not audited: a loss function
    that all-reduces, which takes part in exchanges. */
-static copse_status verify(struct copse_execution *e)
+static copse_status execution_verify(struct copse_execution *e)
 {
     struct copse_verifier *v = &e->t->verifier;
     struct copse_verified *m = &e->verified;
@@ -283,7 +283,7 @@ copse_status copse__execute(struct copse_execution *e)
         }
     e->barrier = next_all_reduce(l, 0);
     if (e->is_training && e->part == 0)
-        COPSE_TRY(verify(e));
+        COPSE_TRY(execution_verify(e));
     for (uint32_t i = 0; i < count; i++) {
         const uint32_t all_reduce = l->events.at[i];
         if (e->queued == i)
@@ -302,7 +302,7 @@ copse_status copse__execute(struct copse_execution *e)
     if (waits)
         COPSE_TRY(update_gated(e));
     if (e->is_updating)
-        COPSE_TRY(commit(e));
+        COPSE_TRY(execution_commit(e));
     if (e->is_training && l->updates.count > 0 && !(e->is_updating && e->slot->is_skipped))
         COPSE_TRY(copse_note(
             copse__updates_commit(&e->t->recordings.layouts[1], e->t->strategy, e->shards->at),

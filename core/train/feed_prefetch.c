@@ -4,7 +4,7 @@
    where the recordings read. */
 #include "core/train/trainer.h"
 
-static copse_status init(copse_trainer *t)
+static copse_status feed_prefetch_init(copse_trainer *t)
 {
     for (uint32_t r = 0; r < t->strategy->replica_count; r++)
         COPSE_TRY(copse_note(copse__replica_transfer(&t->strategy->replicas[r]),
@@ -12,8 +12,8 @@ static copse_status init(copse_trainer *t)
     return COPSE_OK;
 }
 
-static copse_status plan(copse_trainer *t, const struct copse_host_batch *batch,
-                         struct copse_shards *s)
+static copse_status feed_prefetch_plan(copse_trainer *t, const struct copse_host_batch *batch,
+                                       struct copse_shards *s)
 {
     return copse__trainer_prepare(
         t, batch, copse__accumulation_pass(&t->accumulation, t->feed.slots.count), false, s);
@@ -34,9 +34,9 @@ static copse_status prepare_fed(copse_trainer *t, enum copse_pass pass,
     return copse__shards_record(&t->recordings, &slot->batch, pass, s);
 }
 
-static copse_status prepare(copse_trainer *t, const struct copse_host_batch *batch,
-                            enum copse_pass pass, struct copse_shards *s,
-                            struct copse_batch_slot **slot)
+static copse_status feed_prefetch_prepare(copse_trainer *t, const struct copse_host_batch *batch,
+                                          enum copse_pass pass, struct copse_shards *s,
+                                          struct copse_batch_slot **slot)
 {
     struct copse_batch_slots *f = &t->feed.slots;
     struct copse_batch_slot *oldest = copse__batch_slot(f, 0);
@@ -55,8 +55,9 @@ static copse_status prepare(copse_trainer *t, const struct copse_host_batch *bat
     return COPSE_OK;
 }
 
-static copse_status take(const struct copse_replica *rep, struct copse_batch_slot *slot,
-                         const struct copse_step_recording *rec)
+static copse_status feed_prefetch_take(const struct copse_replica *rep,
+                                       struct copse_batch_slot *slot,
+                                       const struct copse_step_recording *rec)
 {
     const uint32_t r = rec->replica;
     if (rec->examples == 0)
@@ -68,7 +69,7 @@ static copse_status take(const struct copse_replica *rep, struct copse_batch_slo
 }
 
 /* Each batch is a step of its own. */
-static copse_status run(copse_trainer *t, uint32_t *done)
+static copse_status feed_prefetch_run(copse_trainer *t, uint32_t *done)
 {
     copse_status s = COPSE_OK;
     for (; s == COPSE_OK && t->feed.slots.count > 0; *done += s == COPSE_OK)
@@ -81,9 +82,9 @@ static copse_status run(copse_trainer *t, uint32_t *done)
 const struct copse_feed_table copse__feed_prefetch = {
     .setting = "prefetch",
     .has_transfers = true,
-    .init = init,
-    .plan = plan,
-    .prepare = prepare,
-    .take = take,
-    .run = run,
+    .init = feed_prefetch_init,
+    .plan = feed_prefetch_plan,
+    .prepare = feed_prefetch_prepare,
+    .take = feed_prefetch_take,
+    .run = feed_prefetch_run,
 };

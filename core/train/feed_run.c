@@ -11,7 +11,7 @@
 
 /* ---- memory ---- */
 
-static copse_status init(copse_trainer *t)
+static copse_status feed_run_init(copse_trainer *t)
 {
     const copse_strategy *st = t->strategy;
     t->feed.words = copse__alloc(&st->ctx->base.mem,
@@ -29,7 +29,7 @@ static copse_status init(copse_trainer *t)
     return COPSE_OK;
 }
 
-static void fini(copse_trainer *t)
+static void feed_run_fini(copse_trainer *t)
 {
     for (uint32_t r = 0; r < t->strategy->replica_count; r++) {
         copse_buffer_release(&t->feed.step_words[r]);
@@ -61,8 +61,8 @@ static copse_status check_batch(const struct copse_batch_slots *f,
 }
 
 /* The shards of the first batch are those of all. */
-static copse_status plan(copse_trainer *t, const struct copse_host_batch *batch,
-                         struct copse_shards *s)
+static copse_status feed_run_plan(copse_trainer *t, const struct copse_host_batch *batch,
+                                  struct copse_shards *s)
 {
     const struct copse_batch_slots *f = &t->feed.slots;
     const enum copse_pass pass = copse__accumulation_pass(&t->accumulation, f->count);
@@ -169,7 +169,7 @@ static copse_status read_outfeed(const struct run *run, uint32_t r)
 }
 
 /* Start what is queued. The results of the run's steps are there when this is done. */
-static copse_status start(const struct run *run)
+static copse_status feed_run_start(const struct run *run)
 {
     copse_trainer *t = run->t;
     uint64_t tickets[COPSE_MAX_REPLICAS];
@@ -226,7 +226,7 @@ static copse_status end_run(struct run *run, copse_status status)
         copse__accumulation_drop(&t->accumulation); /* the gradients are mixed with what failed */
     }
     t->is_failed = true;
-    const copse_status started = start(run);
+    const copse_status started = feed_run_start(run);
     t->is_failed = is_torn || started != COPSE_OK;
     if (status == COPSE_OK || run->done > 0)
         t->feed.slots.count = 0;
@@ -250,8 +250,8 @@ static copse_status run_all(copse_trainer *t, uint32_t *done)
 
 const struct copse_feed_table copse__feed_run = {
     .setting = "steps_per_run",
-    .init = init,
-    .fini = fini,
-    .plan = plan,
+    .init = feed_run_init,
+    .fini = feed_run_fini,
+    .plan = feed_run_plan,
     .run = run_all,
 };

@@ -31,7 +31,7 @@ static copse_queue *queue_of(const struct copse_recording *base)
 
 /* ---- one recording ---- */
 
-static copse_status call(struct copse_recording *base, copse_batch *in)
+static copse_status predictor_call(struct copse_recording *base, copse_batch *in)
 {
     const struct copse_predictor *p = predictor_of(base);
     base->graph->takes_updates = COPSE_UPDATES_IGNORED;
@@ -40,7 +40,7 @@ static copse_status call(struct copse_recording *base, copse_batch *in)
                         : copse_fail(COPSE_ERR_ARGUMENT, "predict: the function set no result");
 }
 
-static copse_status extend(struct copse_recording *base)
+static copse_status predictor_extend(struct copse_recording *base)
 {
     struct copse_prediction *p = of_base(base);
     const copse_tensor *y = base->result;
@@ -62,7 +62,7 @@ static copse_status extend(struct copse_recording *base)
                                   0);
 }
 
-static void target(struct copse_recording *base, struct copse_program_params *params)
+static void predictor_target(struct copse_recording *base, struct copse_program_params *params)
 {
     copse__loss_target(base, params);
     params->bucket_count = 1;
@@ -74,7 +74,7 @@ static bool is_needed(const struct copse_recording *base)
     return of_base(base)->used == predictor_of(base)->use;
 }
 
-static void release(struct copse_recording *base)
+static void predictor_release(struct copse_recording *base)
 {
     copse_buffer_release(&of_base(base)->result);
 }
@@ -82,19 +82,20 @@ static void release(struct copse_recording *base)
 static const struct copse_recording_table table = {
     .name = "predict",
     .size = sizeof(struct copse_prediction),
-    .call = call,
-    .extend = extend,
-    .target = target,
+    .call = predictor_call,
+    .extend = predictor_extend,
+    .target = predictor_target,
     .is_needed = is_needed,
-    .release = release,
+    .release = predictor_release,
 };
 
 /* ---- one call ---- */
 
 /* Recordings of all shards that are not empty; rows have one size. */
-static copse_status record(struct copse_predictor *p, const struct copse_host_batch *batch,
-                           const struct copse_shard *shards, size_t bytes,
-                           struct copse_prediction **out)
+static copse_status predictor_record(struct copse_predictor *p,
+                                     const struct copse_host_batch *batch,
+                                     const struct copse_shard *shards, size_t bytes,
+                                     struct copse_prediction **out)
 {
     const uint64_t words[] = { (uint64_t)(uintptr_t)p->fn, (uint64_t)(uintptr_t)p->user };
     struct copse_recording_key key;
@@ -144,8 +145,8 @@ static copse_status queue_shard(const struct copse_prediction *r,
 
 /* Wait for all replicas, after a failure too: they write to the caller's memory. Returns the first
    failure. */
-static copse_status finish(const copse_strategy *st, struct copse_prediction *const *list,
-                           copse_status s)
+static copse_status predictor_finish(const copse_strategy *st, struct copse_prediction *const *list,
+                                     copse_status s)
 {
     for (uint32_t r = 0; r < st->replica_count; r++)
         if (list[r])
@@ -160,11 +161,11 @@ copse_status copse__predict(struct copse_predictor *p, const struct copse_host_b
     struct copse_prediction *list[COPSE_MAX_REPLICAS];
     copse_status s = COPSE_OK;
     p->use++;
-    COPSE_TRY(record(p, batch, shards, bytes, list));
+    COPSE_TRY(predictor_record(p, batch, shards, bytes, list));
     for (uint32_t r = 0; r < p->strategy->replica_count && s == COPSE_OK; r++)
         if (list[r])
             s = queue_shard(list[r], batch, &shards[r], values);
-    return finish(p->strategy, list, s);
+    return predictor_finish(p->strategy, list, s);
 }
 
 /* ---- life ---- */

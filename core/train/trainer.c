@@ -88,7 +88,7 @@ static copse_status open_verifier(copse_trainer *t)
     return copse__verifier_open(&t->verifier, &owner, t->trained.at, t->trained.count);
 }
 
-static copse_status init(copse_trainer *t, const struct copse_trainer_params *p)
+static copse_status trainer_init(copse_trainer *t, const struct copse_trainer_params *p)
 {
     copse_strategy *st = t->strategy;
     const uint32_t steps = COPSE_MAX(2 * st->accelerator.steps_per_run, COPSE_STEPS_IN_PROGRESS);
@@ -110,7 +110,7 @@ static copse_status init(copse_trainer *t, const struct copse_trainer_params *p)
                                      : COPSE_OK;
 }
 
-static copse_status check(const struct copse_trainer_params *p)
+static copse_status trainer_check(const struct copse_trainer_params *p)
 {
     if (!p->loss)
         return copse_fail(COPSE_ERR_ARGUMENT, "trainer: needs a loss function");
@@ -167,7 +167,7 @@ copse_status copse_trainer_create(copse_strategy *st, const struct copse_trainer
     COPSE_TRY(copse_no_reserved(copse_trainer_params, params));
     COPSE_TRY(copse_no_reserved(copse_optimizer_params, &params->optimizer));
     COPSE_TRY(copse__require_no_replica("copse_trainer_create", st));
-    COPSE_TRY(check(params));
+    COPSE_TRY(trainer_check(params));
     COPSE_TRY(copse__require_device(st, "trainer"));
     COPSE_TRY(copse__cross_refuse(st, "trainer"));
     copse_trainer *t = copse__alloc(&st->ctx->base.mem, 1, sizeof *t);
@@ -181,7 +181,7 @@ copse_status copse_trainer_create(copse_strategy *st, const struct copse_trainer
     if (params->precision == COPSE_F16)
         scale_f16(&t->params.optimizer);
     bind_objects(t);
-    const copse_status s = init(t, params);
+    const copse_status s = trainer_init(t, params);
     if (s != COPSE_OK)
         copse_trainer_release(&t);
     else

@@ -3,7 +3,7 @@
 #include "copse/train/average.h"
 #include "core/train/trainer.h"
 
-static copse_status begin(copse_trainer *t)
+static copse_status trainer_average_begin(copse_trainer *t)
 {
     uint32_t slot;
     COPSE_TRY(copse__average_refuse(t));
@@ -26,7 +26,7 @@ copse_status copse_trainer_average_begin(copse_trainer *t)
     COPSE_TRY(copse__require_no_replica("copse_trainer_average_begin", t));
     COPSE_TRY(copse__trainer_check(t));
     COPSE_TRY(copse__audit_settle(t));
-    return copse__workers_report(&t->workers, begin(t));
+    return copse__workers_report(&t->workers, trainer_average_begin(t));
 }
 
 copse_status copse_trainer_average_end(copse_trainer *t)

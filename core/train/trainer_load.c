@@ -4,8 +4,9 @@
 #include "core/train/trainer.h"
 
 /* All checks, before anything is changed. */
-static copse_status match(copse_trainer *t, const char *path, const copse_checkpoint *file,
-                          const struct copse_load_params *params)
+static copse_status trainer_load_match(copse_trainer *t, const char *path,
+                                       const copse_checkpoint *file,
+                                       const struct copse_load_params *params)
 {
     if (copse_trainer_accumulated(t) > 0)
         return copse_fail(
@@ -16,7 +17,7 @@ static copse_status match(copse_trainer *t, const char *path, const copse_checkp
     return copse__weights_match(&t->uses.weights, t->strategy, NULL, 0, path, file, params);
 }
 
-static copse_status write(copse_trainer *t)
+static copse_status trainer_load_write(copse_trainer *t)
 {
     t->is_failed = true; /* until all of it is written */
     COPSE_TRY(copse_note(copse__weights_write(&t->uses.weights),
@@ -26,12 +27,12 @@ static copse_status write(copse_trainer *t)
     return COPSE_OK;
 }
 
-static copse_status load(copse_trainer *t, const char *path, const copse_checkpoint *file,
-                         const struct copse_load_params *params)
+static copse_status load_variables(copse_trainer *t, const char *path, const copse_checkpoint *file,
+                                   const struct copse_load_params *params)
 {
-    COPSE_TRY(
-        copse__state_settle(t->strategy, t->is_failed, match(t, path, file, params), "weights"));
-    const copse_status s = write(t);
+    COPSE_TRY(copse__state_settle(t->strategy, t->is_failed,
+                                  trainer_load_match(t, path, file, params), "weights"));
+    const copse_status s = trainer_load_write(t);
     COPSE_TRY(copse__state_settle(t->strategy, t->is_failed, s, "writing weights"));
     return copse__progress_open(t->optimizer);
 }
@@ -54,7 +55,7 @@ copse_status copse_trainer_load(copse_trainer *t, const char *path,
     copse__weights_end(&t->uses.weights);
     copse_status s = copse__state_load(t->strategy, path, copse__weights_want, &file);
     if (s == COPSE_OK)
-        s = load(t, path, file, params);
+        s = load_variables(t, path, file, params);
     t->uses.weights.state.path = NULL; /* the caller's */
     t->uses.weights.state.file = NULL;
     copse_checkpoint_release(&file);

@@ -32,8 +32,9 @@ static void find_others(const copse_trainer *t, uint32_t r, struct copse_step_me
     out->available = left > 0 ? left + use.recordings : 0;
 }
 
-static copse_status plan(struct copse_step_recordings *all, const struct copse_memory_shard *shard,
-                         uint64_t budget, struct copse_step_memory *out)
+static copse_status trainer_memory_plan(struct copse_step_recordings *all,
+                                        const struct copse_memory_shard *shard, uint64_t budget,
+                                        struct copse_step_memory *out)
 {
     const size_t left = copse__memory_left(all, shard->replica, budget);
     COPSE_TRY(copse__memory_plan_plain(all, shard, &out->plain));
@@ -62,6 +63,6 @@ copse_status copse_trainer_memory(copse_trainer *t, uint32_t replica,
     const struct copse_memory_shard shard = { replica, batch, shards.at[replica].count };
     find_variables(t, replica, out);
     find_others(t, replica, out);
-    return copse_note(plan(&t->recordings, &shard, budget, out),
+    return copse_note(trainer_memory_plan(&t->recordings, &shard, budget, out),
                       "while planning %zu examples for replica %u", shard.examples, replica);
 }

@@ -3,8 +3,8 @@
 #include "core/train/trainer.h"
 
 /* The batch is split as by a step where all replicas are of this process; else evenly. */
-static copse_status predict(copse_trainer *t, const struct copse_host_batch *batch, void *values,
-                            size_t bytes)
+static copse_status predict_batch(copse_trainer *t, const struct copse_host_batch *batch,
+                                  void *values, size_t bytes)
 {
     struct copse_shard shards[COPSE_MAX_REPLICAS];
     const bool is_here = t->strategy->group.workers == 1 && t->params.sharding != COPSE_SHARD_FIXED;
@@ -31,5 +31,5 @@ copse_status copse_trainer_predict(copse_trainer *t, copse_predict_fn *fn, void 
         COPSE_TRY(copse__predictor_init(&t->uses.predictor, t->strategy, t, t->params.recordings));
     t->uses.predictor.fn = fn;
     t->uses.predictor.user = user;
-    return predict(t, batch, values, bytes);
+    return predict_batch(t, batch, values, bytes);
 }

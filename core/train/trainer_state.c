@@ -55,7 +55,7 @@ static copse_status match_groups(const copse_trainer *t, const struct copse_stat
                      s->path, stored ? stored : "", text);
 }
 
-static copse_status put(void *user, struct copse_state *s)
+static copse_status trainer_state_put(void *user, struct copse_state *s)
 {
     COPSE_TRY(put_groups(((struct trainer_job *)user)->t, s));
     return put_weights(user, s);
@@ -83,7 +83,7 @@ static copse_status match_weights(void *user, const struct copse_state *s)
     return copse_note(can, "while restoring %s", s->path);
 }
 
-static copse_status match(void *user, const struct copse_state *s)
+static copse_status trainer_state_match(void *user, const struct copse_state *s)
 {
     COPSE_TRY(match_groups(((struct trainer_job *)user)->t, s));
     return match_weights(user, s);
@@ -102,7 +102,7 @@ static copse_status check_accumulated(void *user)
 }
 
 /* Drop the results, accumulated gradients and fed batches from before the restore. */
-static void restored(void *user, const struct copse_state_counters *c)
+static void trainer_state_restored(void *user, const struct copse_state_counters *c)
 {
     const struct trainer_job *job = user;
     copse_trainer *t = job->t;
@@ -118,7 +118,7 @@ static void restored(void *user, const struct copse_state_counters *c)
         copse__split_set(&t->split, job->weights);
 }
 
-static struct copse_state_job *init(struct trainer_job *job, copse_trainer *t)
+static struct copse_state_job *trainer_state_init(struct trainer_job *job, copse_trainer *t)
 {
     *job = (struct trainer_job){
         .t = t,
@@ -132,9 +132,9 @@ static struct copse_state_job *init(struct trainer_job *job, copse_trainer *t)
                   .consequence = "; the trainer is not usable any more",
                   .user = job,
                   .check = check_accumulated,
-                  .put = put,
-                  .match = match,
-                  .restored = restored },
+                  .put = trainer_state_put,
+                  .match = trainer_state_match,
+                  .restored = trainer_state_restored },
     };
     return &job->base;
 }
@@ -147,7 +147,7 @@ copse_status copse_trainer_checkpoint(copse_trainer *t, const char *path,
     COPSE_TRY(copse_need("checkpoint", t));
     COPSE_TRY(copse__average_refuse(t));
     COPSE_TRY(copse__audit_settle(t));
-    return copse__job_checkpoint(init(&job, t), path, params);
+    return copse__job_checkpoint(trainer_state_init(&job, t), path, params);
 }
 
 copse_status copse_trainer_save(copse_trainer *t, const char *path)
@@ -156,7 +156,7 @@ copse_status copse_trainer_save(copse_trainer *t, const char *path)
     COPSE_TRY(copse__require_no_replica("copse_trainer_save", t));
     COPSE_TRY(copse_need("checkpoint", t));
     COPSE_TRY(copse__audit_settle(t));
-    return copse__job_export(init(&job, t), path);
+    return copse__job_export(trainer_state_init(&job, t), path);
 }
 
 copse_status copse_trainer_restore(copse_trainer *t, const char *path,
@@ -167,7 +167,7 @@ copse_status copse_trainer_restore(copse_trainer *t, const char *path,
         *file = NULL;
     COPSE_TRY(copse__require_no_replica("copse_trainer_restore", t));
     COPSE_TRY(copse_need("checkpoint", t));
-    const copse_status s = copse__job_restore(init(&job, t), path, position, file);
+    const copse_status s = copse__job_restore(trainer_state_init(&job, t), path, position, file);
     t->is_failed = job.base.is_torn;
     return s;
 }

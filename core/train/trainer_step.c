@@ -38,25 +38,25 @@ static copse_status run_micro_batch(copse_trainer *t, const struct copse_host_ba
 }
 
 /* Before anything is queued. The accumulated gradients are dropped, as on the other workers. */
-static copse_status refuse(copse_trainer *t, copse_status why)
+static copse_status trainer_step_refuse(copse_trainer *t, copse_status why)
 {
     why = copse__workers_refuse(&t->workers, why);
     copse__accumulation_drop(&t->accumulation);
     return why;
 }
 
-static copse_status step(copse_trainer *t, const struct copse_host_batch *batch)
+static copse_status step_batch(copse_trainer *t, const struct copse_host_batch *batch)
 {
     COPSE_TRY(copse__trainer_check(t));
     COPSE_TRY(copse__average_refuse(t));
     if (copse__group_is_evaluator(&t->strategy->group))
         return copse_fail(COPSE_ERR_ARGUMENT, "trainer: an evaluator trains nothing");
     if (copse__is_cancelled(t))
-        return refuse(t, copse_fail(COPSE_ERR_CANCELLED, "trainer: cancelled"));
+        return trainer_step_refuse(t, copse_fail(COPSE_ERR_CANCELLED, "trainer: cancelled"));
     const copse_status room = copse__trainer_make_room(t, t->step + 1);
     /* a result that the application has not taken may be of a loss that is not finite */
     if (room != COPSE_OK)
-        return refuse(t, room);
+        return trainer_step_refuse(t, room);
     struct copse_shards s;
     struct copse_batch_slot *from = NULL;
     const bool is_last = t->accumulation.parts + 1 == t->params.accumulate;
@@ -66,7 +66,7 @@ static copse_status step(copse_trainer *t, const struct copse_host_batch *batch)
                                  ? t->feed.table->prepare(t, batch, pass, &s, &from)
                                  : copse__trainer_prepare(t, batch, pass, true, &s);
     if (can != COPSE_OK)
-        return refuse(t, can);
+        return trainer_step_refuse(t, can);
     const uint64_t since = copse__group_sequence(&t->strategy->group);
     copse_status status = run_micro_batch(t, from ? &from->batch : batch, from, &s);
     if (status != COPSE_OK) {
@@ -89,10 +89,10 @@ copse_status copse_trainer_step(copse_trainer *t, const struct copse_host_batch 
 {
     COPSE_TRY(copse_no_reserved(copse_host_batch, batch));
     COPSE_TRY(copse__require_no_replica("copse_trainer_step", t));
-    return report_step(t, step(t, batch));
+    return report_step(t, step_batch(t, batch));
 }
 
-static copse_status flush(copse_trainer *t)
+static copse_status trainer_step_flush(copse_trainer *t)
 {
     const struct copse_layout *l = &t->recordings.layouts[1];
     const uint32_t replicas = t->strategy->replica_count, last = (uint32_t)l->events.count - 1;
@@ -120,12 +120,12 @@ copse_status copse_trainer_flush(copse_trainer *t)
     COPSE_TRY(copse__average_refuse(t));
     const uint64_t since = copse__group_sequence(&t->strategy->group);
     return t->accumulation.parts > 0
-               ? report_step(t, copse__workers_notify(&t->workers, since, flush(t)))
+               ? report_step(t, copse__workers_notify(&t->workers, since, trainer_step_flush(t)))
                : COPSE_OK;
 }
 
-static copse_status evaluate(copse_trainer *t, const struct copse_host_batch *batch,
-                             struct copse_step_result *out)
+static copse_status trainer_step_evaluate(copse_trainer *t, const struct copse_host_batch *batch,
+                                          struct copse_step_result *out)
 {
     COPSE_TRY(copse__trainer_check(t));
     COPSE_TRY(copse_need("trainer", out));
@@ -176,5 +176,5 @@ copse_status copse_trainer_evaluate(copse_trainer *t, const struct copse_host_ba
 {
     COPSE_TRY(copse_no_reserved(copse_host_batch, batch));
     COPSE_TRY(copse__require_no_replica("copse_trainer_evaluate", t));
-    return report_step(t, evaluate(t, batch, out));
+    return report_step(t, trainer_step_evaluate(t, batch, out));
 }

@@ -37,7 +37,7 @@ static void remove_cases(struct copse_block_list *v, const char *kernel)
     v->failed.count = kept;
 }
 
-static int strength(const struct copse_blocked_kernel *b)
+static int block_entries_strength(const struct copse_blocked_kernel *b)
 {
     return b->is_lasting ? 2 : b->by_self_test;
 }
@@ -48,7 +48,7 @@ copse_status copse__blocked_add(struct copse_mem *mem, struct copse_block_list *
     struct copse_blocked_kernel *old = copse__blocked_find(v, b->kernel);
     if (b->is_lasting)
         remove_cases(v, b->kernel);
-    if (old && strength(old) <= strength(b))
+    if (old && block_entries_strength(old) <= block_entries_strength(b))
         *old = *b;
     else if (old)
         old->passes = 0;

@@ -192,8 +192,8 @@ struct writer {
     size_t at, room;
 };
 
-static void put(struct writer *w, const char *format, ...) COPSE_PRINTF(2, 3);
-static void put(struct writer *w, const char *format, ...)
+static void block_lines_put(struct writer *w, const char *format, ...) COPSE_PRINTF(2, 3);
+static void block_lines_put(struct writer *w, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
@@ -206,20 +206,21 @@ static void put_all(struct writer *w, const struct copse_block_list *v)
     for (size_t i = 0; i < v->blocked.count; i++) {
         const struct copse_blocked_kernel *b = &v->blocked.at[i];
         if (b->by_self_test)
-            put(w, "test %s %u %s\n", b->kernel, (unsigned)b->passes, b->reason);
+            block_lines_put(w, "test %s %u %s\n", b->kernel, (unsigned)b->passes, b->reason);
         else
-            put(w, "%s %s %s\n", b->is_lasting ? "block" : "fail", b->kernel, b->reason);
+            block_lines_put(w, "%s %s %s\n", b->is_lasting ? "block" : "fail", b->kernel,
+                            b->reason);
     }
     for (size_t i = 0; i < v->failed.count; i++) {
         const struct copse_failed_case *c = &v->failed.at[i];
-        put(w, "case %s %u %s %016" PRIx64 " %u\n", c->kernel, (unsigned)c->tier, failures[c->how],
-            c->id, (unsigned)c->passes);
+        block_lines_put(w, "case %s %u %s %016" PRIx64 " %u\n", c->kernel, (unsigned)c->tier,
+                        failures[c->how], c->id, (unsigned)c->passes);
     }
     if (v->flips > 0)
-        put(w, "flips %u %s\n", (unsigned)v->flips, v->flip_reason);
+        block_lines_put(w, "flips %u %s\n", (unsigned)v->flips, v->flip_reason);
     for (size_t i = 0; i < v->mode_count; i++)
-        put(w, "mode %s %u %s %s\n", v->modes[i].name, (unsigned)v->modes[i].tier,
-            v->modes[i].is_whole ? "whole" : "part", v->modes[i].date);
+        block_lines_put(w, "mode %s %u %s %s\n", v->modes[i].name, (unsigned)v->modes[i].tier,
+                        v->modes[i].is_whole ? "whole" : "part", v->modes[i].date);
 }
 
 copse_status copse__block_list_store(struct copse_trust *t, struct copse_block_list *v)

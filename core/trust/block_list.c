@@ -89,7 +89,7 @@ static void set_text(char *out, size_t room, const char *text)
     copse__stored_flatten(out);
 }
 
-static struct copse_blocked_kernel entry(const char *kernel, const char *reason)
+static struct copse_blocked_kernel block_list_entry(const char *kernel, const char *reason)
 {
     struct copse_blocked_kernel b = { .passes = 0 };
     snprintf(b.kernel, sizeof b.kernel, "%s", kernel);
@@ -98,8 +98,9 @@ static struct copse_blocked_kernel entry(const char *kernel, const char *reason)
 }
 
 /* `b` NULL: remove `kernel`, or all of them where it is NULL. *was_blocked: for as long, before. */
-static copse_status change(struct copse_trust *t, struct copse_block_list *v, const char *kernel,
-                           const struct copse_blocked_kernel *b, bool *was_blocked)
+static copse_status block_list_change(struct copse_trust *t, struct copse_block_list *v,
+                                      const char *kernel, const struct copse_blocked_kernel *b,
+                                      bool *was_blocked)
 {
     copse_status s;
     void *locked = begin_change(t, v);
@@ -130,11 +131,12 @@ static void log_blocked(struct copse_trust *t, const char *id, const char *kerne
                "blocked kernels: %s is not used on %s from now on: %s", kernel, id, reason);
 }
 
-static copse_status block(struct copse_trust *t, struct copse_block_list *v, const char *id,
-                          const struct copse_blocked_kernel *b, const char *reason)
+static copse_status block_list_block(struct copse_trust *t, struct copse_block_list *v,
+                                     const char *id, const struct copse_blocked_kernel *b,
+                                     const char *reason)
 {
     bool was_blocked;
-    COPSE_TRY(change(t, v, b->kernel, b, &was_blocked));
+    COPSE_TRY(block_list_change(t, v, b->kernel, b, &was_blocked));
     /* threads that test specialisations of a kernel at the same time all come here */
     if (!was_blocked)
         log_blocked(t, id, b->kernel, reason);
@@ -145,18 +147,18 @@ copse_status copse__block_list_block(struct copse_trust *t, struct copse_block_l
                                      const char *id, const char *kernel, const char *reason)
 {
     COPSE_TRY(check_kernel(t, kernel));
-    struct copse_blocked_kernel b = entry(kernel, reason);
+    struct copse_blocked_kernel b = block_list_entry(kernel, reason);
     b.is_lasting = true;
-    return block(t, v, id, &b, reason);
+    return block_list_block(t, v, id, &b, reason);
 }
 
 copse_status copse__block_list_fail_test(struct copse_trust *t, struct copse_block_list *v,
                                          const char *id, const char *kernel, const char *reason)
 {
     COPSE_TRY(check_kernel(t, kernel));
-    struct copse_blocked_kernel b = entry(kernel, reason);
+    struct copse_blocked_kernel b = block_list_entry(kernel, reason);
     b.by_self_test = true;
-    return block(t, v, id, &b, reason);
+    return block_list_block(t, v, id, &b, reason);
 }
 
 copse_status copse__block_list_unblock(struct copse_trust *t, struct copse_block_list *v,
@@ -165,7 +167,7 @@ copse_status copse__block_list_unblock(struct copse_trust *t, struct copse_block
     bool was_blocked;
     if (kernel)
         COPSE_TRY(check_kernel(t, kernel));
-    return change(t, v, kernel, NULL, &was_blocked);
+    return block_list_change(t, v, kernel, NULL, &was_blocked);
 }
 
 copse_status copse__block_list_refresh(struct copse_trust *t, struct copse_block_list *v)
@@ -212,7 +214,7 @@ static copse_status note_failure(struct copse_trust *t, struct copse_block_list 
 {
     struct copse_mem *mem = &t->base->mem;
     struct copse_failed_case f = { .id = case_id(c), .tier = c->tier };
-    struct copse_blocked_kernel b = entry(c->kernel, reason);
+    struct copse_blocked_kernel b = block_list_entry(c->kernel, reason);
     COPSE_TRY(copse__block_list_load(t, v));
     const struct copse_failed_case *old = copse__failed_find(v, c->kernel, f.id);
     const struct copse_blocked_kernel *blocked = copse__blocked_find(v, c->kernel);

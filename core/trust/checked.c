@@ -22,7 +22,7 @@ struct copse_checked_list {
 
 /* ---- in memory ---- */
 
-static bool has(const struct programs *list, uint64_t program)
+static bool checked_has(const struct programs *list, uint64_t program)
 {
     for (size_t i = 0; i < list->count; i++)
         if (list->at[i] == program)
@@ -30,9 +30,9 @@ static bool has(const struct programs *list, uint64_t program)
     return false;
 }
 
-static copse_status add(struct copse_mem *mem, struct programs *list, uint64_t program)
+static copse_status checked_add(struct copse_mem *mem, struct programs *list, uint64_t program)
 {
-    if (has(list, program))
+    if (checked_has(list, program))
         return COPSE_OK;
     if (list->count == MOST)
         memmove(list->at, list->at + 1, --list->count * sizeof *list->at);
@@ -59,7 +59,7 @@ static bool read_lines(void *user, const char *lines, bool is_dry)
         if (strncmp(lines, line, LINE - 1) != 0)
             return false;
         if (!is_dry && r->status == COPSE_OK)
-            r->status = add(r->mem, r->into, program);
+            r->status = checked_add(r->mem, r->into, program);
     }
     return true;
 }
@@ -106,21 +106,21 @@ copse_status copse__checked_has(struct copse_trust *t, const struct copse_device
     struct copse_checked_list *l;
     copse__mutex_lock(&t->lock);
     const copse_status s = open_list(t, info, &l);
-    *is_there = s == COPSE_OK && has(&l->known, program);
+    *is_there = s == COPSE_OK && checked_has(&l->known, program);
     copse__mutex_unlock(&t->lock);
     return s;
 }
 
 /* Other processes may have changed the stored list. NULL: forget all programs. */
-static copse_status change(struct copse_trust *t, struct copse_checked_list *l,
-                           const uint64_t *program)
+static copse_status checked_change(struct copse_trust *t, struct copse_checked_list *l,
+                                   const uint64_t *program)
 {
     void *locked = copse__stored_lock(t->base, &l->id);
     copse_status s = program ? read_stored(t, l) : COPSE_OK;
     if (!program)
         l->known.count = 0;
     else if (s == COPSE_OK)
-        s = add(&t->base->mem, &l->known, *program);
+        s = checked_add(&t->base->mem, &l->known, *program);
     if (s == COPSE_OK)
         s = write_stored(t, l);
     copse__stored_unlock(t->base, locked);
@@ -134,7 +134,7 @@ static copse_status open_and_change(struct copse_trust *t, const struct copse_de
     copse__mutex_lock(&t->lock);
     copse_status s = open_list(t, info, &l);
     if (s == COPSE_OK)
-        s = change(t, l, program);
+        s = checked_change(t, l, program);
     copse__mutex_unlock(&t->lock);
     return s;
 }

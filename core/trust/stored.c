@@ -84,7 +84,7 @@ struct taken {
     bool is_wrong;
 };
 
-static void take(void *to, const void *bytes, size_t size)
+static void stored_take(void *to, const void *bytes, size_t size)
 {
     struct taken *t = to;
     bool is_ours;
@@ -96,7 +96,7 @@ copse_status copse__stored_get(struct copse_base *base, const struct copse_store
                                copse_stored_fn *read, void *user)
 {
     struct taken t = { .base = base, .id = id, .read = read, .user = user };
-    base->cache.get(base->cache.user, id->key, take, &t);
+    base->cache.get(base->cache.user, id->key, stored_take, &t);
     if (t.is_wrong)
         copse__log(&base->log, COPSE_LOG_WARN,
                    "%s: what is stored as %s is damaged or another device's, and is ignored",
@@ -128,7 +128,7 @@ struct comparison {
     bool is_same;
 };
 
-static void compare(void *to, const void *bytes, size_t size)
+static void stored_compare(void *to, const void *bytes, size_t size)
 {
     struct comparison *l = to;
     l->is_same = size == l->size && memcmp(bytes, l->text, size) == 0;
@@ -144,7 +144,7 @@ copse_status copse__stored_put(struct copse_base *base, const struct copse_store
     struct comparison l = { text, size, false };
     cache->put(cache->user, id->key, text, size);
     if (is_kept) {
-        cache->get(cache->user, id->key, compare, &l);
+        cache->get(cache->user, id->key, stored_compare, &l);
         *is_kept = l.is_same;
     }
     copse__free(&base->mem, text);

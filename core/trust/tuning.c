@@ -45,8 +45,8 @@ static bool is_same(const struct copse_tuning_entry *e, const char *family, cons
            strcmp(e->family, family) == 0;
 }
 
-static struct copse_tuning_entry *find(const struct entries *list,
-                                       const struct copse_tuning_entry *e)
+static struct copse_tuning_entry *tuning_find(const struct entries *list,
+                                              const struct copse_tuning_entry *e)
 {
     for (size_t i = 0; i < list->count; i++)
         if (is_same(&list->at[i], e->family, e->size_class, e->variant))
@@ -55,10 +55,10 @@ static struct copse_tuning_entry *find(const struct entries *list,
 }
 
 /* The newest measurement counts. */
-static copse_status add(struct copse_mem *mem, struct entries *list,
-                        const struct copse_tuning_entry *e)
+static copse_status tuning_add(struct copse_mem *mem, struct entries *list,
+                               const struct copse_tuning_entry *e)
 {
-    struct copse_tuning_entry *old = find(list, e);
+    struct copse_tuning_entry *old = tuning_find(list, e);
     if (old && e->rate == 0)
         memmove(old, old + 1, (size_t)(&list->at[--list->count] - old) * sizeof *old);
     else if (old)
@@ -70,7 +70,8 @@ static copse_status add(struct copse_mem *mem, struct entries *list,
     return COPSE_OK;
 }
 
-static copse_status copy(struct copse_mem *mem, const struct entries *from, struct entries *to)
+static copse_status tuning_copy(struct copse_mem *mem, const struct entries *from,
+                                struct entries *to)
 {
     *to = (struct entries){ NULL, 0, 0 };
     if (from->count == 0)
@@ -141,13 +142,13 @@ static bool read_lines(void *user, const char *lines, bool is_dry)
         if (++count > MAX_ENTRIES)
             return false;
         if (lines && !is_dry)
-            r->status = add(r->mem, r->to, &e);
+            r->status = tuning_add(r->mem, r->to, &e);
     }
     return lines != NULL;
 }
 
 /* The cache has what is known and what other processes added since. */
-static copse_status load(struct copse_trust *t, struct copse_tunings *of)
+static copse_status tuning_load(struct copse_trust *t, struct copse_tunings *of)
 {
     struct entries fresh = { NULL, 0, 0 };
     struct reader r = { .mem = &t->base->mem, .to = &fresh };
@@ -178,7 +179,7 @@ static copse_status lines_of(struct copse_trust *t, const struct copse_tunings *
     return COPSE_OK;
 }
 
-static copse_status store(struct copse_trust *t, const struct copse_tunings *of)
+static copse_status tuning_store(struct copse_trust *t, const struct copse_tunings *of)
 {
     char *lines;
     COPSE_TRY(lines_of(t, of, &lines));
@@ -191,8 +192,8 @@ static copse_status store(struct copse_trust *t, const struct copse_tunings *of)
 
 /* Locked. Some CPU drivers report no processor name; the number of compute units distinguishes
    processors there. */
-static copse_status open(struct copse_trust *t, const struct copse_device_info *info,
-                         struct copse_tunings **out)
+static copse_status tuning_open(struct copse_trust *t, const struct copse_device_info *info,
+                                struct copse_tunings **out)
 {
     char units[32];
     struct copse_tunings *of = copse__alloc(&t->base->mem, 1, sizeof *of), *old = t->tunings;
@@ -203,7 +204,7 @@ static copse_status open(struct copse_trust *t, const struct copse_device_info *
     copse__stored_id("tuning", info, units, &of->id);
     while (old && strcmp(old->id.lines, of->id.lines) != 0)
         old = old->next;
-    const copse_status s = old ? COPSE_OK : load(t, of);
+    const copse_status s = old ? COPSE_OK : tuning_load(t, of);
     if (old || s != COPSE_OK) {
         copse__free(&t->base->mem, of);
         *out = old;
@@ -228,7 +229,7 @@ copse_status copse__tunings_open(struct copse_trust *t, const struct copse_devic
                                  struct copse_tunings **out)
 {
     copse__mutex_lock(&t->lock);
-    const copse_status s = open(t, info, out);
+    const copse_status s = tuning_open(t, info, out);
     copse__mutex_unlock(&t->lock);
     return s;
 }
@@ -241,9 +242,9 @@ copse_status copse__tuning_copy(struct copse_trust *t, const struct copse_device
     struct copse_tunings *of;
     struct entries own = { NULL, 0, 0 };
     copse__mutex_lock(&t->lock);
-    copse_status s = open(t, info, &of);
+    copse_status s = tuning_open(t, info, &of);
     if (s == COPSE_OK)
-        s = copy(&t->base->mem, &of->known, &own);
+        s = tuning_copy(&t->base->mem, &of->known, &own);
     copse__mutex_unlock(&t->lock);
     *out = (struct copse_tuning){ own.at, own.count };
     return s;
@@ -275,13 +276,13 @@ static copse_status merge_alone(struct copse_trust *t, struct copse_tunings *of,
 {
     struct copse_mem *mem = &t->base->mem;
     struct entries before;
-    COPSE_TRY(load(t, of));
-    COPSE_TRY(copy(mem, &of->known, &before));
+    COPSE_TRY(tuning_load(t, of));
+    COPSE_TRY(tuning_copy(mem, &of->known, &before));
     copse_status s = COPSE_OK;
     for (size_t i = 0; i < count && s == COPSE_OK; i++)
-        s = add(mem, &of->known, &list[i]);
+        s = tuning_add(mem, &of->known, &list[i]);
     if (s == COPSE_OK)
-        s = store(t, of);
+        s = tuning_store(t, of);
     if (s != COPSE_OK) {
         const struct entries after = of->known;
         of->known = before;
@@ -291,8 +292,8 @@ static copse_status merge_alone(struct copse_trust *t, struct copse_tunings *of,
     return s;
 }
 
-static copse_status merge(struct copse_trust *t, struct copse_tunings *of,
-                          const struct copse_tuning_entry *list, size_t count)
+static copse_status tuning_merge(struct copse_trust *t, struct copse_tunings *of,
+                                 const struct copse_tuning_entry *list, size_t count)
 {
     void *locked = copse__stored_lock(t->base, &of->id);
     const copse_status s = merge_alone(t, of, list, count);
@@ -313,7 +314,7 @@ copse_status copse__tunings_set(struct copse_trust *t, struct copse_tunings *of,
                                 const struct copse_tuning_entry *list, size_t count)
 {
     copse__mutex_lock(&t->lock);
-    const copse_status s = merge(t, of, list, count);
+    const copse_status s = tuning_merge(t, of, list, count);
     copse__mutex_unlock(&t->lock);
     return s;
 }
@@ -322,7 +323,7 @@ copse_status copse__tunings_clear(struct copse_trust *t, struct copse_tunings *o
 {
     copse__mutex_lock(&t->lock);
     of->known.count = 0;
-    const copse_status s = store(t, of);
+    const copse_status s = tuning_store(t, of);
     copse__mutex_unlock(&t->lock);
     return s;
 }
@@ -359,7 +360,7 @@ copse_status copse__tunings_load(struct copse_trust *t, struct copse_tunings *of
                        "and this version of the library",
                        device);
     if (s == COPSE_OK)
-        s = merge(t, of, fresh.at, fresh.count);
+        s = tuning_merge(t, of, fresh.at, fresh.count);
     copse__free(&t->base->mem, fresh.at);
     copse__mutex_unlock(&t->lock);
     return s;

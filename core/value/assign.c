@@ -241,7 +241,7 @@ static copse_status change_in_update(const struct copse_frame *f, copse_variable
     return change_at(v, f->update_rank, change, value);
 }
 
-static copse_status change(copse_variable *v, enum copse_change change, copse_value *value)
+static copse_status change_variable(copse_variable *v, enum copse_change change, copse_value *value)
 {
     const char *call = texts[change].call;
     COPSE_TRY(copse__variable_check(v, call));
@@ -266,6 +266,6 @@ static copse_status change(copse_variable *v, enum copse_change change, copse_va
 #define DEFINE(fn, how, merge)                             \
     copse_status fn(copse_variable *v, copse_value *value) \
     {                                                      \
-        return change(v, how, value);                      \
+        return change_variable(v, how, value);             \
     }
 CHANGES(DEFINE)

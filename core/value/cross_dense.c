@@ -39,7 +39,7 @@ static copse_status block_of(const copse_strategy *st, copse_value *c, struct co
     return s;
 }
 
-static copse_status collect(struct group *g)
+static copse_status cross_dense_collect(struct group *g)
 {
     for (size_t i = 0; i < g->count; i++)
         for (uint32_t r = 0; r < g->contributors; r++)
@@ -57,7 +57,8 @@ static copse_status find_root(const struct copse_cross_batch *b, uint32_t *root)
     return COPSE_OK;
 }
 
-static copse_status choose(const struct group *g, copse_value_reducer *x, struct copse_way *way)
+static copse_status cross_dense_choose(const struct group *g, copse_value_reducer *x,
+                                       struct copse_way *way)
 {
     static const enum copse_collective algorithms[] = {
         [COPSE_CROSS_TO_ONE] = COPSE_COLLECTIVE_TO_ONE,
@@ -112,7 +113,7 @@ static copse_status reduce_blocks(struct group *g)
     copse_value_reducer *x;
     struct copse_way way;
     COPSE_TRY(copse__strategy_reducer(g->b->st, &x));
-    COPSE_TRY(choose(g, x, &way));
+    COPSE_TRY(cross_dense_choose(g, x, &way));
     const struct copse_bucketing bucketing = bucketing_of(g->b->params);
     const struct copse_reduction r = {
         .algorithm = way.algorithm,
@@ -171,7 +172,7 @@ copse_status copse__dense_accumulate(const struct copse_cross_batch *b, copse_va
 }
 
 /* Each leaf has one contribution then. */
-static copse_status accumulate(struct group *g)
+static copse_status cross_dense_accumulate(struct group *g)
 {
     for (size_t i = 0; i < g->count; i++) {
         copse_value *sum;
@@ -202,7 +203,7 @@ copse_status copse__dense_reduce(struct copse_cross_batch *b, enum copse_need ne
     for (size_t i = 0; i < g.count && !s; i++)
         g.leaves[i] = leaf = copse__leaf_next(b, need, leaf);
     if (!s)
-        s = b->params->accumulate ? accumulate(&g) : collect(&g);
+        s = b->params->accumulate ? cross_dense_accumulate(&g) : cross_dense_collect(&g);
     if (!s)
         s = reduce_blocks(&g);
     for (size_t i = 0; g.from && i < from; i++)

@@ -147,8 +147,8 @@ static copse_status reduce_here(struct copse_cross_batch *b)
     return copse__dense_reduce(b, COPSE_NEED_I32);
 }
 
-static copse_status run(struct copse_cross_batch *b, copse_value *const *values, size_t count,
-                        copse_value **out)
+static copse_status cross_device_run(struct copse_cross_batch *b, copse_value *const *values,
+                                     size_t count, copse_value **out)
 {
     copse_status s = COPSE_OK;
     for (size_t i = 0; i < count && !s; i++)
@@ -180,7 +180,7 @@ static copse_status run_batch(struct copse_cross_batch *b, copse_value *const *v
         copse__destinations_all(b->st, &b->to);
     b->divisor = b->op == COPSE_REDUCE_MEAN ? b->st->group.ranks : 0;
     b->mem = &values[0]->ctx->base.mem;
-    s = run(b, values, count, out);
+    s = cross_device_run(b, values, count, out);
     for (size_t i = 0; i < b->leaves.count; i++) {
         copse_value_release(&b->leaves.at[i].value);
         copse_value_release(&b->leaves.at[i].result);

@@ -71,7 +71,7 @@ static copse_status sum_here(struct workers_batch *a)
     return COPSE_OK;
 }
 
-static copse_status prepare(struct workers_batch *a)
+static copse_status cross_workers_prepare(struct workers_batch *a)
 {
     struct walk w = first_dense;
     const size_t words = a->floats + a->whole;
@@ -208,7 +208,7 @@ copse_status copse__batch_workers(struct copse_cross_batch *b, copse_status mine
     count_words(&a);
     const size_t words = a.floats + a.whole;
     if (!mine)
-        mine = prepare(&a);
+        mine = cross_workers_prepare(&a);
     snprintf(op, sizeof op, "%s%s", b->params->accumulate && words > 0 ? "accumulated " : "",
              b->op == COPSE_REDUCE_MEAN ? "mean" : "sum");
     copse__call_text(op, b->subject, what);

@@ -8,7 +8,7 @@ const struct copse_destinations copse__to_host = { .ranks = &host, .count = 1 };
 
 /* ---- destinations ---- */
 
-static copse_status add(copse_strategy *st, struct copse_ranks *to, uint32_t rank)
+static copse_status destinations_add(copse_strategy *st, struct copse_ranks *to, uint32_t rank)
 {
     if (rank != COPSE_HOST && rank >= st->replica_count)
         return copse_fail(COPSE_ERR_ARGUMENT, "destinations: there is no replica %u of %u", rank,
@@ -43,9 +43,9 @@ static copse_status ranks_of_value(copse_strategy *st, const copse_value *v,
     if (v->rank == COPSE_ALL_RANKS)
         copse__destinations_all(st, out);
     else if (!copse__value_is_distributed(v))
-        return add(st, out, v->rank);
+        return destinations_add(st, out, v->rank);
     for (size_t i = 0; copse__value_is_distributed(v) && i < v->count; i++)
-        COPSE_TRY(add(st, out, v->ranks[i]));
+        COPSE_TRY(destinations_add(st, out, v->ranks[i]));
     return COPSE_OK;
 }
 
@@ -60,7 +60,7 @@ copse_status copse__destinations_of(copse_strategy *st, const struct copse_desti
     if (!to->ranks || to->count == 0)
         return copse_fail(COPSE_ERR_ARGUMENT, "destinations: the list is empty");
     for (size_t i = 0; i < to->count; i++)
-        COPSE_TRY(add(st, out, to->ranks[i]));
+        COPSE_TRY(destinations_add(st, out, to->ranks[i]));
     return COPSE_OK;
 }
 

@@ -26,7 +26,8 @@ static uint64_t words_of(const struct form *f)
     return copse__elements(shape) + (f->is_sparse ? f->slices : 0);
 }
 
-static copse_status bring(copse_strategy *st, copse_value *v, struct form *f, copse_value **out)
+static copse_status gather_workers_bring(copse_strategy *st, copse_value *v, struct form *f,
+                                         copse_value **out)
 {
     if (v->kind != COPSE_VALUE_ARRAY && v->kind != COPSE_VALUE_VARIABLE &&
         v->kind != COPSE_VALUE_SPARSE)
@@ -44,8 +45,8 @@ static copse_status read_words(const copse_value *v, uint32_t *to)
     return copse_value_read_sparse(v, (int32_t *)to, (float *)(void *)(to + v->slices));
 }
 
-static copse_status make(copse_strategy *st, const struct form *f, const uint32_t *words,
-                         copse_value **out)
+static copse_status gather_workers_make(copse_strategy *st, const struct form *f,
+                                        const uint32_t *words, copse_value **out)
 {
     if (!f->is_sparse)
         return copse_value_create_on(st, COPSE_HOST, (copse_type)f->type, f->shape, words, out);
@@ -68,8 +69,9 @@ static copse_status bring_all(struct gather *g, copse_value *v)
     for (uint32_t r = 0; r < g->st->replica_count; r++) {
         forms[r].shape.rank = 1;
         if (g->st->group.first + r < g->count)
-            COPSE_TRY(copse_note(bring(g->st, is_each ? v->items[r] : v, &forms[r], &g->own[r]),
-                                 "on replica %u", r));
+            COPSE_TRY(copse_note(
+                gather_workers_bring(g->st, is_each ? v->items[r] : v, &forms[r], &g->own[r]),
+                "on replica %u", r));
     }
     return COPSE_OK;
 }
@@ -90,7 +92,7 @@ static copse_status make_room(struct gather *g)
     return COPSE_OK;
 }
 
-static copse_status exchange(struct gather *g, const char *what, copse_status mine)
+static copse_status gather_workers_exchange(struct gather *g, const char *what, copse_status mine)
 {
     struct copse_group *group = &g->st->group;
     size_t sizes[COPSE_MAX_WORKERS];
@@ -102,13 +104,13 @@ static copse_status exchange(struct gather *g, const char *what, copse_status mi
 }
 
 /* `items` receives their values. */
-static copse_status gather(copse_strategy *st, copse_value *v, uint32_t count, const char *what,
-                           copse_status mine, copse_value **items)
+static copse_status gather_workers_gather(copse_strategy *st, copse_value *v, uint32_t count,
+                                          const char *what, copse_status mine, copse_value **items)
 {
     struct gather g = { .st = st, .count = count };
-    copse_status s = exchange(&g, what, mine ? mine : bring_all(&g, v));
+    copse_status s = gather_workers_exchange(&g, what, mine ? mine : bring_all(&g, v));
     for (uint32_t r = 0; r < count && !s; r++)
-        s = make(st, &g.forms[r], g.words + g.firsts[r], &items[r]);
+        s = gather_workers_make(st, &g.forms[r], g.words + g.firsts[r], &items[r]);
     copse__values_release(g.own, st->replica_count);
     copse__free(&st->ctx->base.mem, g.words);
     return s;
@@ -119,7 +121,7 @@ copse_status copse__value_gather(copse_strategy *st, copse_value *v, const char 
 {
     copse_value *items[COPSE_MAX_REPLICAS] = { NULL };
     *out = NULL;
-    copse_status s = gather(st, v, st->group.ranks, what, mine, items);
+    copse_status s = gather_workers_gather(st, v, st->group.ranks, what, mine, items);
     if (!s)
         s = copse_value_list(st->ctx, items, st->group.ranks, out);
     copse__values_release(items, st->group.ranks);
@@ -130,5 +132,5 @@ copse_status copse__value_of_first(copse_strategy *st, copse_value *v, const cha
                                    copse_status mine, copse_value **out)
 {
     *out = NULL;
-    return gather(st, v, 1, what, mine, out);
+    return gather_workers_gather(st, v, 1, what, mine, out);
 }

@@ -185,7 +185,7 @@ static copse_status change_parts(copse_partitioned *p, change_fn *fn, const uint
     return COPSE_OK;
 }
 
-static copse_status change(copse_partitioned *p, change_fn *fn, copse_value *value)
+static copse_status partitioned_change(copse_partitioned *p, change_fn *fn, copse_value *value)
 {
     void *values;
     COPSE_TRY(copse_need("partitioned variable", p, value));
@@ -203,15 +203,15 @@ static copse_status change(copse_partitioned *p, change_fn *fn, copse_value *val
 
 copse_status copse_partitioned_assign(copse_partitioned *p, copse_value *value)
 {
-    return change(p, copse_assign, value);
+    return partitioned_change(p, copse_assign, value);
 }
 
 copse_status copse_partitioned_assign_add(copse_partitioned *p, copse_value *value)
 {
-    return change(p, copse_assign_add, value);
+    return partitioned_change(p, copse_assign_add, value);
 }
 
 copse_status copse_partitioned_assign_sub(copse_partitioned *p, copse_value *value)
 {
-    return change(p, copse_assign_sub, value);
+    return partitioned_change(p, copse_assign_sub, value);
 }

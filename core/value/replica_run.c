@@ -14,7 +14,7 @@ struct value_run {
 /* ---- runs ---- */
 
 /* The function's arguments as this replica sees them. */
-static copse_status call(struct copse_run *base, uint32_t rank)
+static copse_status replica_run_call(struct copse_run *base, uint32_t rank)
 {
     struct value_run *run = (struct value_run *)base;
     copse_value *args[COPSE_MAX_ARGUMENTS] = { 0 };
@@ -43,7 +43,7 @@ static copse_status call_merge(copse_strategy *st, struct copse_run *run,
 }
 
 /* Replica 0's merge function runs, its result is split. */
-static copse_status merge(struct copse_run *run)
+static copse_status replica_run_merge(struct copse_run *run)
 {
     copse_strategy *st = run->strategy;
     const struct copse_merge *first = run->replicas[0].merge;
@@ -104,8 +104,8 @@ copse_status copse_strategy_run(copse_strategy *st, copse_replica_fn *fn, copse_
                              .count = count,
                              .user = user,
                              .run = { .strategy = copse_strategy_retain(st),
-                                      .call = call,
-                                      .merge = merge,
+                                      .call = replica_run_call,
+                                      .merge = replica_run_merge,
                                       .caller = copse__context_top(),
                                       .callbacks = copse__callback_top() } };
     copse_status s = copse__run_replicas(&run.run);

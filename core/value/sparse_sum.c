@@ -19,7 +19,8 @@ static bool make_slices(struct copse_mem *mem, uint32_t count, size_t width,
     return out->rows && out->values;
 }
 
-static copse_status gather(struct gathered *g, copse_value *const *components, size_t count)
+static copse_status sparse_sum_gather(struct gathered *g, copse_value *const *components,
+                                      size_t count)
 {
     struct copse_mem *mem = &g->st->ctx->base.mem;
     uint64_t slices = 0;
@@ -43,8 +44,8 @@ static copse_status gather(struct gathered *g, copse_value *const *components, s
     return COPSE_OK;
 }
 
-static copse_status reduce(struct gathered *g, copse_shape dense, uint32_t divisor,
-                           const struct copse_ranks *to, copse_value **out)
+static copse_status sparse_sum_reduce(struct gathered *g, copse_shape dense, uint32_t divisor,
+                                      const struct copse_ranks *to, copse_value **out)
 {
     copse_value *at[COPSE_MAX_REPLICAS + 1] = { NULL };
     struct copse_slices *sums = &g->sums;
@@ -66,9 +67,9 @@ copse_status copse__sparse_reduce(copse_strategy *st, copse_value *const *compon
     struct copse_mem *mem = &st->ctx->base.mem;
     struct gathered g = { .st = st };
     *out = NULL;
-    copse_status s = gather(&g, components, count);
+    copse_status s = sparse_sum_gather(&g, components, count);
     if (!s)
-        s = reduce(&g, components[0]->shape, divisor, to, out);
+        s = sparse_sum_reduce(&g, components[0]->shape, divisor, to, out);
     copse__free_read(mem, g.all.rows, s);
     copse__free_read(mem, g.all.values, s);
     copse__free(mem, g.order);

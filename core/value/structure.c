@@ -30,7 +30,7 @@ static uint32_t rank_of(const struct regroup *g, size_t i)
     return g->ranks ? g->ranks[i] : (uint32_t)i;
 }
 
-static void describe(const copse_value *v, char *text, size_t room)
+static void structure_describe(const copse_value *v, char *text, size_t room)
 {
     if (copse__value_is_structure(v))
         snprintf(text, room, "a %s of %zu", v->kind == COPSE_VALUE_LIST ? "list" : "dictionary",
@@ -39,11 +39,12 @@ static void describe(const copse_value *v, char *text, size_t room)
         snprintf(text, room, "a single value");
 }
 
-static copse_status mismatch(const struct regroup *g, copse_value *const *values, size_t i)
+static copse_status structure_mismatch(const struct regroup *g, copse_value *const *values,
+                                       size_t i)
 {
     char a[48], b[48];
-    describe(values[0], a, sizeof a);
-    describe(values[i], b, sizeof b);
+    structure_describe(values[0], a, sizeof a);
+    structure_describe(values[i], b, sizeof b);
     return copse_fail(COPSE_ERR_SHAPE,
                       "replicas returned different structures: result%s is %s on replica "
                       "%u, %s on replica %u",
@@ -69,7 +70,8 @@ static copse_status regroup_leaf(struct regroup *g, copse_value *const *values, 
                       "while regrouping result%s of the replicas", g->path);
 }
 
-static copse_status regroup(struct regroup *g, copse_value *const *values, copse_value **out);
+static copse_status structure_regroup(struct regroup *g, copse_value *const *values,
+                                      copse_value **out);
 
 /* Item `at` of the first replica's value and its counterparts. */
 static copse_status regroup_item(struct regroup *g, copse_value *const *values, size_t at,
@@ -90,19 +92,20 @@ static copse_status regroup_item(struct regroup *g, copse_value *const *values, 
         snprintf(g->path + length, sizeof g->path - length, ".%s", name);
     else
         snprintf(g->path + length, sizeof g->path - length, "[%zu]", at);
-    const copse_status s = regroup(g, items, out);
+    const copse_status s = structure_regroup(g, items, out);
     g->path[length] = 0;
     return s;
 }
 
-static copse_status regroup(struct regroup *g, copse_value *const *values, copse_value **out)
+static copse_status structure_regroup(struct regroup *g, copse_value *const *values,
+                                      copse_value **out)
 {
     const bool is_structure = copse__value_is_structure(values[0]);
     for (size_t i = 1; i < g->count; i++)
         if (copse__value_is_structure(values[i]) != is_structure ||
             (is_structure &&
              (values[i]->kind != values[0]->kind || values[i]->count != values[0]->count)))
-            return mismatch(g, values, i);
+            return structure_mismatch(g, values, i);
     if (!is_structure)
         return regroup_leaf(g, values, out);
     copse_value **items = copse__alloc(&values[0]->ctx->base.mem, values[0]->count, sizeof *items);
@@ -126,7 +129,7 @@ copse_status copse__regroup(copse_strategy *st, copse_value_kind kind, copse_val
                               "%s, replica %u %s",
                               rank_of(&g, 0), values[0] ? "a value" : "nothing", rank_of(&g, i),
                               values[i] ? "a value" : "nothing");
-    return values[0] ? regroup(&g, values, out) : COPSE_OK;
+    return values[0] ? structure_regroup(&g, values, out) : COPSE_OK;
 }
 
 /* ---- select ---- */

@@ -7,8 +7,8 @@
 
 /* ---- references ---- */
 
-static copse_status make(copse_context *ctx, copse_strategy *st, copse_value_kind kind,
-                         copse_value **out)
+static copse_status value_make(copse_context *ctx, copse_strategy *st, copse_value_kind kind,
+                               copse_value **out)
 {
     copse_value *v = copse__alloc(&ctx->base.mem, 1, sizeof *v);
     *out = v;
@@ -57,7 +57,7 @@ void copse__values_release(copse_value **list, size_t count)
 }
 
 /* Return `s`, and `v` when that is COPSE_OK. */
-static copse_status give(copse_status s, copse_value *v, copse_value **out)
+static copse_status value_give(copse_status s, copse_value *v, copse_value **out)
 {
     if (s)
         copse_value_release(&v);
@@ -88,7 +88,7 @@ static copse_status check_array(copse_type type, copse_shape shape, uint64_t *co
 
 /* Where values that the thread makes go: to the replica that it is in, whose strategy must be of
    the same context, or to the host (NULL and COPSE_HOST). */
-static copse_status here(const copse_context *ctx, copse_strategy **st, uint32_t *rank)
+static copse_status value_here(const copse_context *ctx, copse_strategy **st, uint32_t *rank)
 {
     const struct copse_frame *f = copse__context_top();
     const bool has_device = f && f->handle && f->strategy != &copse__default_strategy;
@@ -138,7 +138,8 @@ static copse_status from_blocks(copse_context *ctx, copse_strategy *st, uint32_t
                                 copse_shape shape, struct copse_block *block,
                                 struct copse_block *indices, copse_value **out)
 {
-    const copse_status s = make(ctx, st, indices ? COPSE_VALUE_SPARSE : COPSE_VALUE_ARRAY, out);
+    const copse_status s =
+        value_make(ctx, st, indices ? COPSE_VALUE_SPARSE : COPSE_VALUE_ARRAY, out);
     if (s) {
         copse__block_release(&block);
         copse__block_release(&indices);
@@ -199,7 +200,7 @@ copse_status copse_value_create(copse_context *ctx, copse_type type, copse_shape
     uint32_t rank;
     COPSE_TRY(copse_need("value", ctx, out));
     *out = NULL;
-    COPSE_TRY(here(ctx, &st, &rank));
+    COPSE_TRY(value_here(ctx, &st, &rank));
     return make_array(ctx, st, rank, type, shape, values, out);
 }
 
@@ -253,7 +254,7 @@ copse_status copse_value_sparse(copse_context *ctx, const struct copse_sparse_pa
     uint32_t rank;
     COPSE_TRY(copse_need("value", ctx, params, out));
     *out = NULL;
-    COPSE_TRY(here(ctx, &st, &rank));
+    COPSE_TRY(value_here(ctx, &st, &rank));
     return copse__value_sparse(ctx, st, rank, params, out);
 }
 
@@ -307,7 +308,7 @@ copse_status copse_value_densify(const copse_value *v, copse_value **out)
 copse_status copse_value_object(copse_context *ctx, void *object, copse_value **out)
 {
     COPSE_TRY(copse_need("value", ctx, out));
-    COPSE_TRY(make(ctx, NULL, COPSE_VALUE_OBJECT, out));
+    COPSE_TRY(value_make(ctx, NULL, COPSE_VALUE_OBJECT, out));
     (*out)->object = object;
     return COPSE_OK;
 }
@@ -362,11 +363,11 @@ static copse_status make_structure(copse_context *ctx, const char *const *names,
     COPSE_TRY(copse_need("value", ctx, out));
     *out = NULL;
     COPSE_TRY(check_items(items, count));
-    COPSE_TRY(make(ctx, NULL, names ? COPSE_VALUE_DICT : COPSE_VALUE_LIST, &v));
+    COPSE_TRY(value_make(ctx, NULL, names ? COPSE_VALUE_DICT : COPSE_VALUE_LIST, &v));
     copse_status s = set_items(v, items, count);
     if (!s && names)
         s = set_names(v, names);
-    return give(s, v, out);
+    return value_give(s, v, out);
 }
 
 copse_status copse_value_list(copse_context *ctx, copse_value *const *items, size_t count,
@@ -430,7 +431,7 @@ copse_status copse__value_distributed(copse_strategy *st, copse_value_kind kind,
                               "distributed itself; make a list of distributed values "
                               "instead",
                               i);
-    COPSE_TRY(make(components[0]->ctx, st, kind, &v));
+    COPSE_TRY(value_make(components[0]->ctx, st, kind, &v));
     copse_status s = set_items(v, components, count);
     v->depth = 0;
     v->ranks = copse__alloc(&v->ctx->base.mem, count, sizeof *v->ranks);
@@ -438,7 +439,7 @@ copse_status copse__value_distributed(copse_strategy *st, copse_value_kind kind,
         s = copse_no_memory("value");
     for (size_t i = 0; i < count && !s; i++)
         v->ranks[i] = ranks ? ranks[i] : (uint32_t)i;
-    return give(s, v, out);
+    return value_give(s, v, out);
 }
 
 copse_status copse__value_distributed_of(copse_status s, copse_strategy *st, copse_value_kind kind,
@@ -491,12 +492,12 @@ copse_status copse__value_of_variable(copse_variable *variable, uint32_t rank, c
 {
     copse_value *v;
     *out = NULL;
-    COPSE_TRY(make(variable->strategy->ctx, variable->strategy, COPSE_VALUE_VARIABLE, &v));
+    COPSE_TRY(value_make(variable->strategy->ctx, variable->strategy, COPSE_VALUE_VARIABLE, &v));
     v->variable = variable;
     v->rank = rank;
     v->type = variable->tensor.type;
     v->shape = variable->tensor.shape;
-    return give(rank == COPSE_ALL_RANKS ? set_components(v) : COPSE_OK, v, out);
+    return value_give(rank == COPSE_ALL_RANKS ? set_components(v) : COPSE_OK, v, out);
 }
 
 copse_status copse__component_read(copse_variable *v, uint32_t rank, copse_value **out)
@@ -528,14 +529,15 @@ copse_status copse__components_read(copse_variable *v, copse_value **out)
 /* ---- properties ---- */
 
 /* The first component of a mirrored value; any other value itself. */
-static const copse_value *representative(const copse_value *v)
+static const copse_value *value_representative(const copse_value *v)
 {
     return v->kind == COPSE_VALUE_MIRRORED ? v->items[0] : v;
 }
 
 COPSE_PROPERTY(copse_value_kind, copse_value_kind_of, copse_value, x->kind, COPSE_VALUE_ARRAY)
-COPSE_PROPERTY(copse_type, copse_value_type, copse_value, representative(x)->type, COPSE_F32)
-COPSE_PROPERTY(copse_shape, copse_value_shape, copse_value, representative(x)->shape, COPSE_SCALAR)
+COPSE_PROPERTY(copse_type, copse_value_type, copse_value, value_representative(x)->type, COPSE_F32)
+COPSE_PROPERTY(copse_shape, copse_value_shape, copse_value, value_representative(x)->shape,
+               COPSE_SCALAR)
 COPSE_PROPERTY(uint32_t, copse_value_rank, copse_value,
                x->rank == COPSE_ALL_RANKS ? COPSE_HOST : x->rank, COPSE_HOST)
 COPSE_PROPERTY(size_t, copse_value_count, copse_value,
@@ -563,7 +565,7 @@ copse_value *copse_value_find(const copse_value *v, const char *name)
 
 copse_status copse__array_read(const copse_value *v, void *values)
 {
-    v = representative(v);
+    v = value_representative(v);
     if (v->kind == COPSE_VALUE_PER_REPLICA)
         return copse_fail(COPSE_ERR_ARGUMENT,
                           "value: replicas may differ here; read one of the %zu "

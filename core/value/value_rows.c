@@ -12,7 +12,7 @@ struct part {
 /* ---- splitting ---- */
 
 /* To the host, once for all parts. */
-static copse_status bring(void *strategy, copse_value *v, copse_value **out)
+static copse_status value_rows_bring(void *strategy, copse_value *v, copse_value **out)
 {
     copse_strategy *st = strategy;
     const uint32_t n = st->replica_count;
@@ -56,7 +56,7 @@ static copse_status cut_slices(const struct part *w, const copse_value *v, uint3
 }
 
 /* Rows of sparse values are split as evenly as possible; the first replicas have one more. */
-static copse_status cut(void *user, copse_value *v, copse_value **out)
+static copse_status value_rows_cut(void *user, copse_value *v, copse_value **out)
 {
     const struct part *w = user;
     copse_shape shape = v->shape;
@@ -78,9 +78,9 @@ copse_status copse__value_split(copse_strategy *st, copse_value *v, copse_value 
         parts[0] = copse_value_retain(v);
         return COPSE_OK;
     }
-    copse_status s = copse__value_map(v, bring, st, &host);
+    copse_status s = copse__value_map(v, value_rows_bring, st, &host);
     for (uint32_t r = 0; r < n && s == COPSE_OK; r++)
-        s = copse__value_map(host, cut, &(struct part){ st, r }, &parts[r]);
+        s = copse__value_map(host, value_rows_cut, &(struct part){ st, r }, &parts[r]);
     if (s != COPSE_OK)
         copse__values_release(parts, n);
     copse_value_release(&host);
@@ -114,7 +114,7 @@ static copse_status add_rows(const copse_strategy *st, copse_value *const *parts
                               : copse_fail(COPSE_ERR_ARGUMENT, "join: 2^32 rows or more");
 }
 
-static copse_status join(void *strategy, copse_value *v, copse_value **out)
+static copse_status value_rows_join(void *strategy, copse_value *v, copse_value **out)
 {
     const copse_strategy *st = strategy;
     copse_value *parts[COPSE_MAX_REPLICAS] = { v };
@@ -147,7 +147,7 @@ copse_status copse__value_join(copse_strategy *st, copse_value *const *parts, co
         return COPSE_OK;
     }
     COPSE_TRY(copse__regroup(st, COPSE_VALUE_PER_REPLICA, parts, NULL, st->replica_count, &all));
-    const copse_status s = copse__value_map(all, join, st, out);
+    const copse_status s = copse__value_map(all, value_rows_join, st, out);
     copse_value_release(&all);
     return s;
 }

@@ -24,8 +24,8 @@ static copse_status sum_here(const struct copse_cross_batch *b, const struct cop
 
 /* A sum of at most 2^16 i32, divided by at most 2^16, is a float, the middle of two floats, or
    2^-41 of itself away from such a middle: rounding to double first gives the same float. */
-static copse_status give(const struct copse_cross_batch *b, struct copse_leaf *leaf,
-                         const int64_t *sums)
+static copse_status whole_mean_give(const struct copse_cross_batch *b, struct copse_leaf *leaf,
+                                    const int64_t *sums)
 {
     const copse_shape shape = copse__leaf_first(leaf)->shape;
     const size_t count = (size_t)copse__elements(shape);
@@ -50,7 +50,7 @@ copse_status copse__whole_mean_reduce(struct copse_cross_batch *b)
     while (!s && (leaf = copse__leaf_next(b, COPSE_NEED_WHOLE_MEAN, leaf))) {
         int64_t *sums;
         COPSE_TRY(sum_here(b, leaf, &sums));
-        s = give(b, leaf, sums);
+        s = whole_mean_give(b, leaf, sums);
         copse__free(b->mem, sums);
     }
     return s;
@@ -82,7 +82,7 @@ copse_status copse__whole_mean_give(const struct copse_cross_batch *b, struct co
     COPSE_TRY(copse_need_memory(sums, "reduce"));
     for (size_t i = 0; i < count; i++)
         sums[i] = (int64_t)(int32_t)words[2 * i + 1] * 65536 + words[2 * i];
-    const copse_status s = give(b, leaf, sums);
+    const copse_status s = whole_mean_give(b, leaf, sums);
     copse__free(b->mem, sums);
     return s;
 }

@@ -90,7 +90,7 @@ copse_status copse__variable_of(const copse_variable *v, const copse_strategy *s
 
 /* ---- values on the replicas ---- */
 
-static copse_status read(copse_variable *v, uint32_t replica, void *values)
+static copse_status component_read(copse_variable *v, uint32_t replica, void *values)
 {
     if (v->initial) {
         memcpy(values, v->initial, copse__variable_bytes(v));
@@ -111,7 +111,7 @@ static copse_status read_block(copse_variable *v, uint32_t replica, struct copse
                             0, copse__variable_bytes(v));
 }
 
-static copse_status set(copse_variable *v, uint32_t replica, const void *values)
+static copse_status component_set(copse_variable *v, uint32_t replica, const void *values)
 {
     if (v->initial) /* components begin to differ: they need memory */
         COPSE_TRY(copse__store_build(v->strategy));
@@ -126,12 +126,13 @@ static copse_status begin_change(copse_variable *v)
 }
 
 /* Read the component, change it on the host by values or by rows, write it. */
-static copse_status rewrite(copse_variable *v, uint32_t replica, enum copse_change how,
-                            const void *by, const struct copse_rows *rows)
+static copse_status component_rewrite(copse_variable *v, uint32_t replica, enum copse_change how,
+                                      const void *by, const struct copse_rows *rows)
 {
     struct copse_mem *mem = &v->strategy->ctx->base.mem;
     void *now = copse__alloc(mem, (size_t)v->count, 4);
-    copse_status s = now ? read(v, replica, now) : copse_no_memory("variable '%s'", v->name);
+    copse_status s =
+        now ? component_read(v, replica, now) : copse_no_memory("variable '%s'", v->name);
     if (s) {
         copse__free_read(mem, now, s);
         return s;
@@ -140,51 +141,51 @@ static copse_status rewrite(copse_variable *v, uint32_t replica, enum copse_chan
         copse__change_rows(how, rows->row, rows->count, rows->indices, rows->values, now);
     else
         copse__change_apply(how, v->tensor.type, v->count, now, by);
-    s = set(v, replica, now);
+    s = component_set(v, replica, now);
     copse__free(mem, now);
     return s;
 }
 
-static copse_status change(copse_variable *v, uint32_t replica, enum copse_change how,
-                           const void *by)
+static copse_status component_change(copse_variable *v, uint32_t replica, enum copse_change how,
+                                     const void *by)
 {
     if (how == COPSE_CHANGE_SET)
-        return set(v, replica, by);
+        return component_set(v, replica, by);
     COPSE_TRY(begin_change(v));
-    return rewrite(v, replica, how, by, NULL);
+    return component_rewrite(v, replica, how, by, NULL);
 }
 
-static copse_status scatter(copse_variable *v, uint32_t replica, enum copse_change how,
-                            const struct copse_rows *rows)
+static copse_status component_scatter(copse_variable *v, uint32_t replica, enum copse_change how,
+                                      const struct copse_rows *rows)
 {
     COPSE_TRY(begin_change(v));
-    return rows->count > 0 ? rewrite(v, replica, how, NULL, rows) : COPSE_OK;
+    return rows->count > 0 ? component_rewrite(v, replica, how, NULL, rows) : COPSE_OK;
 }
 
-static copse_status assign(copse_variable *v, const void *values)
+static copse_status component_assign(copse_variable *v, const void *values)
 {
     if (v->initial) {
         memcpy(v->initial, values, copse__variable_bytes(v));
         return COPSE_OK;
     }
     for (uint32_t r = 0; r < v->strategy->replica_count; r++)
-        COPSE_TRY(set(v, r, values));
+        COPSE_TRY(component_set(v, r, values));
     return COPSE_OK;
 }
 
-static struct copse_binding target(const copse_variable *v, uint32_t replica)
+static struct copse_binding component_target(const copse_variable *v, uint32_t replica)
 {
     return v->initial ? (struct copse_binding){ .buffer = NULL }
                       : copse__variable_values(v, replica);
 }
 
 static const struct copse_storage_table table = {
-    .read = read,
+    .read = component_read,
     .read_block = read_block,
-    .change = change,
-    .scatter = scatter,
-    .assign = assign,
-    .target = target,
+    .change = component_change,
+    .scatter = component_scatter,
+    .assign = component_assign,
+    .target = component_target,
 };
 
 struct copse_storage copse__on_replicas = { .table = &table };

@@ -2,7 +2,7 @@
 /* The flat store: lays trained variables out in pieces, and fills them. */
 #include "core/variable/storage.h"
 
-static uint64_t padded(const copse_variable *v)
+static uint64_t flat_store_padded(const copse_variable *v)
 {
     return (v->count + COPSE_UNIT - 1) / COPSE_UNIT * COPSE_UNIT;
 }
@@ -26,10 +26,10 @@ static copse_status make_piece(copse_strategy *st, uint64_t limit, size_t *next)
     const size_t first = *next;
     for (; *next < store->order.count; ++*next) {
         copse_variable *v = store->order.at[*next];
-        if (elements > 0 && elements + padded(v) > limit)
+        if (elements > 0 && elements + flat_store_padded(v) > limit)
             break;
         v->first = elements;
-        elements += padded(v);
+        elements += flat_store_padded(v);
     }
     COPSE_TRY(copse__exchange_piece(store->exchange, elements, &piece));
     for (size_t i = first; i < *next; i++) /* all-reduces of loss functions have pieces, too */
@@ -38,7 +38,7 @@ static copse_status make_piece(copse_strategy *st, uint64_t limit, size_t *next)
     return COPSE_OK;
 }
 
-static copse_status fill(copse_strategy *st, size_t begin)
+static copse_status flat_store_fill(copse_strategy *st, size_t begin)
 {
     const struct copse_store *store = st->store;
     for (uint32_t r = 0; r < st->replica_count; r++) {
@@ -63,12 +63,12 @@ static copse_status fill(copse_strategy *st, size_t begin)
 }
 
 /* Variables from `begin` on of the order have no place yet. */
-static copse_status place(copse_strategy *st, size_t begin)
+static copse_status flat_store_place(copse_strategy *st, size_t begin)
 {
     const uint64_t limit = piece_limit(st);
     for (size_t next = begin; next < st->store->order.count;)
         COPSE_TRY(make_piece(st, limit, &next));
-    return fill(st, begin);
+    return flat_store_fill(st, begin);
 }
 
 static copse_status make_exchange(copse_strategy *st)
@@ -107,7 +107,7 @@ copse_status copse__store_build(copse_strategy *st)
     if (s == COPSE_OK && !store->exchange)
         s = make_exchange(st);
     if (s == COPSE_OK && begin < store->order.count)
-        s = place(st, begin);
+        s = flat_store_place(st, begin);
     if (s != COPSE_OK)
         store->order.count = begin; /* pieces without variables do no harm */
     return copse_note(s, "while building the store");
@@ -130,7 +130,7 @@ void copse__store_release(copse_strategy *st)
     st->store = NULL;
 }
 
-static struct copse_binding range(struct copse_binding piece, const copse_variable *v)
+static struct copse_binding flat_store_range(struct copse_binding piece, const copse_variable *v)
 {
     piece.offset += (size_t)v->first * sizeof(float);
     piece.size = (size_t)v->count * sizeof(float);
@@ -141,14 +141,16 @@ struct copse_binding copse__variable_values(const copse_variable *v, uint32_t re
 {
     if (v->components)
         return (struct copse_binding){ v->components[replica], 0, (size_t)v->count * 4 };
-    return range(copse__exchange_values(v->strategy->store->exchange, v->piece, replica), v);
+    return flat_store_range(copse__exchange_values(v->strategy->store->exchange, v->piece, replica),
+                            v);
 }
 
 struct copse_binding copse__variable_gradient(const copse_variable *v, uint32_t replica)
 {
     if (v->components)
         return (struct copse_binding){ .buffer = NULL };
-    return range(copse__exchange_gradients(v->strategy->store->exchange, v->piece, replica), v);
+    return flat_store_range(
+        copse__exchange_gradients(v->strategy->store->exchange, v->piece, replica), v);
 }
 
 const char *copse_strategy_transfer(const copse_strategy *st)

@@ -5,8 +5,8 @@
 #include "core/variable/flat_store.h"
 
 /* Names and shapes, in order of creation. */
-static copse_status describe(const copse_strategy *st, copse_variable *const *list, size_t count,
-                             char **out)
+static copse_status initial_values_describe(const copse_strategy *st, copse_variable *const *list,
+                                            size_t count, char **out)
 {
     size_t room = 64, used = 0;
     for (size_t i = 0; i < count; i++)
@@ -25,7 +25,7 @@ copse_status copse__initial_values_broadcast(copse_strategy *st, copse_variable 
                                              size_t count)
 {
     char *text = NULL;
-    COPSE_TRY(describe(st, list, count, &text));
+    COPSE_TRY(initial_values_describe(st, list, count, &text));
     copse_status s = copse__group_agree(&st->group, "the variables", text);
     copse__free(&st->ctx->base.mem, text);
     for (size_t i = count; i-- > 0 && !s;)

@@ -16,13 +16,13 @@ struct start {
     uint64_t count;
 };
 
-static copse_status zeros(struct start *s)
+static copse_status initializers_zeros(struct start *s)
 {
     memset(s->to, 0, (size_t)s->count * sizeof(float));
     return COPSE_OK;
 }
 
-static copse_status ones(struct start *s)
+static copse_status initializers_ones(struct start *s)
 {
     for (uint64_t i = 0; i < s->count; i++)
         s->to[i] = s->scale;
@@ -45,7 +45,7 @@ static copse_status he_normal(struct start *s)
     return COPSE_OK;
 }
 
-static copse_status normal(struct start *s)
+static copse_status initializers_normal(struct start *s)
 {
     for (uint64_t i = 0; i < s->count; i++)
         s->to[i] = s->scale * copse__stream_normal(&s->stream);
@@ -67,7 +67,7 @@ static copse_status truncated_normal(struct start *s)
 /* ---- orthogonal ---- */
 
 /* Eight sums in one fixed order, which compilers vectorize. */
-static double dot(const double *a, const double *b, size_t n)
+static double initializers_dot(const double *a, const double *b, size_t n)
 {
     double part[8] = { 0 };
     size_t i = 0;
@@ -84,7 +84,7 @@ static double dot(const double *a, const double *b, size_t n)
 static void remove_parts(const double *before, size_t count, double *v, size_t n)
 {
     for (size_t j = 0; j < count; j++) {
-        const double along = dot(before + j * n, v, n);
+        const double along = initializers_dot(before + j * n, v, n);
         for (size_t i = 0; i < n; i++)
             v[i] -= along * before[j * n + i];
     }
@@ -99,10 +99,10 @@ static void next_vector(struct copse_stream *stream, const double *before, size_
     do {
         for (size_t i = 0; i < n; i++)
             v[i] = (double)copse__stream_normal(stream);
-        start = sqrt(dot(v, v, n));
+        start = sqrt(initializers_dot(v, v, n));
         remove_parts(before, count, v, n);
         remove_parts(before, count, v, n);
-        length = sqrt(dot(v, v, n));
+        length = sqrt(initializers_dot(v, v, n));
     } while (!(length > 1e-6 * start));
     for (size_t i = 0; i < n; i++)
         v[i] /= length;
@@ -110,7 +110,7 @@ static void next_vector(struct copse_stream *stream, const double *before, size_
 
 /* Orthonormal columns, or rows where these are fewer, of the matrix [all axes but the last,
    last]. */
-static copse_status orthogonal(struct start *s)
+static copse_status initializers_orthogonal(struct start *s)
 {
     const copse_shape shape = s->p->shape;
     const size_t cols = shape.rank ? shape.dims[shape.rank - 1] : 1, rows = (size_t)s->count / cols;
@@ -130,12 +130,12 @@ static copse_status orthogonal(struct start *s)
 /* ---- the table ---- */
 
 static copse_status (*const rows[])(struct start *s) = {
-    [COPSE_INIT_ZEROS] = zeros,
-    [COPSE_INIT_ONES] = ones,
+    [COPSE_INIT_ZEROS] = initializers_zeros,
+    [COPSE_INIT_ONES] = initializers_ones,
     [COPSE_INIT_GLOROT_UNIFORM] = glorot_uniform,
     [COPSE_INIT_HE_NORMAL] = he_normal,
-    [COPSE_INIT_NORMAL] = normal,
-    [COPSE_INIT_ORTHOGONAL] = orthogonal,
+    [COPSE_INIT_NORMAL] = initializers_normal,
+    [COPSE_INIT_ORTHOGONAL] = initializers_orthogonal,
     [COPSE_INIT_TRUNCATED_NORMAL] = truncated_normal,
 };
 

@@ -16,7 +16,7 @@ static uint64_t row_bytes(copse_shape s)
     return COPSE_MAX(bytes, 1);
 }
 
-static uint32_t limited(uint64_t count, copse_shape s, uint32_t most)
+static uint32_t partition_limited(uint64_t count, copse_shape s, uint32_t most)
 {
     if (most > 0)
         count = COPSE_MIN(count, most);
@@ -26,7 +26,7 @@ static uint32_t limited(uint64_t count, copse_shape s, uint32_t most)
 
 uint32_t copse_partition_fixed_shards(copse_shape shape, uint32_t shards)
 {
-    return limited(shards, shape, 0);
+    return partition_limited(shards, shape, 0);
 }
 
 /* The smallest part has rows / n rows, rounded down: enough exactly when n <= rows / enough. */
@@ -34,14 +34,14 @@ uint32_t copse_partition_min_size(copse_shape shape, uint64_t min_bytes, uint32_
 {
     const uint64_t row = row_bytes(shape),
                    enough = COPSE_MAX(min_bytes / row + (min_bytes % row > 0), 1);
-    return limited(rows_of(shape) / enough, shape, max_shards);
+    return partition_limited(rows_of(shape) / enough, shape, max_shards);
 }
 
 /* The largest has rows / n rows, rounded up. */
 uint32_t copse_partition_max_size(copse_shape shape, uint64_t max_bytes, uint32_t max_shards)
 {
     const uint64_t fit = COPSE_MAX(max_bytes / row_bytes(shape), 1), rows = rows_of(shape);
-    return limited(rows / fit + (rows % fit > 0), shape, max_shards);
+    return partition_limited(rows / fit + (rows % fit > 0), shape, max_shards);
 }
 
 uint32_t copse_partition_rows(uint32_t rows, uint32_t shards, uint32_t shard, uint32_t *first)

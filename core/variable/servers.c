@@ -9,7 +9,7 @@ static struct copse_server_store *store_of(const copse_variable *v)
     return &copse__servers_of(v->strategy)->at[v->server];
 }
 
-static void release(copse_strategy *st)
+static void servers_release(copse_strategy *st)
 {
     struct copse_mem *mem = &st->ctx->base.mem;
     struct copse_servers *all = copse__servers_of(st);
@@ -28,8 +28,8 @@ static void release(copse_strategy *st)
 
 /* ---- variables ---- */
 
-static copse_status add(struct copse_mem *mem, struct copse_server_store *s, copse_variable *v,
-                        uint32_t id)
+static copse_status servers_add(struct copse_mem *mem, struct copse_server_store *s,
+                                copse_variable *v, uint32_t id)
 {
     const size_t want = s->ids.count + 1;
     COPSE_TRY(copse_need_memory(COPSE_RESERVE(mem, &s->ids, want) &&
@@ -52,7 +52,7 @@ static copse_status make_pulled(const copse_variable *v)
     return copse_need_memory(*pulled, "strategy");
 }
 
-static copse_status keep(copse_variable *v, const copse_variable *like, const void *values)
+static copse_status servers_keep(copse_variable *v, const copse_variable *like, const void *values)
 {
     struct copse_servers *all = copse__servers_of(v->strategy);
     const struct copse_server_variable as = {
@@ -66,17 +66,17 @@ static copse_status keep(copse_variable *v, const copse_variable *like, const vo
     v->server = like ? like->server : all->placed % all->count;
     struct copse_server_store *s = store_of(v);
     COPSE_TRY(s->server->table->make(s->server, &as, &id));
-    COPSE_TRY(add(&v->strategy->ctx->base.mem, s, v, id));
+    COPSE_TRY(servers_add(&v->strategy->ctx->base.mem, s, v, id));
     all->placed += !like;
     return make_pulled(v);
 }
 
-static void moved(copse_variable *v)
+static void servers_moved(copse_variable *v)
 {
     v->server_version = 0;
 }
 
-static copse_status read(copse_variable *v, uint32_t replica, void *values)
+static copse_status servers_read(copse_variable *v, uint32_t replica, void *values)
 {
     (void)replica;
     struct copse_server_store *s = store_of(v);
@@ -84,8 +84,8 @@ static copse_status read(copse_variable *v, uint32_t replica, void *values)
                       "while reading variable '%s'", v->name);
 }
 
-static copse_status change(copse_variable *v, uint32_t replica, enum copse_change how,
-                           const void *values)
+static copse_status servers_change(copse_variable *v, uint32_t replica, enum copse_change how,
+                                   const void *values)
 {
     (void)replica;
     struct copse_server_store *s = store_of(v);
@@ -94,8 +94,8 @@ static copse_status change(copse_variable *v, uint32_t replica, enum copse_chang
         "while changing variable '%s'", v->name);
 }
 
-static copse_status scatter(copse_variable *v, uint32_t replica, enum copse_change how,
-                            const struct copse_rows *rows)
+static copse_status servers_scatter(copse_variable *v, uint32_t replica, enum copse_change how,
+                                    const struct copse_rows *rows)
 {
     (void)replica;
     struct copse_server_store *s = store_of(v);
@@ -129,22 +129,22 @@ static void set_aside(const copse_strategy *st, struct copse_server_store *s)
     }
 }
 
-static uint64_t stuck(const copse_strategy *st)
+static uint64_t servers_stuck(const copse_strategy *st)
 {
     return st->group.job ? st->group.job->window.stuck : 0;
 }
 
 static copse_status pull_store(const copse_strategy *st, struct copse_server_store *s)
 {
-    const uint64_t before = stuck(st);
+    const uint64_t before = servers_stuck(st);
     const copse_status status = s->server->table->pull(s->server, s->ids.at, (uint32_t)s->ids.count,
                                                        s->seen.at, s->pulled.at);
-    if (stuck(st) != before)
+    if (servers_stuck(st) != before)
         set_aside(st, s);
     return status;
 }
 
-static copse_status pull(copse_strategy *st)
+static copse_status servers_pull(copse_strategy *st)
 {
     struct copse_servers *all = copse__servers_of(st);
     for (size_t i = 0; i < st->variables.count; i++)
@@ -168,33 +168,33 @@ static copse_status read_block(copse_variable *v, uint32_t replica, struct copse
     struct copse_mem *mem = &v->strategy->ctx->base.mem;
     void *values = copse__alloc(mem, (size_t)v->count, 4);
     COPSE_TRY(copse_need_memory(values, "strategy"));
-    copse_status s = read(v, replica, values);
+    copse_status s = servers_read(v, replica, values);
     if (!s)
         s = copse__block_write(to, values);
     copse__free(mem, values);
     return s;
 }
 
-static copse_status assign(copse_variable *v, const void *values)
+static copse_status servers_assign(copse_variable *v, const void *values)
 {
-    return change(v, 0, COPSE_CHANGE_SET, values);
+    return servers_change(v, 0, COPSE_CHANGE_SET, values);
 }
 
-static struct copse_binding target(const copse_variable *v, uint32_t replica)
+static struct copse_binding servers_target(const copse_variable *v, uint32_t replica)
 {
     (void)v, (void)replica;
     return (struct copse_binding){ .buffer = NULL };
 }
 
 const struct copse_storage_table copse__on_servers = {
-    .keep = keep,
-    .moved = moved,
-    .read = read,
+    .keep = servers_keep,
+    .moved = servers_moved,
+    .read = servers_read,
     .read_block = read_block,
-    .change = change,
-    .scatter = scatter,
-    .assign = assign,
-    .target = target,
-    .pull = pull,
-    .release = release,
+    .change = servers_change,
+    .scatter = servers_scatter,
+    .assign = servers_assign,
+    .target = servers_target,
+    .pull = servers_pull,
+    .release = servers_release,
 };

@@ -20,7 +20,7 @@ static copse_status check_known(const struct copse_variable_params *p)
                             COPSE_AGGREGATION_ONLY_FIRST_REPLICA);
 }
 
-static copse_status check(const copse_strategy *st, const struct copse_variable_params *p)
+static copse_status variable_check(const copse_strategy *st, const struct copse_variable_params *p)
 {
     if (p->shape.rank > COPSE_MAX_RANK || copse__elements(p->shape) == 0 ||
         copse__elements(p->shape) >= (uint64_t)1 << 31)
@@ -147,7 +147,7 @@ copse_status copse__variable_first_values(const copse_strategy *st,
                                           const struct copse_variable_params *p, void **values)
 {
     *values = NULL;
-    COPSE_TRY(check(st, p));
+    COPSE_TRY(variable_check(st, p));
     return first_values(&st->ctx->base.mem, p, values);
 }
 
@@ -165,7 +165,8 @@ static bool will_be_placed(const copse_strategy *st, const struct copse_variable
 
 /* A variable of the store keeps its values until it has a place; the others have theirs at once,
    and a server takes a copy of either. */
-static copse_status place(copse_variable *v, const struct copse_variable_params *p, void **values)
+static copse_status variable_place(copse_variable *v, const struct copse_variable_params *p,
+                                   void **values)
 {
     const bool is_placed = will_be_placed(v->strategy, p);
     if (!is_placed)
@@ -204,13 +205,13 @@ static copse_variable *new_variable(copse_strategy *st, const struct copse_varia
     return v;
 }
 
-static copse_status make(copse_strategy *st, const struct copse_variable_params *p,
-                         copse_variable **out)
+static copse_status variable_make(copse_strategy *st, const struct copse_variable_params *p,
+                                  copse_variable **out)
 {
     struct copse_mem *mem = &st->ctx->base.mem;
     void *values = NULL;
     copse_variable *v = NULL;
-    copse_status s = check(st, p);
+    copse_status s = variable_check(st, p);
     if (s == COPSE_OK)
         s = copse__name_is_free(st, p->name);
     if (s == COPSE_OK)
@@ -225,7 +226,7 @@ static copse_status make(copse_strategy *st, const struct copse_variable_params 
     if (!will_be_placed(st, p))
         s = copse__initial_value_broadcast(st, p, values, s);
     if (s == COPSE_OK)
-        s = place(v, p, &values);
+        s = variable_place(v, p, &values);
     copse__free(mem, values);
     if (s != COPSE_OK) {
         if (v)
@@ -290,7 +291,7 @@ copse_status copse_variable_create(copse_strategy *st, const struct copse_variab
     if (*out)
         return COPSE_OK;
     copse_variable *v;
-    COPSE_TRY(make(st, p, &v));
+    COPSE_TRY(variable_make(st, p, &v));
     if (f && f->handle && !COPSE_PUSH(&st->ctx->base.mem, &f->run->created, v))
         return copse_no_memory("variable '%s'", v->name);
     *out = v;

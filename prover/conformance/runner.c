@@ -41,7 +41,7 @@ static copse_status run_modes(struct copse_conform_run *r)
 }
 
 /* Every name in the parameters must exist. */
-static copse_status probe(const struct copse_conform_run *run)
+static copse_status runner_probe(const struct copse_conform_run *run)
 {
     const struct copse_conformance_params *p = run->params;
     struct copse_conform_run r = *run;
@@ -74,17 +74,17 @@ static copse_status run_on_device(struct copse_conform_run *r)
     COPSE_TRY(copse__verdicts_create(r, &r->verdicts));
     COPSE_TRY(copse__conform_open(r));
     copse__verdicts_watch(r, r->dev);
-    COPSE_TRY(probe(r));
+    COPSE_TRY(runner_probe(r));
     COPSE_TRY(run_modes(r));
     if (r->is_stopped)
         return copse_fail(COPSE_ERR_CANCELLED, "conformance: stopped by the application");
     return r->own && !r->is_listing ? copse__own_kernel_was_used(r->dev, r->own) : COPSE_OK;
 }
 
-static copse_status run(copse_context *ctx, const struct copse_conformance_params *params,
-                        const struct copse_case_table *const *tables,
-                        const struct copse_known *known, bool is_listing,
-                        struct copse_conformance_summary *summary)
+static copse_status runner_run(copse_context *ctx, const struct copse_conformance_params *params,
+                               const struct copse_case_table *const *tables,
+                               const struct copse_known *known, bool is_listing,
+                               struct copse_conformance_summary *summary)
 {
     const uint64_t start = copse__now_ns();
     struct copse_conform_run r = {
@@ -125,7 +125,7 @@ copse_status copse__conformance_run_with(copse_context *ctx,
                                          const struct copse_known *known,
                                          struct copse_conformance_summary *out)
 {
-    return run(ctx, params, tables, known, false, out);
+    return runner_run(ctx, params, tables, known, false, out);
 }
 
 copse_status copse__conformance_list_with(copse_context *ctx,
@@ -134,7 +134,7 @@ copse_status copse__conformance_list_with(copse_context *ctx,
 {
     static const struct copse_known nothing[1];
     struct copse_conformance_summary summary;
-    return run(ctx, params, tables, nothing, true, &summary);
+    return runner_run(ctx, params, tables, nothing, true, &summary);
 }
 
 /* The tables of the library and of the ops that the application registered. The caller frees
@@ -161,7 +161,7 @@ copse_status copse_conformance_run(copse_context *ctx,
     COPSE_TRY(copse_need("conformance", ctx, params, out));
     COPSE_TRY(copse_no_reserved(copse_conformance_params, params));
     COPSE_TRY(all_tables(ctx, &tables));
-    const copse_status s = run(ctx, params, tables, copse_known, false, out);
+    const copse_status s = runner_run(ctx, params, tables, copse_known, false, out);
     copse__free(&ctx->base.mem, tables);
     return s;
 }

@@ -9,7 +9,7 @@ enum { FORWARD, GRADIENT };    /* of kernels/norm/channel_norm.cl */
 
 #define CHANNELS 5u
 
-static uint32_t extent(const struct copse_launch *l)
+static uint32_t channels_extent(const struct copse_launch *l)
 {
     return (uint32_t)copse__launch_extent(l, copse__launch_group(l));
 }
@@ -19,7 +19,7 @@ static uint32_t extent(const struct copse_launch *l)
 static void plan_sums(struct copse_launch *l)
 {
     struct copse_params_channel_sums p = {
-        .n = extent(l), .places = 7, .channels = CHANNELS, .chunks = 2, .rows = 4
+        .n = channels_extent(l), .places = 7, .channels = CHANNELS, .chunks = 2, .rows = 4
     };
     if (l->regime == COPSE_REGIME_FEW) {
         p.places = 135;
@@ -48,7 +48,7 @@ static void plan_sums_long(struct copse_launch *l)
 static void plan_merge(struct copse_launch *l)
 {
     const uint32_t group = l->spec[0] == SLOPES ? 1 : 3, groups = 2;
-    const struct copse_params_channel_merge p = { .n = extent(l),
+    const struct copse_params_channel_merge p = { .n = channels_extent(l),
                                                   .chunks = l->regime == COPSE_REGIME_FEW ? 70 : 2,
                                                   .channels = group * groups,
                                                   .group = group,
@@ -70,7 +70,7 @@ static void plan_merge_long(struct copse_launch *l)
 
 static void plan_norm(struct copse_launch *l)
 {
-    struct copse_params_channel_norm p = { .n = extent(l),
+    struct copse_params_channel_norm p = { .n = channels_extent(l),
                                            .channels = CHANNELS,
                                            .size = CHANNELS * 7 };
     const uint32_t batches = (p.n + p.size - 1) / p.size;

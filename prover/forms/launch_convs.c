@@ -15,16 +15,17 @@ static uint32_t divide_up(uint64_t n, uint64_t by)
     return (uint32_t)((n + by - 1) / by);
 }
 
-static uint32_t extent(const struct copse_launch *l)
+static uint32_t convs_extent(const struct copse_launch *l)
 {
     return (uint32_t)copse__launch_extent(l, copse__launch_group(l));
 }
 
 /* Two groups, 3 x 2 taps, padding before and after; with gaps, the geometry of a gradient. */
-static struct copse_params_conv geometry(const struct copse_launch *l, bool gaps, uint32_t group_in)
+static struct copse_params_conv convs_geometry(const struct copse_launch *l, bool gaps,
+                                               uint32_t group_in)
 {
     return (struct copse_params_conv){
-        .count = extent(l),
+        .count = convs_extent(l),
         .in_h = gaps ? 2 : 5,
         .in_w = gaps ? 3 : 4,
         .in_c = 2 * group_in,
@@ -53,7 +54,7 @@ static void plan_conv(struct copse_launch *l)
 {
     /* With few groups, chains of more than 256 additions. */
     const struct copse_params_conv p =
-        geometry(l, l->spec[2], l->regime == COPSE_REGIME_FEW ? 300 : 2);
+        convs_geometry(l, l->spec[2], l->regime == COPSE_REGIME_FEW ? 300 : 2);
     const size_t images = divide_up(p.count, OUT_H * OUT_W * OUT_C);
     COPSE_LAUNCH_PLAN(l, p, l->want, images * p.in_h * p.in_w * p.in_c,
                       (size_t)p.taps_h * p.taps_w * p.group_in * OUT_C, OUT_C, p.count);
@@ -71,7 +72,7 @@ static void plan_part(struct copse_launch *l)
 
 static void plan_weight(struct copse_launch *l)
 {
-    const struct copse_params_conv c = geometry(l, l->spec[0], 3);
+    const struct copse_params_conv c = convs_geometry(l, l->spec[0], 3);
     const uint32_t weights = c.taps_h * c.taps_w * c.group_in * OUT_C,
                    parts = divide_up(c.count, weights);
     const uint32_t part = l->regime == COPSE_REGIME_FEW ? 600 : 7, pixels = parts * part - 3;
@@ -112,7 +113,7 @@ static void plan_wide(struct copse_launch *l)
                    down = divide_up(l->want, across);
     const uint32_t rows = l->spec[3] == 2 ? 6 : 12, in = l->regime == COPSE_REGIME_FEW ? 300 : 2,
                    out = across * width;
-    const struct copse_params_conv c = geometry(l, l->spec[2], in);
+    const struct copse_params_conv c = convs_geometry(l, l->spec[2], in);
     const struct copse_params_conv_wide p = {
         .pixels = down * rows - rows / 3,
         .in_h = c.in_h,
@@ -147,7 +148,7 @@ static void plan_wide_groups(struct copse_launch *l)
     const uint32_t width = 16u << l->spec[3], down = divide_up(l->want, 2),
                    rows = l->spec[3] == 2 ? 6 : 12;
     const uint32_t in = l->regime == COPSE_REGIME_FEW ? 300 : 2, out = 2 * width;
-    const struct copse_params_conv c = geometry(l, l->spec[2], in);
+    const struct copse_params_conv c = convs_geometry(l, l->spec[2], in);
     const struct copse_params_conv_wide p = {
         .pixels = down * rows - rows / 3,
         .in_h = c.in_h,
@@ -182,7 +183,7 @@ static void plan_weight_wide(struct copse_launch *l)
     /* an odd number of groups: a folded launch has surplus groups */
     const bool is_axis = l->regime == COPSE_REGIME_AXIS;
     const uint32_t in = l->want > 1 && !is_axis ? 4 : 1, out = is_axis ? 3 : width - 3;
-    const struct copse_params_conv c = geometry(l, false, in);
+    const struct copse_params_conv c = convs_geometry(l, false, in);
     const uint32_t rows = c.taps_h * c.taps_w * in, tiles = divide_up(rows, tile),
                    parts = divide_up(l->want, tiles);
     const uint32_t part = l->regime == COPSE_REGIME_FEW ? 600 : 7, pixels = parts * part - 3;
@@ -217,7 +218,7 @@ static void plan_weight_wide_groups(struct copse_launch *l)
 {
     const uint32_t width = 16u << l->spec[0], tile = l->spec[0] == 2 ? 6 : 12, in = 4,
                    out = 2 * width;
-    const struct copse_params_conv c = geometry(l, false, in);
+    const struct copse_params_conv c = convs_geometry(l, false, in);
     const uint32_t rows = c.taps_h * c.taps_w * in, tiles = 2 * divide_up(rows, tile),
                    parts = divide_up(l->want, tiles);
     const uint32_t part = l->regime == COPSE_REGIME_FEW ? 600 : 7, pixels = parts * part - 3;
@@ -256,7 +257,7 @@ static void plan_texel(struct copse_launch *l)
                    down = divide_up(l->want, across);
     const uint32_t rows = 64u >> l->spec[3], in_t = l->regime == COPSE_REGIME_FEW ? 75 : 1;
     const uint32_t out = is_axis ? 1 : across * width - 3;
-    const struct copse_params_conv c = geometry(l, l->spec[2], 4 * in_t);
+    const struct copse_params_conv c = convs_geometry(l, l->spec[2], 4 * in_t);
     const struct copse_params_conv_texel p = {
         .pixels = down * rows - rows / 3,
         .in_h = c.in_h,
@@ -291,7 +292,7 @@ static void plan_weight_texel(struct copse_launch *l)
     const uint32_t width = 8u << l->spec[0], tile = 8u >> l->spec[0],
                    in = l->want > 1 && !is_axis ? 11 : 1;
     const uint32_t in_t = divide_up(in, 4), out = is_axis ? 1 : width - 3;
-    struct copse_params_conv c = geometry(l, false, in);
+    struct copse_params_conv c = convs_geometry(l, false, in);
     if (in == 1) { /* one tile of rows, inside of x */
         c.taps_h = c.taps_w = 1;
         c.first_h = 0;

@@ -16,7 +16,7 @@ enum {
     ARRANGED = COPSE_CONTENT_ARRANGED
 };
 
-static uint32_t extent(const struct copse_launch *l)
+static uint32_t moves_extent(const struct copse_launch *l)
 {
     return (uint32_t)copse__launch_extent(l, copse__launch_group(l));
 }
@@ -58,7 +58,7 @@ static void walk_of(uint32_t rank, uint32_t n, struct walk *w)
 #define PLAN_COPY(kernel)                                                                       \
     static void plan_##kernel(struct copse_launch *l)                                           \
     {                                                                                           \
-        const uint32_t n = extent(l);                                                           \
+        const uint32_t n = moves_extent(l);                                                     \
         struct walk w;                                                                          \
         walk_of((uint32_t)l->spec[0], n, &w);                                                   \
         const struct copse_params_##kernel p = COPY(w);                                         \
@@ -71,13 +71,13 @@ PLAN_COPY(copy_i32)
 
 static void plan_fill(struct copse_launch *l)
 {
-    const struct copse_params_fill p = { extent(l), copse__launch_number(l) };
+    const struct copse_params_fill p = { moves_extent(l), copse__launch_number(l) };
     COPSE_LAUNCH_PLAN(l, p, l->want, p.n);
 }
 
 static void plan_fill_i32(struct copse_launch *l)
 {
-    const struct copse_params_fill_i32 p = { extent(l), copse__launch_whole(l) };
+    const struct copse_params_fill_i32 p = { moves_extent(l), copse__launch_whole(l) };
     COPSE_LAUNCH_PLAN(l, p, l->want, p.n);
 }
 
@@ -97,13 +97,13 @@ static void arrange_step_scalar(const struct copse_launch *l, uint32_t *const *w
 
 static void plan_from_u8(struct copse_launch *l)
 {
-    const struct copse_params_from_u8 p = { extent(l) };
+    const struct copse_params_from_u8 p = { moves_extent(l) };
     COPSE_LAUNCH_PLAN(l, p, l->want, (p.n + 3) / 4, p.n);
 }
 
 static void plan_from_half(struct copse_launch *l)
 {
-    const struct copse_params_from_half p = { extent(l) };
+    const struct copse_params_from_half p = { moves_extent(l) };
     COPSE_LAUNCH_PLAN(l, p, l->want, (p.n + 1) / 2, p.n);
 }
 
@@ -142,7 +142,7 @@ static void plan_to_half(struct copse_launch *l)
 {
     /* Odd where the last invocation of a group is used. */
     const bool is_odd = l->regime == COPSE_REGIME_FEW || l->regime == COPSE_REGIME_TAIL;
-    const struct copse_params_to_half p = { 2 * extent(l) - is_odd };
+    const struct copse_params_to_half p = { 2 * moves_extent(l) - is_odd };
     COPSE_LAUNCH_PLAN(l, p, l->want, p.n, (p.n + 1) / 2);
 }
 
@@ -175,13 +175,13 @@ static void arrange_to_half(const struct copse_launch *l, uint32_t *const *words
 
 static void plan_to_f32(struct copse_launch *l)
 {
-    const struct copse_params_to_f32 p = { extent(l) };
+    const struct copse_params_to_f32 p = { moves_extent(l) };
     COPSE_LAUNCH_PLAN(l, p, l->want, p.n, p.n);
 }
 
 static void plan_to_i32(struct copse_launch *l)
 {
-    const struct copse_params_to_i32 p = { extent(l) };
+    const struct copse_params_to_i32 p = { moves_extent(l) };
     COPSE_LAUNCH_PLAN(l, p, l->want, p.n, p.n);
 }
 
@@ -189,7 +189,7 @@ static void plan_to_i32(struct copse_launch *l)
 
 static void plan_rows(struct copse_launch *l, uint32_t rows, uint32_t width)
 {
-    struct copse_params_gather p = { .n = extent(l), .width = width, .rows = rows };
+    struct copse_params_gather p = { .n = moves_extent(l), .width = width, .rows = rows };
     copse__divisor(p.width, &p.m, &p.h);
     l->range = rows;
     COPSE_LAUNCH_PLAN(l, p, l->want, rows * width, (p.n + width - 1) / width, p.n);
@@ -214,7 +214,7 @@ static void arrange_gather_far(const struct copse_launch *l, uint32_t *const *wo
 
 static void plan_row_put(struct copse_launch *l)
 {
-    struct copse_params_row_put p = { .n = extent(l), .width = 3 };
+    struct copse_params_row_put p = { .n = moves_extent(l), .width = 3 };
     p.rows = (p.n + p.width - 1) / p.width;
     copse__divisor(p.width, &p.m, &p.h);
     l->range = p.rows;
@@ -252,7 +252,7 @@ static uint32_t dropout_threshold(const struct copse_launch *l)
 
 static void plan_dropout(struct copse_launch *l)
 {
-    struct copse_params_dropout p = { .n = extent(l),
+    struct copse_params_dropout p = { .n = moves_extent(l),
                                       .row_elements = DROPOUT_ROW,
                                       .stream = DROPOUT_STREAM,
                                       .threshold = dropout_threshold(l),

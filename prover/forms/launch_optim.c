@@ -8,7 +8,7 @@
 
 enum { RESULT = COPSE_CONTENT_RESULT, VALUES = COPSE_CONTENT_VALUES, STEP = COPSE_CONTENT_STEP };
 
-static uint32_t extent(const struct copse_launch *l)
+static uint32_t optim_extent(const struct copse_launch *l)
 {
     return (uint32_t)copse__launch_extent(l, (uint64_t)copse__launch_group(l) * l->per);
 }
@@ -28,14 +28,15 @@ static uint32_t blocks_of(uint32_t n)
 
 static void plan_sgd(struct copse_launch *l)
 {
-    const struct copse_params_sgd p = { extent(l), DECAY, copse__launch_either(l, 1.0f, 0.5f),
+    const struct copse_params_sgd p = { optim_extent(l), DECAY, copse__launch_either(l, 1.0f, 0.5f),
                                         COPSE_STEP_GROUP };
     COPSE_LAUNCH_PLAN(l, p, l->want, p.n, p.n, COPSE_STEP_WORDS);
 }
 
 static void plan_momentum(struct copse_launch *l)
 {
-    const struct copse_params_momentum p = { extent(l), DECAY, copse__launch_either(l, 0.9f, 0.5f),
+    const struct copse_params_momentum p = { optim_extent(l), DECAY,
+                                             copse__launch_either(l, 0.9f, 0.5f),
                                              COPSE_STEP_GROUP };
     COPSE_LAUNCH_PLAN(l, p, l->want, p.n, p.n, p.n, COPSE_STEP_WORDS);
 }
@@ -43,7 +44,7 @@ static void plan_momentum(struct copse_launch *l)
 static void plan_adam(struct copse_launch *l)
 {
     const float beta1 = BETA1, beta2 = copse__launch_either(l, 0.999f, 0.9f);
-    const struct copse_params_adam p = { .n = extent(l),
+    const struct copse_params_adam p = { .n = optim_extent(l),
                                          .decay = DECAY,
                                          .beta1 = beta1,
                                          .beta2 = beta2,
@@ -73,7 +74,7 @@ static void arrange_adam(const struct copse_launch *l, uint32_t *const *words)
 static void plan_adopt(struct copse_launch *l)
 {
     const float beta1 = BETA1;
-    const struct copse_params_adopt p = { .n = extent(l),
+    const struct copse_params_adopt p = { .n = optim_extent(l),
                                           .decay = DECAY,
                                           .beta1 = beta1,
                                           .beta2 = BETA2,
@@ -105,7 +106,7 @@ static void plan_adaptive(struct copse_launch *l)
 {
     const float beta1 = BETA1, beta2 = BETA2;
     const struct copse_params_adaptive p = {
-        .n = extent(l),
+        .n = optim_extent(l),
         .decay = DECAY,
         .momentum = copse__launch_either(l, 0.5f, 0.25f),
         .beta1 = beta1,
@@ -155,7 +156,7 @@ static void arrange_adaptive(const struct copse_launch *l, uint32_t *const *word
 static void plan_trust(struct copse_launch *l)
 {
     const float beta1 = BETA1, beta2 = BETA2;
-    const struct copse_params_trust p = { .n = extent(l),
+    const struct copse_params_trust p = { .n = optim_extent(l),
                                           .decay = DECAY,
                                           .momentum = copse__launch_either(l, 0.5f, 0.25f),
                                           .beta1 = beta1,
@@ -238,14 +239,14 @@ static void arrange_lamb_sum(const struct copse_launch *l, uint32_t *const *word
 /* The averages follow one slot of the update. */
 static void plan_average(struct copse_launch *l)
 {
-    const struct copse_params_average p = { extent(l), extent(l) };
+    const struct copse_params_average p = { optim_extent(l), optim_extent(l) };
     COPSE_LAUNCH_PLAN(l, p, l->want, p.n, 2 * (size_t)p.n, COPSE_STEP_WORDS);
 }
 
 /* The bound is 1, a number of class edges. */
 static void plan_clip(struct copse_launch *l)
 {
-    const struct copse_params_clip p = { extent(l), copse__launch_either(l, 0.5f, 1.0f) };
+    const struct copse_params_clip p = { optim_extent(l), copse__launch_either(l, 0.5f, 1.0f) };
     COPSE_LAUNCH_PLAN(l, p, l->want, COPSE_STEP_WORDS, p.n);
 }
 
@@ -266,7 +267,7 @@ static void arrange_square_sum(const struct copse_launch *l, uint32_t *const *wo
 
 static void plan_block_scale(struct copse_launch *l)
 {
-    const struct copse_params_block_scale p = { extent(l) };
+    const struct copse_params_block_scale p = { optim_extent(l) };
     COPSE_LAUNCH_PLAN(l, p, l->want, blocks_of(p.n), p.n);
 }
 

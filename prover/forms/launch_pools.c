@@ -10,7 +10,7 @@ static uint32_t divide_up(uint64_t n, uint64_t by)
     return (uint32_t)((n + by - 1) / by);
 }
 
-static uint32_t extent(const struct copse_launch *l)
+static uint32_t pools_extent(const struct copse_launch *l)
 {
     return (uint32_t)copse__launch_extent(l, copse__launch_group(l));
 }
@@ -19,7 +19,7 @@ static uint32_t extent(const struct copse_launch *l)
 
 static struct copse_params_pool pool_params(const struct copse_launch *l)
 {
-    return (struct copse_params_pool){ .count = extent(l),
+    return (struct copse_params_pool){ .count = pools_extent(l),
                                        .channels = 3,
                                        .in_h = 5,
                                        .in_w = 4,
@@ -78,7 +78,7 @@ static void plan_pool_grad_wide(struct copse_launch *l)
 /* ---- resizing: lines of 5 elements become 7, and back; in the regime of few groups 17, which an
    element reaches more of ---- */
 
-static uint32_t resized(const struct copse_launch *l)
+static uint32_t pools_resized(const struct copse_launch *l)
 {
     return l->regime == COPSE_REGIME_FEW ? 17 : 7;
 }
@@ -86,7 +86,7 @@ static uint32_t resized(const struct copse_launch *l)
 static void plan_resize(struct copse_launch *l)
 {
     const struct copse_params_resize p = {
-        .count = extent(l), .size = 5, .to = resized(l), .inner = 3
+        .count = pools_extent(l), .size = 5, .to = pools_resized(l), .inner = 3
     };
     COPSE_LAUNCH_PLAN(l, p, l->want, divide_up(p.count, p.to * p.inner) * p.size * p.inner,
                       p.count);
@@ -95,7 +95,7 @@ static void plan_resize(struct copse_launch *l)
 static void plan_resize_grad(struct copse_launch *l)
 {
     const struct copse_params_resize_grad p = {
-        .count = extent(l), .size = 5, .to = resized(l), .inner = 3
+        .count = pools_extent(l), .size = 5, .to = pools_resized(l), .inner = 3
     };
     COPSE_LAUNCH_PLAN(l, p, l->want, divide_up(p.count, p.size * p.inner) * p.to * p.inner,
                       p.count);

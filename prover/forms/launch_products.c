@@ -15,7 +15,7 @@ static uint32_t divide_up(uint64_t n, uint64_t by)
 }
 
 /* A sum of the regime of few groups is longer than a chain of 256 additions. */
-static uint32_t terms(const struct copse_launch *l)
+static uint32_t products_terms(const struct copse_launch *l)
 {
     return l->regime == COPSE_REGIME_FEW ? 300 : SHORT;
 }
@@ -37,7 +37,7 @@ static struct tiles tiles_of(const struct copse_launch *l, uint32_t rows, uint32
 static void plan_matmul(struct copse_launch *l)
 {
     const struct tiles t = tiles_of(l, 4 * l->group_y, 4 * l->group_x);
-    const uint32_t k = terms(l);
+    const uint32_t k = products_terms(l);
     const struct copse_params_matmul p = { .m = t.m,
                                            .n = t.n,
                                            .k = k,
@@ -53,7 +53,7 @@ static void plan_matmul(struct copse_launch *l)
 /* Item i reads matrix i of A and matrix i / 2 % 3 of B. */
 static void plan_batch(struct copse_launch *l)
 {
-    const uint32_t m = 3, n = 2, k = terms(l), batch = (uint32_t)l->want;
+    const uint32_t m = 3, n = 2, k = products_terms(l), batch = (uint32_t)l->want;
     const struct copse_params_matmul p = { .m = m,
                                            .n = n,
                                            .k = k,
@@ -80,7 +80,7 @@ static void plan_part(struct copse_launch *l)
 static void plan_texel(struct copse_launch *l)
 {
     struct tiles t = tiles_of(l, 8, 64);
-    const uint32_t k = l->regime == COPSE_REGIME_AXIS ? 4 : divide_up(terms(l), 4) * 4;
+    const uint32_t k = l->regime == COPSE_REGIME_AXIS ? 4 : divide_up(products_terms(l), 4) * 4;
     if (l->regime == COPSE_REGIME_AXIS) /* whole tiles would take 128 MiB */
         t = (struct tiles){ 8 * (uint32_t)l->want - 3, 3, l->want };
     const uint32_t a_row = divide_up(l->spec[2] ? t.m : k, 4), a_rows = l->spec[2] ? k : t.m;
@@ -114,7 +114,7 @@ static void plan_halves(struct copse_launch *l, const struct copse_params_matmul
 /* Items of 3 x 2: item i reads matrix i of A and matrix i / 2 % 3 of B. */
 static void plan_half_batch(struct copse_launch *l)
 {
-    const uint32_t batch = (uint32_t)l->want, k = terms(l);
+    const uint32_t batch = (uint32_t)l->want, k = products_terms(l);
     const struct copse_params_matmul_half p = { .m = 3,
                                                 .n = 2,
                                                 .k = k,
@@ -130,7 +130,7 @@ static void plan_half_batch(struct copse_launch *l)
 static void plan_one_half(struct copse_launch *l, uint32_t rows, uint32_t cols)
 {
     const struct tiles t = tiles_of(l, rows, cols);
-    const uint32_t k = terms(l);
+    const uint32_t k = products_terms(l);
     const struct copse_params_matmul_half p = { .m = t.m,
                                                 .n = t.n,
                                                 .k = k,
@@ -203,7 +203,7 @@ static void any_halves(const struct copse_launch *l, uint32_t *const *words)
 /* B in panels. */
 static void plan_wide(struct copse_launch *l)
 {
-    const uint32_t width = 16u << l->spec[2], k = terms(l);
+    const uint32_t width = 16u << l->spec[2], k = products_terms(l);
     struct tiles t = tiles_of(l, 6, width);
     if (l->regime == COPSE_REGIME_AXIS && width > 16) /* whole tiles would take 96 MiB */
         t = (struct tiles){ 6 * (uint32_t)l->want - 2, 3, l->want };
@@ -231,7 +231,7 @@ static void plan_wide(struct copse_launch *l)
 
 static void plan_wide_batch(struct copse_launch *l)
 {
-    const uint32_t k = terms(l), batch = (uint32_t)l->want;
+    const uint32_t k = products_terms(l), batch = (uint32_t)l->want;
     const struct copse_params_matmul_wide p = {
         .m = BATCH_M,
         .n = BATCH_N,
@@ -254,7 +254,7 @@ static void plan_wide_batch(struct copse_launch *l)
 
 static void plan_texel_batch(struct copse_launch *l)
 {
-    const uint32_t k = divide_up(terms(l), 4) * 4, batch = (uint32_t)l->want;
+    const uint32_t k = divide_up(products_terms(l), 4) * 4, batch = (uint32_t)l->want;
     const uint32_t a_row = k / 4, b_row = divide_up(BATCH_N, 4);
     const struct copse_params_matmul_texel p = {
         .m = BATCH_M,

@@ -17,7 +17,7 @@ enum { FORWARD, GRADIENT, SCALE_GRADIENT }; /* of kernels/norm/layer_norm.cl */
 
 #define COLS 5u
 
-static uint32_t extent(const struct copse_launch *l)
+static uint32_t rows_extent(const struct copse_launch *l)
 {
     return (uint32_t)copse__launch_extent(l, copse__launch_group(l));
 }
@@ -29,7 +29,7 @@ static uint32_t extent(const struct copse_launch *l)
 static void plan_argmax(struct copse_launch *l)
 {
     struct copse_params_argmax p = {
-        .n = extent(l), .extent = 9, .count = 9, .chunks = 1, .inner = 3
+        .n = rows_extent(l), .extent = 9, .count = 9, .chunks = 1, .inner = 3
     };
     if (l->regime == COPSE_REGIME_FEW) { /* two invocations for each line */
         p.extent = p.count = 70;
@@ -57,7 +57,7 @@ static void arrange_argmax(const struct copse_launch *l, uint32_t *const *words)
 
 static void plan_row_stats(struct copse_launch *l)
 {
-    struct copse_params_row_stats p = { .n = extent(l), .count = COLS, .chunks = 1 };
+    struct copse_params_row_stats p = { .n = rows_extent(l), .count = COLS, .chunks = 1 };
     if (l->regime == COPSE_REGIME_FEW) {
         p.count = 70;
         p.chunks = 2;
@@ -70,7 +70,7 @@ static void plan_row_stats(struct copse_launch *l)
 }
 
 /* Of the pairs (m, t), t is a sum of exponentials. */
-static void positive(uint32_t *pairs, size_t words)
+static void rows_positive(uint32_t *pairs, size_t words)
 {
     for (size_t i = 1; i < words; i += 2)
         pairs[i] &= 0x7fffffffu;
@@ -79,31 +79,31 @@ static void positive(uint32_t *pairs, size_t words)
 static void arrange_row_stats(const struct copse_launch *l, uint32_t *const *words)
 {
     if (!l->spec[0])
-        positive(words[0], l->counts[0]);
+        rows_positive(words[0], l->counts[0]);
 }
 
 static void plan_softmax(struct copse_launch *l)
 {
-    struct copse_params_softmax p = { .n = extent(l), .cols = COLS };
+    struct copse_params_softmax p = { .n = rows_extent(l), .cols = COLS };
     copse__divisor(p.cols, &p.m, &p.h);
     COPSE_LAUNCH_PLAN(l, p, l->want, p.n, 2 * (size_t)((p.n + COLS - 1) / COLS), p.n);
 }
 
 static void arrange_softmax(const struct copse_launch *l, uint32_t *const *words)
 {
-    positive(words[1], l->counts[1]);
+    rows_positive(words[1], l->counts[1]);
 }
 
 static void plan_cross_entropy(struct copse_launch *l)
 {
-    const struct copse_params_cross_entropy p = { extent(l), COLS };
+    const struct copse_params_cross_entropy p = { rows_extent(l), COLS };
     l->range = COLS;
     COPSE_LAUNCH_PLAN(l, p, l->want, (size_t)p.rows * COLS, p.rows, 2 * (size_t)p.rows, p.rows);
 }
 
 static void plan_cross_entropy_grad(struct copse_launch *l)
 {
-    struct copse_params_cross_entropy_grad p = { .n = extent(l),
+    struct copse_params_cross_entropy_grad p = { .n = rows_extent(l),
                                                  .cols = COLS,
                                                  .divisor = copse__launch_either(l, 4.0f, 8.0f) };
     const size_t rows = (p.n + COLS - 1) / COLS;
@@ -114,7 +114,7 @@ static void plan_cross_entropy_grad(struct copse_launch *l)
 
 static void arrange_loss(const struct copse_launch *l, uint32_t *const *words)
 {
-    positive(words[2], l->counts[2]);
+    rows_positive(words[2], l->counts[2]);
 }
 
 /* The one upstream slope is zero, NaN or infinite in launches of these classes. */
@@ -132,14 +132,14 @@ static void arrange_loss_grad(const struct copse_launch *l, uint32_t *const *wor
 
 static void plan_label_logit(struct copse_launch *l)
 {
-    const struct copse_params_label_logit p = { extent(l), COLS, FIRST_COL };
+    const struct copse_params_label_logit p = { rows_extent(l), COLS, FIRST_COL };
     l->range = FIRST_COL + COLS + 1;
     COPSE_LAUNCH_PLAN(l, p, l->want, (size_t)p.rows * COLS, p.rows, p.rows, p.rows);
 }
 
 static void plan_logits_grad(struct copse_launch *l)
 {
-    struct copse_params_logits_grad p = { .n = extent(l),
+    struct copse_params_logits_grad p = { .n = rows_extent(l),
                                           .cols = COLS,
                                           .first = FIRST_COL,
                                           .classes = FIRST_COL + COLS + 1,
@@ -152,7 +152,7 @@ static void plan_logits_grad(struct copse_launch *l)
 
 static void plan_class_loss(struct copse_launch *l)
 {
-    struct copse_params_class_loss p = { .n = extent(l),
+    struct copse_params_class_loss p = { .n = rows_extent(l),
                                          .cols = COLS,
                                          .ignored = IGNORED,
                                          .at_label = copse__launch_either(l, 0.75f, 0.9375f),
@@ -165,7 +165,7 @@ static void plan_class_loss(struct copse_launch *l)
 
 static void plan_class_loss_grad(struct copse_launch *l)
 {
-    struct copse_params_class_loss_grad p = { .n = extent(l),
+    struct copse_params_class_loss_grad p = { .n = rows_extent(l),
                                               .cols = COLS,
                                               .ignored = IGNORED,
                                               .at_label = copse__launch_either(l, 0.75f, 0.9375f),

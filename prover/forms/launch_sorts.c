@@ -27,20 +27,20 @@ static uint32_t rows_of(const struct copse_launch *l)
     return l->spec[0] ? 3 : 13;
 }
 
-static uint32_t extent(const struct copse_launch *l)
+static uint32_t sorts_extent(const struct copse_launch *l)
 {
     return (uint32_t)copse__launch_extent(l, copse__launch_group(l));
 }
 
 static void plan_count(struct copse_launch *l)
 {
-    const uint32_t blocks = extent(l), n = EACH * blocks - 1;
+    const uint32_t blocks = sorts_extent(l), n = EACH * blocks - 1;
     const struct copse_params_sort_count p = { n, rows_of(l), blocks, EACH, shift_of(l), DIGITS };
     l->range = rows_of(l);
     COPSE_LAUNCH_PLAN(l, p, l->want, n, n, DIGITS * blocks);
 }
 
-static void reverse(uint32_t *order, size_t n)
+static void sorts_reverse(uint32_t *order, size_t n)
 {
     for (size_t i = 0; i < n; i++)
         order[i] = (uint32_t)(n - 1 - i);
@@ -48,18 +48,18 @@ static void reverse(uint32_t *order, size_t n)
 
 static void arrange_count(const struct copse_launch *l, uint32_t *const *words)
 {
-    reverse(words[1], l->counts[1]);
+    sorts_reverse(words[1], l->counts[1]);
 }
 
 static void plan_offsets(struct copse_launch *l)
 {
-    const struct copse_params_sort_offsets p = { 3, extent(l) };
+    const struct copse_params_sort_offsets p = { 3, sorts_extent(l) };
     COPSE_LAUNCH_PLAN(l, p, l->want, (size_t)p.blocks * p.digits, p.digits);
 }
 
 static void plan_place(struct copse_launch *l)
 {
-    const uint32_t blocks = extent(l), n = EACH * blocks - 1;
+    const uint32_t blocks = sorts_extent(l), n = EACH * blocks - 1;
     const struct copse_params_sort_place p = { n, rows_of(l), blocks, EACH, shift_of(l), DIGITS };
     l->range = rows_of(l);
     COPSE_LAUNCH_PLAN(l, p, l->want, n, n, DIGITS, DIGITS * blocks, n);
@@ -73,7 +73,7 @@ static void arrange_place(const struct copse_launch *l, uint32_t *const *words)
         n, rows_of(l), blocks, EACH, shift_of(l), DIGITS
     };
     const struct copse_params_sort_offsets offsets = { blocks, DIGITS };
-    reverse(words[1], n);
+    sorts_reverse(words[1], n);
     copse__row(COPSE_KERNEL_sort_count)
         ->law->host(&count, l->spec,
                     (struct copse_host_arg[]){ { words[0], n, false },
@@ -87,7 +87,7 @@ static void arrange_place(const struct copse_launch *l, uint32_t *const *words)
 
 static void plan_starts(struct copse_launch *l)
 {
-    const uint32_t rows = extent(l) - 1;
+    const uint32_t rows = sorts_extent(l) - 1;
     const struct copse_params_sort_starts p = { rows + 2, rows };
     l->range = rows;
     COPSE_LAUNCH_PLAN(l, p, l->want, p.n, p.n, rows + 1);
@@ -98,7 +98,7 @@ static void plan_starts(struct copse_launch *l)
 static void arrange_starts(const struct copse_launch *l, uint32_t *const *words)
 {
     const size_t n = l->counts[0], rows = l->counts[2] - 1;
-    reverse(words[1], n);
+    sorts_reverse(words[1], n);
     for (size_t i = 0; i < n; i++) {
         const size_t row = i / 3 * 3;
         words[0][n - 1 - i] = row < rows ? (uint32_t)row : i % 2 ? UINT32_MAX : (uint32_t)rows;
@@ -107,7 +107,7 @@ static void arrange_starts(const struct copse_launch *l, uint32_t *const *words)
 
 static void plan_heads(struct copse_launch *l)
 {
-    const uint32_t n = COPSE_MAX(extent(l), 2) - 1;
+    const uint32_t n = COPSE_MAX(sorts_extent(l), 2) - 1;
     const struct copse_params_row_heads p = { n, n / 5 * 3 + 1 };
     l->range = p.rows;
     COPSE_LAUNCH_PLAN(l, p, l->want, n, n, n, (size_t)n + 1);
@@ -118,7 +118,7 @@ static void plan_heads(struct copse_launch *l)
 static void arrange_heads(const struct copse_launch *l, uint32_t *const *words)
 {
     const size_t n = l->counts[0];
-    reverse(words[1], n);
+    sorts_reverse(words[1], n);
     for (size_t i = 0; i < n; i++) {
         const size_t row = i / 3 * 2;
         words[0][n - 1 - i] = row < l->range ? (uint32_t)row : i % 2 ? UINT32_MAX : l->range;
@@ -135,7 +135,7 @@ static void arrange_heads(const struct copse_launch *l, uint32_t *const *words)
 static void plan_top_k(struct copse_launch *l)
 {
     const bool is_first = l->spec[0] != 0;
-    struct copse_params_top_k p = { .n = extent(l),
+    struct copse_params_top_k p = { .n = sorts_extent(l),
                                     .extent = EXTENT,
                                     .width = is_first ? EXTENT : 2 * KEPT + 1,
                                     .run = is_first ? LIST : KEPT,
@@ -163,14 +163,14 @@ static void arrange_top_k(const struct copse_launch *l, uint32_t *const *words)
 
 static void plan_top_k_values(struct copse_launch *l)
 {
-    const struct copse_params_top_k_values p = { extent(l), 5, EXTENT };
+    const struct copse_params_top_k_values p = { sorts_extent(l), 5, EXTENT };
     l->range = EXTENT;
     COPSE_LAUNCH_PLAN(l, p, l->want, (size_t)(p.n + p.k - 1) / p.k * EXTENT, p.n, p.n);
 }
 
 static void plan_top_k_grad(struct copse_launch *l)
 {
-    const struct copse_params_top_k_grad p = { extent(l), 5, EXTENT };
+    const struct copse_params_top_k_grad p = { sorts_extent(l), 5, EXTENT };
     /* one more, which stays */
     COPSE_LAUNCH_PLAN(l, p, l->want, p.n + 1, p.n + 1, (size_t)(p.n + p.k) / p.k * EXTENT);
 }

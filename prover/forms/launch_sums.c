@@ -14,7 +14,7 @@ enum {
     ARRANGED = COPSE_CONTENT_ARRANGED
 };
 
-static uint32_t extent(const struct copse_launch *l)
+static uint32_t sums_extent(const struct copse_launch *l)
 {
     return (uint32_t)copse__launch_extent(l, (uint64_t)copse__launch_group(l) * l->per);
 }
@@ -23,20 +23,22 @@ static uint32_t extent(const struct copse_launch *l)
 
 static void plan_accumulate(struct copse_launch *l)
 {
-    const struct copse_params_accumulate p = { extent(l) };
+    const struct copse_params_accumulate p = { sums_extent(l) };
     COPSE_LAUNCH_PLAN(l, p, l->want, p.n, p.n);
 }
 
 /* Ranks are further apart than their elements. */
 static void plan_tree_sum(struct copse_launch *l)
 {
-    const struct copse_params_tree_sum p = { .n = extent(l), .base = 2, .stride = extent(l) + 3 };
+    const struct copse_params_tree_sum p = { .n = sums_extent(l),
+                                             .base = 2,
+                                             .stride = sums_extent(l) + 3 };
     COPSE_LAUNCH_PLAN(l, p, l->want, p.base + (size_t)l->spec[2] * p.stride, p.n);
 }
 
 static void plan_sum_i32(struct copse_launch *l)
 {
-    const struct copse_params_sum_i32 p = { .n = extent(l), .stride = extent(l) + 3 };
+    const struct copse_params_sum_i32 p = { .n = sums_extent(l), .stride = sums_extent(l) + 3 };
     COPSE_LAUNCH_PLAN(l, p, l->want, (size_t)l->spec[2] * p.stride, p.n);
 }
 
@@ -51,7 +53,7 @@ static void plan_digest(struct copse_launch *l)
 static void plan_mean(struct copse_launch *l)
 {
     const uint32_t by = l->spec[3] ? 16 : l->spec[2] ? 65535 : 7;
-    const struct copse_params_mean p = copse__mean_params(extent(l), by);
+    const struct copse_params_mean p = copse__mean_params(sums_extent(l), by);
     COPSE_LAUNCH_PLAN(l, p, l->want, p.n, p.n);
 }
 
@@ -73,7 +75,7 @@ static void plan_reduce_long(struct copse_launch *l)
 static void plan_reduce(struct copse_launch *l)
 {
     struct copse_params_reduce p = {
-        .n = extent(l), .count = 9, .chunks = 1, .inner = 3, .divisor = 9.0f
+        .n = sums_extent(l), .count = 9, .chunks = 1, .inner = 3, .divisor = 9.0f
     };
     if (l->regime == COPSE_REGIME_FEW) { /* several invocations of 35 terms for each line */
         p.count = 70;
@@ -85,7 +87,7 @@ static void plan_reduce(struct copse_launch *l)
 
 static void plan_scan_sums(struct copse_launch *l)
 {
-    struct copse_params_scan_sums p = { .n = extent(l), .count = 9, .chunks = 1, .inner = 3 };
+    struct copse_params_scan_sums p = { .n = sums_extent(l), .count = 9, .chunks = 1, .inner = 3 };
     if (l->regime == COPSE_REGIME_FEW) { /* chunks of 64 and 37 elements */
         p.count = 101;
         p.chunks = 2;
@@ -172,7 +174,7 @@ static void arrange_gather_grad_long(const struct copse_launch *l, uint32_t *con
 
 static void plan_row_find(struct copse_launch *l)
 {
-    struct copse_params_row_find p = { .n = extent(l), .lists = LISTS };
+    struct copse_params_row_find p = { .n = sums_extent(l), .lists = LISTS };
     p.each = p.rows = (p.n + LISTS - 1) / LISTS;
     l->range = p.each;
     COPSE_LAUNCH_PLAN(l, p, l->want, (size_t)LISTS * p.each, p.n, (size_t)LISTS * p.n);
@@ -191,7 +193,7 @@ static void arrange_row_find(const struct copse_launch *l, uint32_t *const *word
 
 static void plan_rows_of(struct copse_launch *l, uint32_t lists)
 {
-    struct copse_params_row_join p = { .n = extent(l), .lists = lists, .width = 3 };
+    struct copse_params_row_join p = { .n = sums_extent(l), .lists = lists, .width = 3 };
     p.entries = p.rows = (p.n + p.width - 1) / p.width;
     copse__divisor(p.width, &p.m, &p.h);
     l->range = p.entries;
@@ -225,7 +227,7 @@ static void arrange_row_join(const struct copse_launch *l, uint32_t *const *word
 
 static void plan_dense_grad(struct copse_launch *l)
 {
-    const struct copse_params_dense_grad p = { extent(l) };
+    const struct copse_params_dense_grad p = { sums_extent(l) };
     COPSE_LAUNCH_PLAN(l, p, l->want, p.n, p.n, p.n);
 }
 

@@ -24,7 +24,7 @@ static bool write_event(void *user, cJSON *event)
 }
 
 /* The first event tells the parent that this program is a helper of the same version. */
-static bool greet(void)
+static bool helper_greet(void)
 {
     cJSON *o = copse__json_event("helper");
     if (o && copse__json_add_text(o, "version", copse_version()))
@@ -41,7 +41,7 @@ int copse_conformance_helper(int argc, char **argv,
         return -1;
     if (copse__conform_library() || !copse__request_read(argc, argv, &q) ||
         (params && copse_no_reserved(copse_conformance_helper_params, params)) ||
-        !copse__child_begin(q.parent) || !greet())
+        !copse__child_begin(q.parent) || !helper_greet())
         return EXIT_BAD_INPUT;
     q.has_fences = true;
     copse__request_do(&q, params, write_event, NULL);

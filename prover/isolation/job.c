@@ -13,7 +13,7 @@ static COPSE_THREAD_LOCAL const copse_conformance_job *own_job; /* of a job's th
 
 /* ---- parameters ---- */
 
-static copse_status check(const struct copse_conformance_job_params *p)
+static copse_status job_check(const struct copse_conformance_job_params *p)
 {
     unsigned all = COPSE_CONFORM_FAILED;
     for (const struct copse_conform_name *m = copse_conform_mode_names; m->name; m++)
@@ -94,7 +94,7 @@ static void modes_text(unsigned modes, char *out, size_t room)
             at += (size_t)snprintf(out + at, room - at, "%s%s", at ? " " : "", m->name);
 }
 
-static copse_status describe(copse_conformance_job *job)
+static copse_status job_describe(copse_conformance_job *job)
 {
     const struct copse_conformance_job_params *p = &job->params;
     copse_conformance_results *all = job->results;
@@ -141,7 +141,7 @@ static void free_job(copse_conformance_job *job)
     copse_context_release(&ctx);
 }
 
-static copse_status prepare(copse_conformance_job *job)
+static copse_status job_prepare(copse_conformance_job *job)
 {
     COPSE_TRY(copy_texts(job));
     set_defaults(job);
@@ -152,7 +152,7 @@ static copse_status prepare(copse_conformance_job *job)
         COPSE_TRY(copse__known_file_read(&job->ctx->base.mem, job->params.known, &job->known));
     COPSE_TRY(check_files(job->ctx, &job->params));
     COPSE_TRY(copse__results_create(job->ctx, &job->results));
-    return describe(job);
+    return job_describe(job);
 }
 
 static copse_status start_thread(copse_conformance_job *job)
@@ -176,14 +176,14 @@ copse_status copse_conformance_start(copse_context *ctx,
     COPSE_TRY(copse__conform_library());
     COPSE_TRY(copse_need("conformance job", ctx, params, out));
     *out = NULL;
-    COPSE_TRY(check(params));
+    COPSE_TRY(job_check(params));
     copse_conformance_job *job = copse__alloc(&ctx->base.mem, 1, sizeof *job);
     if (!job)
         return copse_no_memory("conformance job");
     job->ctx = copse_context_retain(ctx);
     job->params = *params;
     job->start_ns = copse__now_ns();
-    copse_status s = prepare(job);
+    copse_status s = job_prepare(job);
     if (s == COPSE_OK)
         s = start_thread(job);
     if (s == COPSE_OK)

@@ -19,7 +19,7 @@ static const double EXIT_SECONDS = 5.0, OPEN_SECONDS = 60.0;
 /* Longest time between two looks at the request to cancel. */
 static const uint64_t LOOK_NS = 100000000u;
 
-static uint64_t nanoseconds(double seconds)
+static uint64_t listener_nanoseconds(double seconds)
 {
     return (uint64_t)(fmin(seconds, 1e9) * 1e9);
 }
@@ -50,7 +50,7 @@ static bool hear_first(struct listener *l, const cJSON *event)
     return l->ended->is_helper;
 }
 
-static bool hear(void *user, cJSON *event)
+static bool listener_hear(void *user, cJSON *event)
 {
     struct listener *l = user;
     l->has_begun = l->has_begun || strcmp(copse__json_text(event, "event"), "begin") == 0;
@@ -77,7 +77,7 @@ static bool hear_line(struct listener *l, const char *line)
         cJSON_Delete(event);
         return false;
     }
-    (void)hear(l, event); /* the caller looks whether the job is cancelled */
+    (void)listener_hear(l, event); /* the caller looks whether the job is cancelled */
     return true;
 }
 
@@ -117,7 +117,7 @@ static double deadline_of(const struct listener *l)
 /* From the newest line on. */
 static struct copse_deadline begin_wait(const struct listener *l)
 {
-    return copse__deadline(nanoseconds(deadline_of(l)));
+    return copse__deadline(listener_nanoseconds(deadline_of(l)));
 }
 
 /* Until the pipe ends, the deadline passes or the job is cancelled. */
@@ -174,7 +174,8 @@ static void tell_stranger(const struct listener *l)
               : "it ended or wrote other text first; its main must call copse_conformance_helper");
 }
 
-static void finish(struct listener *l, const struct copse_process *p, enum copse_ended_how how)
+static void listener_finish(struct listener *l, const struct copse_process *p,
+                            enum copse_ended_how how)
 {
     struct copse_ended *e = l->ended;
     struct copse_process_end end;
@@ -182,9 +183,9 @@ static void finish(struct listener *l, const struct copse_process *p, enum copse
     if (is_killed)
         copse__process_kill(p);
     /* A failure after the last event belongs to no case. */
-    if (!copse__process_reap(p, nanoseconds(EXIT_SECONDS), &end)) {
+    if (!copse__process_reap(p, listener_nanoseconds(EXIT_SECONDS), &end)) {
         copse__process_kill(p);
-        (void)copse__process_reap(p, nanoseconds(EXIT_SECONDS), &end);
+        (void)copse__process_reap(p, listener_nanoseconds(EXIT_SECONDS), &end);
     }
     if (how == COPSE_ENDED_CANCELLED) {
         e->how = how;
@@ -219,7 +220,7 @@ static void wait_isolated(const struct copse_request *q, struct listener *l)
     }
     const enum copse_ended_how how = listen_to(l, &p);
     copse__process_close(&p);
-    finish(l, &p, how);
+    listener_finish(l, &p, how);
     free(l->bytes);
 }
 
@@ -233,7 +234,7 @@ void copse__request_wait(const struct copse_isolation *how, const struct copse_r
         return;
     }
     out->is_helper = true;
-    copse__request_do(q, how->in_process, hear, &l);
+    copse__request_do(q, how->in_process, listener_hear, &l);
     if (atomic_load(how->is_cancelled))
         out->how = COPSE_ENDED_CANCELLED;
 }

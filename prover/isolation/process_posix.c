@@ -9,8 +9,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <process_posix_spawn.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #if defined(__linux__)
@@ -77,8 +77,8 @@ static int set_signals(posix_spawnattr_t *how)
     return e;
 }
 
-static int spawn(const char *program, const char *const *arguments, char **environment, int fd,
-                 pid_t *pid)
+static int process_posix_spawn(const char *program, const char *const *arguments,
+                               char **environment, int fd, pid_t *pid)
 {
     posix_spawn_file_actions_t files;
     posix_spawnattr_t how;
@@ -113,7 +113,7 @@ copse_status copse__process_start(const char *program, const char *const *argume
     environment[count] = NULL;
     if (!open_pipe(ends))
         return copse_fail(COPSE_ERR_IO, "helper process: cannot make a pipe: %s", strerror(errno));
-    const int e = spawn(program, arguments, environment, ends[1], &pid);
+    const int e = process_posix_spawn(program, arguments, environment, ends[1], &pid);
     close(ends[1]);
     if (e) {
         close(ends[0]);

@@ -9,7 +9,7 @@ static const char word[] = "copse-conformance-helper"; /* argv[1] */
 
 /* ---- writing ---- */
 
-static void add(struct copse_request_text *t, const char *option, const char *value)
+static void request_add(struct copse_request_text *t, const char *option, const char *value)
 {
     if (!value)
         return;
@@ -30,24 +30,24 @@ void copse__request_write(const struct copse_request *q, const char *program,
     snprintf(out->numbers[4], sizeof *out->numbers, "%u", (unsigned)q->verdict);
     snprintf(out->numbers[5], sizeof *out->numbers, "%ld", q->parent);
     snprintf(out->numbers[6], sizeof *out->numbers, "%llu", (unsigned long long)q->seed);
-    add(out, "--kind", out->numbers[0]);
-    add(out, "--modes", out->numbers[1]);
-    add(out, "--tier", out->numbers[2]);
-    add(out, "--microseconds", out->numbers[3]);
-    add(out, "--verdict", out->numbers[4]);
-    add(out, "--parent", out->numbers[5]);
-    add(out, "--seed", q->seed ? out->numbers[6] : NULL);
-    add(out, "--device", q->device);
-    add(out, "--ops", q->ops);
-    add(out, "--case", q->case_name);
-    add(out, "--variant", q->variant);
-    add(out, "--after", q->after);
-    add(out, "--kernel", q->kernel);
-    add(out, "--reason", q->reason);
-    add(out, "--own", q->own_path);
-    add(out, "--cache", q->cache_folder);
-    add(out, "--known", q->known);
-    add(out, "--verbose", q->is_verbose ? "1" : NULL);
+    request_add(out, "--kind", out->numbers[0]);
+    request_add(out, "--modes", out->numbers[1]);
+    request_add(out, "--tier", out->numbers[2]);
+    request_add(out, "--microseconds", out->numbers[3]);
+    request_add(out, "--verdict", out->numbers[4]);
+    request_add(out, "--parent", out->numbers[5]);
+    request_add(out, "--seed", q->seed ? out->numbers[6] : NULL);
+    request_add(out, "--device", q->device);
+    request_add(out, "--ops", q->ops);
+    request_add(out, "--case", q->case_name);
+    request_add(out, "--variant", q->variant);
+    request_add(out, "--after", q->after);
+    request_add(out, "--kernel", q->kernel);
+    request_add(out, "--reason", q->reason);
+    request_add(out, "--own", q->own_path);
+    request_add(out, "--cache", q->cache_folder);
+    request_add(out, "--known", q->known);
+    request_add(out, "--verbose", q->is_verbose ? "1" : NULL);
     out->at[out->count] = NULL;
 }
 

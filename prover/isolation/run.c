@@ -166,7 +166,7 @@ static void wait_for(struct run *r, const struct copse_request *q, struct copse_
     copse__request_wait(&r->job->isolation, q, on_event, r, ended);
 }
 
-static copse_status cancelled(void)
+static copse_status run_cancelled(void)
 {
     return copse_fail(COPSE_ERR_CANCELLED, "conformance: cancelled by the application");
 }
@@ -175,7 +175,7 @@ static copse_status cancelled(void)
 static copse_status must_end(const struct copse_ended *e, const char *what)
 {
     if (e->how == COPSE_ENDED_CANCELLED)
-        return cancelled();
+        return run_cancelled();
     if (e->how == COPSE_ENDED_DONE)
         return e->status == COPSE_OK ? COPSE_OK : copse_fail(e->status, "%s", e->text);
     return copse_fail(COPSE_ERR_INTERNAL, "%s: %s; --verbose says how far it came", what, e->text);
@@ -198,7 +198,7 @@ static void make_plan(struct run *r, struct copse_ended *ended)
     wait_for(r, &q, ended);
 }
 
-static size_t planned(const struct run *r, const char *mode)
+static size_t run_planned(const struct run *r, const char *mode)
 {
     const cJSON *o;
     size_t count = 0;
@@ -292,8 +292,8 @@ static copse_verdict verdict_of(const struct copse_ended *e)
 
 /* Block a kernel whose process died: in the list of the application's context, if that has the
    device, and in the list of the cache folder, once if both are the same. */
-static void block(struct run *r, const struct copse_request *died, const struct place *p,
-                  const char *kernel, const struct copse_ended *how)
+static void run_block(struct run *r, const struct copse_request *died, const struct place *p,
+                      const char *kernel, const struct copse_ended *how)
 {
     copse_context *ctx = r->job->ctx;
     const char *folder = r->params->cache_folder;
@@ -349,7 +349,7 @@ static void block_used(struct run *r, const struct copse_request *died, const st
         unproven += !has_kernel(&r->proven, p->used.at[i]);
     for (size_t i = 0; i < p->used.count && !(died->modes & others); i++)
         if (unproven == 0 || !has_kernel(&r->proven, p->used.at[i]))
-            block(r, died, p, p->used.at[i], how);
+            run_block(r, died, p, p->used.at[i], how);
 }
 
 /* The process died with the library's choice of kernels: find the variant, or the kernels, that
@@ -383,7 +383,7 @@ static bool run_cases(struct run *r, const struct copse_request *first)
         if (ended.how == COPSE_ENDED_DONE || !p.op[0] || strcmp(after, last) == 0)
             return false; /* the remaining cases are skipped */
         if (p.variant[0] && !q.own_path)
-            block(r, &q, &p, p.variant, &ended);
+            run_block(r, &q, &p, p.variant, &ended);
         else if (!p.variant[0] && !q.own_path)
             find_culprit(r, &q, &p, &ended);
         memcpy(last, after, sizeof last);
@@ -439,7 +439,7 @@ static unsigned count_modes(const struct run *r, const struct copse_conform_name
 {
     unsigned count = 0;
     for (const struct copse_conform_name *m = from; m->name; m++)
-        count += (r->params->modes & m->value) && planned(r, m->name) > 0;
+        count += (r->params->modes & m->value) && run_planned(r, m->name) > 0;
     return count;
 }
 
@@ -467,7 +467,7 @@ static copse_status run_device(struct run *r, const char *device)
     r->proven.count = 0;
     make_plan(r, &ended);
     if (ended.how == COPSE_ENDED_CANCELLED)
-        return cancelled();
+        return run_cancelled();
     if (ended.how == COPSE_ENDED_DONE &&
         (ended.status == COPSE_ERR_ARGUMENT || ended.status == COPSE_ERR_FORMAT ||
          ended.status == COPSE_ERR_IO))
@@ -484,7 +484,7 @@ static copse_status run_device(struct run *r, const char *device)
         struct copse_request q = request_of(r, COPSE_REQUEST_RUN);
         const size_t from = r->job->results->case_count;
         char ops[4096];
-        if (!(p->modes & m->value) || planned(r, m->name) == 0)
+        if (!(p->modes & m->value) || run_planned(r, m->name) == 0)
             continue;
         q.modes = m->value | (p->modes & COPSE_CONFORM_FAILED);
         q.ops = ops_of(r, m->name, ops, sizeof ops);
@@ -492,12 +492,12 @@ static copse_status run_device(struct run *r, const char *device)
             const double left = p->seconds - seconds_since(start);
             q.seconds = left > 0.001 ? left / count_modes(r, m) : 0.001;
         }
-        const size_t expected = planned(r, m->name);
+        const size_t expected = run_planned(r, m->name);
         if (!run_cases(r, &q) && r->job->results->case_count - from < expected)
             r->job->left_out += expected - (r->job->results->case_count - from);
         copse__job_tell(r->job, COPSE_CONFORM_MODE, NULL, NULL, from);
     }
-    return is_stopped(r) ? cancelled() : COPSE_OK;
+    return is_stopped(r) ? run_cancelled() : COPSE_OK;
 }
 
 /* ---- the job ---- */
@@ -565,7 +565,7 @@ static copse_status check_devices(struct run *r)
     for (size_t i = 0; i < count; i++)
         take_blocks(r->job->ctx, ids[i], all);
     if (is_stopped(r))
-        return cancelled();
+        return run_cancelled();
     if (all->has_no_memory)
         return copse_no_memory("conformance: results");
     cJSON *summary = copse__results_summary(all);

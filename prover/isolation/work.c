@@ -18,7 +18,7 @@ struct work {
     bool has_no_memory, is_stopped;
 };
 
-static void emit(struct work *w, cJSON *event, bool is_complete)
+static void work_emit(struct work *w, cJSON *event, bool is_complete)
 {
     if (!event || !is_complete) {
         cJSON_Delete(event);
@@ -57,9 +57,9 @@ static copse_status do_devices(struct work *w)
         if (at == count)
             continue;
         cJSON *o = copse__device_json(w->ctx, &list[i]);
-        emit(w, o,
-             o && cJSON_AddStringToObject(o, "event", "device") &&
-                 copse__facts_json(o, w->ctx, list[i].id));
+        work_emit(w, o,
+                  o && cJSON_AddStringToObject(o, "event", "device") &&
+                      copse__facts_json(o, w->ctx, list[i].id));
     }
     return COPSE_OK;
 }
@@ -71,10 +71,10 @@ static void on_plan(void *user, const struct copse_case_result *r)
     char seed[32];
     cJSON *o = copse__json_event("plan");
     snprintf(seed, sizeof seed, "0x%016" PRIx64, r->seed);
-    emit(user, o,
-         o && add_case(o, r->mode, r->op, r->name, r->variant) &&
-             cJSON_AddStringToObject(o, "type", r->type) &&
-             cJSON_AddStringToObject(o, "seed", seed));
+    work_emit(user, o,
+              o && add_case(o, r->mode, r->op, r->name, r->variant) &&
+                  cJSON_AddStringToObject(o, "type", r->type) &&
+                  cJSON_AddStringToObject(o, "seed", seed));
 }
 
 static bool on_begin(void *user, const char *mode, const char *op, const char *name,
@@ -82,14 +82,14 @@ static bool on_begin(void *user, const char *mode, const char *op, const char *n
 {
     struct work *w = user;
     cJSON *o = copse__json_event("begin");
-    emit(w, o, o && add_case(o, mode, op, name, variant));
+    work_emit(w, o, o && add_case(o, mode, op, name, variant));
     return !w->is_stopped;
 }
 
 static void on_use(void *user, const char *kernel)
 {
     cJSON *o = copse__json_event("uses");
-    emit(user, o, o && cJSON_AddStringToObject(o, "kernel", kernel));
+    work_emit(user, o, o && cJSON_AddStringToObject(o, "kernel", kernel));
 }
 
 static bool add_numbers(cJSON *o, const struct copse_case_result *r)
@@ -136,7 +136,7 @@ static void on_result(void *user, const struct copse_case_result *r)
         (!r->hash[0] || cJSON_AddStringToObject(o, "hash", r->hash)) &&
         (!r->text[0] ||
          copse__json_add_text(o, "text", copse__case_plain(text, sizeof text, r->text)));
-    emit(user, o, is_good);
+    work_emit(user, o, is_good);
 }
 
 /* The file as it is. */
@@ -262,6 +262,6 @@ void copse__request_do(const struct copse_request *q,
     cJSON *o = copse__json_event("end");
     const bool is_good = o && cJSON_AddNumberToObject(o, "status", (double)s) &&
                          copse__json_add_text(o, "text", text);
-    emit(&w, o, is_good);
+    work_emit(&w, o, is_good);
     copse_context_release(&w.ctx);
 }

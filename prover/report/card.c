@@ -103,7 +103,7 @@ static void take_worst(const struct copse_case_result **worst, const struct cops
         *worst = k;
 }
 
-static void take(struct card *c, const struct copse_case_result *k)
+static void card_take(struct card *c, const struct copse_case_result *k)
 {
     struct card_row *row = row_of(c, k);
     struct card_mode *mode = mode_of(c, k);
@@ -146,7 +146,7 @@ copse_status copse__card_make(struct card *c, const copse_conformance_results *r
     }
     for (size_t i = 0; i < r->case_count; i++)
         if (copse__card_is_of(c, &r->cases[i]))
-            take(c, &r->cases[i]);
+            card_take(c, &r->cases[i]);
     return COPSE_OK;
 }
 

@@ -45,16 +45,16 @@ static const char *verdict_class(copse_verdict v)
     return v == COPSE_VERDICT_PASS ? "PASS" : copse_verdict_fails(v) ? "bad" : "none";
 }
 
-static void verdict(FILE *f, copse_verdict v)
+static void card_html_verdict(FILE *f, copse_verdict v)
 {
     fprintf(f, "<span class='b %s'>%s</span>", verdict_class(v), copse_verdict_name(v));
 }
 
 /* ---- tables ---- */
 
-static void begin(FILE *f, const struct card_section *s, const struct card *c);
+static void card_html_begin(FILE *f, const struct card_section *s, const struct card *c);
 
-static void end(FILE *f, const struct card_section *s, const struct card *c)
+static void card_html_end(FILE *f, const struct card_section *s, const struct card *c)
 {
     fprintf(f, "</table>%s", s->summary ? "</details>" : "");
     if (s->after)
@@ -85,14 +85,14 @@ static void cell_end(FILE *f, const struct card_column *column)
     fputs(column->kind == CARD_COLUMN_NAME ? "</th>" : "</td>", f);
 }
 
-static void code(FILE *f, const char *text)
+static void card_html_code(FILE *f, const char *text)
 {
     fprintf(f, "<code>");
     copse__report_escape(f, text);
     fprintf(f, "</code>");
 }
 
-static void soft(FILE *f, const char *text)
+static void card_html_soft(FILE *f, const char *text)
 {
     fprintf(f, "<td class='soft'>%s</td>", text);
 }
@@ -109,23 +109,23 @@ static void error_cell(FILE *f, const struct copse_case_result *k)
 }
 
 static const struct card_format html = {
-    .begin = begin,
-    .end = end,
+    .begin = card_html_begin,
+    .end = card_html_end,
     .row_begin = row_begin,
     .row_end = row_end,
     .cell_begin = cell_begin,
     .cell_end = cell_end,
     .text = copse__report_escape,
-    .code = code,
-    .soft = soft,
-    .verdict = verdict,
+    .code = card_html_code,
+    .soft = card_html_soft,
+    .verdict = card_html_verdict,
     .error = error_cell,
     .between_lines = "<br>",
     .between_words = " ",
     .has_plots = true,
 };
 
-static void begin(FILE *f, const struct card_section *s, const struct card *c)
+static void card_html_begin(FILE *f, const struct card_section *s, const struct card *c)
 {
     fprintf(f, "<h2>%s</h2>", s->heading);
     if (s->intro)
@@ -147,7 +147,7 @@ static void begin(FILE *f, const struct card_section *s, const struct card *c)
 }
 
 /* A section, with a line of its own. */
-static void section(FILE *f, enum card_section_id id, const struct card *c)
+static void card_html_section(FILE *f, enum card_section_id id, const struct card *c)
 {
     copse__card_section(f, &html, id, c);
     if (copse_card_sections[id].is_there(c))
@@ -156,7 +156,7 @@ static void section(FILE *f, enum card_section_id id, const struct card *c)
 
 /* ---- what is no table ---- */
 
-static void failures(FILE *f, const struct card *c)
+static void card_html_failures(FILE *f, const struct card *c)
 {
     char line[1200];
     if (c->bad == 0)
@@ -167,7 +167,7 @@ static void failures(FILE *f, const struct card *c)
         if (!copse__card_is_of(c, k) || !copse_verdict_fails(k->verdict))
             continue;
         fprintf(f, "<p>");
-        verdict(f, k->verdict);
+        card_html_verdict(f, k->verdict);
         fprintf(f, " <code>%s</code> <b>", k->mode);
         copse__report_escape(f, k->op);
         fprintf(f, "</b>: ");
@@ -186,7 +186,7 @@ static void failures(FILE *f, const struct card *c)
     }
 }
 
-static void plots(FILE *f, const struct card *c)
+static void card_html_plots(FILE *f, const struct card *c)
 {
     bool has_speed = false;
     for (size_t i = 0; i < c->row_count; i++)
@@ -207,13 +207,13 @@ static void plots(FILE *f, const struct card *c)
     copse__card_plot_speed(f, c);
 }
 
-static void legend(FILE *f)
+static void card_html_legend(FILE *f)
 {
     fprintf(f, "<h2>How to read this card</h2><details><summary>Verdicts and measures</summary>"
                "<table>\n");
-#define ROW(name, text)               \
-    fprintf(f, "<tr><td>");           \
-    verdict(f, COPSE_VERDICT_##name); \
+#define ROW(name, text)                         \
+    fprintf(f, "<tr><td>");                     \
+    card_html_verdict(f, COPSE_VERDICT_##name); \
     fprintf(f, "</td><td>%s</td></tr>\n", text);
     COPSE_VERDICT_MAP(ROW)
 #undef ROW
@@ -240,20 +240,20 @@ static void one_card(FILE *f, const struct card *c)
             "<div class='verdict%s'>%s</div>\n",
             c->results->library, c->results->started, c->results->tier, c->bad ? " bad" : "",
             copse__card_sentence(line, sizeof line, c));
-    failures(f, c);
-    section(f, CARD_BLOCKED, c);
-    section(f, CARD_MODES, c);
-    plots(f, c);
-    section(f, CARD_ROWS, c);
-    section(f, CARD_REASONS, c);
+    card_html_failures(f, c);
+    card_html_section(f, CARD_BLOCKED, c);
+    card_html_section(f, CARD_MODES, c);
+    card_html_plots(f, c);
+    card_html_section(f, CARD_ROWS, c);
+    card_html_section(f, CARD_REASONS, c);
     fprintf(f, "<div class='two'><div>");
     copse__card_section(f, &html, CARD_IDENTITY, c);
     fprintf(f, "</div><div>");
     copse__card_section(f, &html, CARD_LIMITS, c);
     fprintf(f, "</div></div>\n");
-    section(f, CARD_ENVIRONMENT, c);
-    section(f, CARD_REPORTED, c);
-    section(f, CARD_HASHES, c);
+    card_html_section(f, CARD_ENVIRONMENT, c);
+    card_html_section(f, CARD_REPORTED, c);
+    card_html_section(f, CARD_HASHES, c);
     fprintf(f, "</section>\n");
 }
 
@@ -278,7 +278,7 @@ copse_status copse__card_html(FILE *f, const copse_conformance_results *r)
         one_card(f, &c);
         copse__card_free(&c);
     }
-    legend(f);
+    card_html_legend(f);
     fprintf(f, "<h2>To repeat it</h2><pre>");
     copse__report_escape(f, r->command ? r->command : "");
     fprintf(f, "</pre>\n</main></body></html>\n");

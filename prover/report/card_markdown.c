@@ -7,7 +7,7 @@
 #include "prover/report/card_sections.h"
 
 /* Text of a table cell. */
-static void cell(FILE *f, const char *text)
+static void card_markdown_cell(FILE *f, const char *text)
 {
     for (; *text; text++) {
         if (strchr("|\\`*_<>[]", *text))
@@ -18,9 +18,9 @@ static void cell(FILE *f, const char *text)
 
 /* ---- tables ---- */
 
-static void begin(FILE *f, const struct card_section *s, const struct card *c);
+static void card_markdown_begin(FILE *f, const struct card_section *s, const struct card *c);
 
-static void end(FILE *f, const struct card_section *s, const struct card *c)
+static void card_markdown_end(FILE *f, const struct card_section *s, const struct card *c)
 {
     if (s->after)
         fprintf(f, "\n%s`%s %s`\n", s->after, s->command, c->device->info.id);
@@ -49,18 +49,18 @@ static void cell_end(FILE *f, const struct card_column *column)
     fprintf(f, " |");
 }
 
-static void code(FILE *f, const char *text)
+static void card_markdown_code(FILE *f, const char *text)
 {
     if (*text)
         fprintf(f, "`%s`", text);
 }
 
-static void soft(FILE *f, const char *text)
+static void card_markdown_soft(FILE *f, const char *text)
 {
     fprintf(f, " %s |", text);
 }
 
-static void verdict(FILE *f, copse_verdict v)
+static void card_markdown_verdict(FILE *f, copse_verdict v)
 {
     const char *mark = copse_verdict_fails(v) ? "**" : "";
     fprintf(f, "%s%s%s", mark, copse_verdict_name(v), mark);
@@ -84,22 +84,22 @@ static void error_cell(FILE *f, const struct copse_case_result *k)
 }
 
 static const struct card_format markdown = {
-    .begin = begin,
-    .end = end,
+    .begin = card_markdown_begin,
+    .end = card_markdown_end,
     .row_begin = row_begin,
     .row_end = row_end,
     .cell_begin = cell_begin,
     .cell_end = cell_end,
-    .text = cell,
-    .code = code,
-    .soft = soft,
-    .verdict = verdict,
+    .text = card_markdown_cell,
+    .code = card_markdown_code,
+    .soft = card_markdown_soft,
+    .verdict = card_markdown_verdict,
     .error = error_cell,
     .between_lines = ", ",
     .between_words = ", ",
 };
 
-static void begin(FILE *f, const struct card_section *s, const struct card *c)
+static void card_markdown_begin(FILE *f, const struct card_section *s, const struct card *c)
 {
     const size_t columns = copse__card_columns(s, &markdown);
     fprintf(f, "### %s\n\n", s->heading);
@@ -119,7 +119,7 @@ static void begin(FILE *f, const struct card_section *s, const struct card *c)
 
 /* ---- what is no table ---- */
 
-static void failures(FILE *f, const struct card *c)
+static void card_markdown_failures(FILE *f, const struct card *c)
 {
     char line[1200];
     if (c->bad == 0)
@@ -130,16 +130,16 @@ static void failures(FILE *f, const struct card *c)
         if (!copse__card_is_of(c, k) || !copse_verdict_fails(k->verdict))
             continue;
         fprintf(f, "- **%s** `%s` ", copse_verdict_name(k->verdict), k->mode);
-        cell(f, k->op);
+        card_markdown_cell(f, k->op);
         fprintf(f, ": ");
-        cell(f, k->name);
+        card_markdown_cell(f, k->name);
         if (*k->variant)
             fprintf(f, " (`%s`)", k->variant);
         fprintf(f, "  \n  ");
-        cell(f, k->text);
+        card_markdown_cell(f, k->text);
         if (*copse__case_measure(line, sizeof line, k)) {
             fprintf(f, "%s", *k->text ? "; " : "");
-            cell(f, line);
+            card_markdown_cell(f, line);
         }
         fprintf(f, "  \n  `%s`\n", copse__case_repeat(line, sizeof line, c->results, k));
     }
@@ -150,12 +150,12 @@ static void one_card(FILE *f, const struct card *c)
 {
     char line[400];
     fprintf(f, "## ");
-    cell(f, c->device->info.name);
+    card_markdown_cell(f, c->device->info.name);
     fprintf(f, "\n\n%s, driver ", c->device->info.id);
-    cell(f, c->device->info.driver);
+    card_markdown_cell(f, c->device->info.driver);
     fprintf(f, "; checked by Copse %s on %s, tier `%s`.\n\n**%s**\n\n", c->results->library,
             c->results->started, c->results->tier, copse__card_sentence(line, sizeof line, c));
-    failures(f, c);
+    card_markdown_failures(f, c);
     for (int id = 0; id < CARD_SECTIONS; id++)
         copse__card_section(f, &markdown, (enum card_section_id)id, c);
 }

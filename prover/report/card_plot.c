@@ -10,7 +10,7 @@ enum { LABEL = 210, PLOT = 420, VALUE = 150, ROW = 17, TOP = 22, BOTTOM = 6 };
 static const double FULL = 1.25; /* the axis ends here: 125 % */
 
 /* `values`: the heading of the column of numbers. */
-static void begin(FILE *f, size_t rows, const char *title, const char *values)
+static void card_plot_begin(FILE *f, size_t rows, const char *title, const char *values)
 {
     const int height = TOP + ROW * (int)rows + BOTTOM;
     fprintf(f, "<svg viewBox='0 0 %d %d' width='%d' height='%d' role='img' aria-label='%s'>\n",
@@ -19,14 +19,14 @@ static void begin(FILE *f, size_t rows, const char *title, const char *values)
 }
 
 /* A vertical line through all rows with a caption above. */
-static void mark(FILE *f, double x, size_t rows, const char *style, const char *caption)
+static void card_plot_mark(FILE *f, double x, size_t rows, const char *style, const char *caption)
 {
     fprintf(f, "<path class='%s' d='M%.1f %dV%d'/>", style, x, TOP - 4, TOP + ROW * (int)rows + 2);
     fprintf(f, "<text class='cap' x='%.1f' y='%d' text-anchor='middle'>%s</text>\n", x, TOP - 9,
             caption);
 }
 
-static void label(FILE *f, size_t row, const char *op, const char *variant)
+static void card_plot_label(FILE *f, size_t row, const char *op, const char *variant)
 {
     const int y = TOP + ROW * (int)row + 12;
     fprintf(f, "<text x='%d' y='%d' text-anchor='end'>", LABEL - 8, y);
@@ -39,17 +39,17 @@ static void label(FILE *f, size_t row, const char *op, const char *variant)
     fprintf(f, "</text>");
 }
 
-static double clip(double share)
+static double card_plot_clip(double share)
 {
     return share > FULL || isnan(share) ? FULL : share;
 }
 
-static void bar(FILE *f, size_t row, int part, int parts, double share, const char *style)
+static void card_plot_bar(FILE *f, size_t row, int part, int parts, double share, const char *style)
 {
     const double height = (ROW - 4.0) / parts;
     fprintf(f, "<rect class='%s' x='%d' y='%.1f' width='%.1f' height='%.1f'/>", style, LABEL,
-            TOP + ROW * (double)row + 2 + part * height, fmax(PLOT * clip(share) / FULL, 1.0),
-            height - 0.5);
+            TOP + ROW * (double)row + 2 + part * height,
+            fmax(PLOT * card_plot_clip(share) / FULL, 1.0), height - 0.5);
 }
 
 /* ---- errors ---- */
@@ -68,11 +68,11 @@ static void error_row(FILE *f, size_t at, const struct card_row *r)
 {
     const double a = share_of(r->forward), b = share_of(r->gradient);
     const struct copse_case_result *k = a >= b ? r->forward : r->gradient;
-    label(f, at, r->op, r->variant);
+    card_plot_label(f, at, r->op, r->variant);
     if (a > 0.0)
-        bar(f, at, 0, 2, a, a > 1.0 ? "bad" : "fwd");
+        card_plot_bar(f, at, 0, 2, a, a > 1.0 ? "bad" : "fwd");
     if (b > 0.0)
-        bar(f, at, 1, 2, b, b > 1.0 ? "bad" : "grd");
+        card_plot_bar(f, at, 1, 2, b, b > 1.0 ? "bad" : "grd");
     fprintf(f, "<text class='cap' x='%d' y='%d'>%.3g %s of %.3g</text>\n", LABEL + PLOT + 6,
             TOP + ROW * (int)at + 12, k->worst, k->metric, k->limit);
 }
@@ -87,10 +87,11 @@ void copse__card_plot_errors(FILE *f, const struct card *c)
         return;
     }
     static const char *const marks[] = { "0", "25 %", "50 %", "75 %" };
-    begin(f, rows, "Largest error of each op as a fraction of the limit", "the larger of both");
+    card_plot_begin(f, rows, "Largest error of each op as a fraction of the limit",
+                    "the larger of both");
     for (size_t i = 0; i < sizeof marks / sizeof *marks; i++)
-        mark(f, LABEL + PLOT * 0.25 * (double)i / FULL, rows, "grid", marks[i]);
-    mark(f, LABEL + PLOT / FULL, rows, "limit", "allowed");
+        card_plot_mark(f, LABEL + PLOT * 0.25 * (double)i / FULL, rows, "grid", marks[i]);
+    card_plot_mark(f, LABEL + PLOT / FULL, rows, "limit", "allowed");
     for (size_t i = 0; i < c->row_count; i++)
         if (is_plotted(&c->rows[i]))
             error_row(f, at++, &c->rows[i]);
@@ -114,11 +115,11 @@ static void mark_copy(FILE *f, const struct card *c, size_t rows, double best)
         if (copy <= 0.0 || strcmp(c->rows[i].op, "copy") != 0)
             continue;
         snprintf(caption, sizeof caption, "a copy: %.3g GB/s", copy);
-        mark(f, LABEL + PLOT * copy / best, rows, "limit", caption);
+        card_plot_mark(f, LABEL + PLOT * copy / best, rows, "limit", caption);
     }
 }
 
-static void speeds(FILE *f, const struct card *c, bool is_flops)
+static void card_plot_speeds(FILE *f, const struct card *c, bool is_flops)
 {
     size_t rows = 0, at = 0;
     double best = 0.0;
@@ -128,17 +129,17 @@ static void speeds(FILE *f, const struct card *c, bool is_flops)
     }
     if (rows == 0)
         return;
-    begin(f, rows, is_flops ? "Speed of products" : "Speed of ops that move data",
-          is_flops ? "arithmetic" : "memory moved");
-    mark(f, LABEL, rows, "grid", "0");
+    card_plot_begin(f, rows, is_flops ? "Speed of products" : "Speed of ops that move data",
+                    is_flops ? "arithmetic" : "memory moved");
+    card_plot_mark(f, LABEL, rows, "grid", "0");
     if (!is_flops)
         mark_copy(f, c, rows, best);
     for (size_t i = 0; i < c->row_count; i++) {
         const double value = speed_of(&c->rows[i], is_flops);
         if (value <= 0.0)
             continue;
-        label(f, at, c->rows[i].op, c->rows[i].variant);
-        bar(f, at, 0, 1, FULL * value / best, "fwd");
+        card_plot_label(f, at, c->rows[i].op, c->rows[i].variant);
+        card_plot_bar(f, at, 0, 1, FULL * value / best, "fwd");
         fprintf(f, "<text class='cap' x='%d' y='%d'>%.3g %s</text>\n", LABEL + PLOT + 6,
                 TOP + ROW * (int)at + 12, value, is_flops ? "GFLOP/s" : "GB/s");
         at++;
@@ -148,6 +149,6 @@ static void speeds(FILE *f, const struct card *c, bool is_flops)
 
 void copse__card_plot_speed(FILE *f, const struct card *c)
 {
-    speeds(f, c, true);
-    speeds(f, c, false);
+    card_plot_speeds(f, c, true);
+    card_plot_speeds(f, c, false);
 }

@@ -9,47 +9,47 @@
 
 typedef const struct card_writer writer;
 
-static void begin(writer *w, size_t column)
+static void card_sections_begin(writer *w, size_t column)
 {
     w->format->cell_begin(w->f, &w->section->columns[column]);
 }
 
-static void end(writer *w, size_t column)
+static void card_sections_end(writer *w, size_t column)
 {
     w->format->cell_end(w->f, &w->section->columns[column]);
 }
 
-static void text(writer *w, size_t column, const char *value)
+static void card_sections_text(writer *w, size_t column, const char *value)
 {
-    begin(w, column);
+    card_sections_begin(w, column);
     w->format->text(w->f, value);
-    end(w, column);
+    card_sections_end(w, column);
 }
 
-static void code(writer *w, size_t column, const char *value)
+static void card_sections_code(writer *w, size_t column, const char *value)
 {
-    begin(w, column);
+    card_sections_begin(w, column);
     w->format->code(w->f, value);
-    end(w, column);
+    card_sections_end(w, column);
 }
 
-static void verdict(writer *w, size_t column, copse_verdict v)
+static void card_sections_verdict(writer *w, size_t column, copse_verdict v)
 {
-    begin(w, column);
+    card_sections_begin(w, column);
     w->format->verdict(w->f, v);
-    end(w, column);
+    card_sections_end(w, column);
 }
 
-static void number(writer *w, size_t column, size_t value)
+static void card_sections_number(writer *w, size_t column, size_t value)
 {
     char digits[32];
     snprintf(digits, sizeof digits, "%zu", value);
-    text(w, column, digits);
+    card_sections_text(w, column, digits);
 }
 
 /* ---- names and values ---- */
 
-static const cJSON *member(const cJSON *o, const char *name)
+static const cJSON *card_sections_member(const cJSON *o, const char *name)
 {
     return cJSON_GetObjectItemCaseSensitive(o, name);
 }
@@ -59,41 +59,41 @@ static const char *string_of(const cJSON *item)
     return cJSON_IsString(item) ? item->valuestring : "";
 }
 
-static void pair(writer *w, const char *name, const char *value)
+static void card_sections_pair(writer *w, const char *name, const char *value)
 {
     if (!*value)
         return;
     w->format->row_begin(w->f);
-    text(w, 0, name);
-    text(w, 1, value);
+    card_sections_text(w, 0, name);
+    card_sections_text(w, 1, value);
     w->format->row_end(w->f);
 }
 
 static void number_pair(writer *w, const char *name, const cJSON *item)
 {
     char value[64];
-    pair(w, name, copse__card_number(value, sizeof value, item));
+    card_sections_pair(w, name, copse__card_number(value, sizeof value, item));
 }
 
-static void list(writer *w, const char *name, const cJSON *texts, const char *between)
+static void card_sections_list(writer *w, const char *name, const cJSON *texts, const char *between)
 {
     const cJSON *item;
     int n = 0;
     if (cJSON_GetArraySize(texts) == 0)
         return;
     w->format->row_begin(w->f);
-    text(w, 0, name);
-    begin(w, 1);
+    card_sections_text(w, 0, name);
+    card_sections_begin(w, 1);
     cJSON_ArrayForEach(item, texts)
     {
         fputs(n++ ? between : "", w->f);
         w->format->text(w->f, string_of(item));
     }
-    end(w, 1);
+    card_sections_end(w, 1);
     w->format->row_end(w->f);
 }
 
-static void identity(writer *w, const struct card *c)
+static void card_sections_identity(writer *w, const struct card *c)
 {
     static const char *const texts[][2] = {
         { "Kind", "kind" },           { "UUID", "uuid" },
@@ -101,21 +101,21 @@ static void identity(writer *w, const struct card *c)
         { "Also met as", "same_as" },
     };
     const cJSON *o = c->device->event;
-    pair(w, "Device", c->device->info.name);
-    pair(w, "Driver", c->device->info.driver);
-    pair(w, "API", copse__json_text(o, "backend"));
-    pair(w, "API version", c->device->info.api_version);
+    card_sections_pair(w, "Device", c->device->info.name);
+    card_sections_pair(w, "Driver", c->device->info.driver);
+    card_sections_pair(w, "API", copse__json_text(o, "backend"));
+    card_sections_pair(w, "API version", c->device->info.api_version);
     for (size_t i = 0; i < COPSE_COUNT(texts); i++)
-        pair(w, texts[i][0], copse__json_text(o, texts[i][1]));
+        card_sections_pair(w, texts[i][0], copse__json_text(o, texts[i][1]));
     if (copse__json_number(o, "memory_bytes") > 0)
-        number_pair(w, "Memory", member(o, "memory_bytes"));
-    pair(w, "Library", c->results->library);
+        number_pair(w, "Memory", card_sections_member(o, "memory_bytes"));
+    card_sections_pair(w, "Library", c->results->library);
 }
 
-static void limits(writer *w, const struct card *c)
+static void card_sections_limits(writer *w, const struct card *c)
 {
     const cJSON *item;
-    cJSON_ArrayForEach(item, member(c->device->event, "limits"))
+    cJSON_ArrayForEach(item, card_sections_member(c->device->event, "limits"))
     {
         char name[64];
         snprintf(name, sizeof name, "%s", item->string);
@@ -130,59 +130,63 @@ static bool has_environment(const struct card *c)
     return c->results->environment != NULL;
 }
 
-static void environment(writer *w, const struct card *c)
+static void card_sections_environment(writer *w, const struct card *c)
 {
     const cJSON *o = c->results->environment, *item;
-    pair(w, "System", copse__json_text(o, "system"));
-    pair(w, "Kernel", copse__json_text(o, "kernel"));
-    pair(w, "Processor", copse__json_text(o, "processor"));
-    number_pair(w, "Processors", member(o, "processors"));
-    number_pair(w, "Memory", member(o, "memory_bytes"));
-    cJSON_ArrayForEach(item, member(o, "variables"))
+    card_sections_pair(w, "System", copse__json_text(o, "system"));
+    card_sections_pair(w, "Kernel", copse__json_text(o, "kernel"));
+    card_sections_pair(w, "Processor", copse__json_text(o, "processor"));
+    number_pair(w, "Processors", card_sections_member(o, "processors"));
+    number_pair(w, "Memory", card_sections_member(o, "memory_bytes"));
+    cJSON_ArrayForEach(item, card_sections_member(o, "variables"))
     {
         w->format->row_begin(w->f);
-        code(w, 0, item->string);
-        text(w, 1, string_of(item));
+        card_sections_code(w, 0, item->string);
+        card_sections_text(w, 1, string_of(item));
         w->format->row_end(w->f);
     }
 }
 
 static bool has_reported(const struct card *c)
 {
-    return member(c->device->event, "reported") != NULL;
+    return card_sections_member(c->device->event, "reported") != NULL;
 }
 
-static void reported(writer *w, const struct card *c)
+static void card_sections_reported(writer *w, const struct card *c)
 {
-    const cJSON *o = member(c->device->event, "reported"), *item;
-    list(w, "Loaded layers", member(o, "layers"), w->format->between_lines);
-    list(w, "Loaded libraries", member(o, "libraries"), w->format->between_lines);
-    pair(w, "Device UUID", copse__json_text(o, "device_uuid"));
-    pair(w, "Driver UUID", copse__json_text(o, "driver_uuid"));
-    cJSON_ArrayForEach(item, member(o, "limits")) pair(w, item->string, string_of(item));
-    list(w, "Extensions", member(o, "extensions"), w->format->between_words);
+    const cJSON *o = card_sections_member(c->device->event, "reported"), *item;
+    card_sections_list(w, "Loaded layers", card_sections_member(o, "layers"),
+                       w->format->between_lines);
+    card_sections_list(w, "Loaded libraries", card_sections_member(o, "libraries"),
+                       w->format->between_lines);
+    card_sections_pair(w, "Device UUID", copse__json_text(o, "device_uuid"));
+    card_sections_pair(w, "Driver UUID", copse__json_text(o, "driver_uuid"));
+    cJSON_ArrayForEach(item, card_sections_member(o, "limits"))
+        card_sections_pair(w, item->string, string_of(item));
+    card_sections_list(w, "Extensions", card_sections_member(o, "extensions"),
+                       w->format->between_words);
 }
 
 /* ---- what came out ---- */
 
 static bool has_blocked(const struct card *c)
 {
-    return cJSON_GetArraySize(member(c->device->event, "blocked")) > 0;
+    return cJSON_GetArraySize(card_sections_member(c->device->event, "blocked")) > 0;
 }
 
-static void blocked(writer *w, const struct card *c)
+static void card_sections_blocked(writer *w, const struct card *c)
 {
     const cJSON *b;
-    cJSON_ArrayForEach(b, member(c->device->event, "blocked"))
+    cJSON_ArrayForEach(b, card_sections_member(c->device->event, "blocked"))
     {
         w->format->row_begin(w->f);
-        code(w, 0, copse__json_text(b, "kernel"));
-        text(w, 1, copse__json_text(b, "reason"));
+        card_sections_code(w, 0, copse__json_text(b, "kernel"));
+        card_sections_text(w, 1, copse__json_text(b, "reason"));
         w->format->row_end(w->f);
     }
 }
 
-static void modes(writer *w, const struct card *c)
+static void card_sections_modes(writer *w, const struct card *c)
 {
     char value[64];
     for (size_t i = 0; i < c->mode_count; i++) {
@@ -190,25 +194,25 @@ static void modes(writer *w, const struct card *c)
         const struct copse_conform_name *name =
             copse__conform_name_find(copse_conform_mode_names, m->mode);
         w->format->row_begin(w->f);
-        code(w, 0, m->mode);
-        begin(w, 1);
+        card_sections_code(w, 0, m->mode);
+        card_sections_begin(w, 1);
         fputs(name ? name->help : "", w->f); /* of the library: nothing to escape */
-        end(w, 1);
-        number(w, 2, m->cases);
-        begin(w, 3);
+        card_sections_end(w, 1);
+        card_sections_number(w, 2, m->cases);
+        card_sections_begin(w, 3);
         for (int v = 0, n = 0; v < COPSE_VERDICT_COUNT; v++)
             if (m->counts[v] > 0) {
                 fprintf(w->f, "%s%" PRIu64 " ", n++ ? ", " : "", m->counts[v]);
                 w->format->verdict(w->f, (copse_verdict)v);
             }
-        end(w, 3);
+        card_sections_end(w, 3);
         snprintf(value, sizeof value, "%.1f s", m->seconds);
-        text(w, 4, value);
+        card_sections_text(w, 4, value);
         w->format->row_end(w->f);
     }
 }
 
-static void speed(writer *w, size_t column, const struct copse_case_result *k)
+static void card_sections_speed(writer *w, size_t column, const struct copse_case_result *k)
 {
     char value[64];
     if (!k) {
@@ -217,27 +221,27 @@ static void speed(writer *w, size_t column, const struct copse_case_result *k)
     }
     snprintf(value, sizeof value, "%.3g %s", k->gflops > 0.0 ? k->gflops : k->gbytes,
              k->gflops > 0.0 ? "GFLOP/s" : "GB/s");
-    text(w, column, value);
+    card_sections_text(w, column, value);
 }
 
-static void rows(writer *w, const struct card *c)
+static void card_sections_rows(writer *w, const struct card *c)
 {
     char value[64];
     for (size_t i = 0; i < c->row_count; i++) {
         const struct card_row *r = &c->rows[i];
         w->format->row_begin(w->f);
-        text(w, 0, *r->op ? r->op : "none");
+        card_sections_text(w, 0, *r->op ? r->op : "none");
         if (*r->variant)
-            code(w, 1, r->variant);
+            card_sections_code(w, 1, r->variant);
         else
             w->format->soft(w->f, "default");
-        verdict(w, 2, r->verdict);
+        card_sections_verdict(w, 2, r->verdict);
         snprintf(value, sizeof value, "%zu of %zu", r->passed, r->cases);
-        text(w, 3, value);
+        card_sections_text(w, 3, value);
         w->format->error(w->f, r->forward);
         w->format->error(w->f, r->gradient);
         if (!w->format->has_plots)
-            speed(w, 6, r->speed);
+            card_sections_speed(w, 6, r->speed);
         w->format->row_end(w->f);
     }
 }
@@ -247,20 +251,20 @@ static bool has_reasons(const struct card *c)
     return c->reason_count > 0;
 }
 
-static void reasons(writer *w, const struct card *c)
+static void card_sections_reasons(writer *w, const struct card *c)
 {
     for (size_t i = 0; i < c->reason_count; i++) {
         const struct card_reason *r = &c->reasons[i];
         w->format->row_begin(w->f);
-        verdict(w, 0, r->verdict);
-        number(w, 1, r->cases);
-        text(w, 2, *r->text ? r->text : "no reason given");
-        begin(w, 3);
+        card_sections_verdict(w, 0, r->verdict);
+        card_sections_number(w, 1, r->cases);
+        card_sections_text(w, 2, *r->text ? r->text : "no reason given");
+        card_sections_begin(w, 3);
         fprintf(w->f, "%s ", r->example->mode);
         w->format->text(w->f, r->example->op);
         fprintf(w->f, ": ");
         w->format->text(w->f, r->example->name);
-        end(w, 3);
+        card_sections_end(w, 3);
         w->format->row_end(w->f);
     }
 }
@@ -275,25 +279,25 @@ static size_t count_hashes(const struct card *c)
     return c->hashes;
 }
 
-static void hashes(writer *w, const struct card *c)
+static void card_sections_hashes(writer *w, const struct card *c)
 {
     for (size_t i = 0; i < c->results->case_count; i++) {
         const struct copse_case_result *k = &c->results->cases[i];
         if (!*k->hash || !copse__card_is_of(c, k))
             continue;
         w->format->row_begin(w->f);
-        text(w, 0, k->mode);
-        text(w, 1, k->op);
-        text(w, 2, k->name);
-        code(w, 3, k->variant);
-        code(w, 4, k->hash);
+        card_sections_text(w, 0, k->mode);
+        card_sections_text(w, 1, k->op);
+        card_sections_text(w, 2, k->name);
+        card_sections_code(w, 3, k->variant);
+        card_sections_code(w, 4, k->hash);
         w->format->row_end(w->f);
     }
 }
 
 /* ---- the list ---- */
 
-static bool always(const struct card *c)
+static bool card_sections_always(const struct card *c)
 {
     (void)c;
     return true;
@@ -319,13 +323,13 @@ const struct card_section copse_card_sections[CARD_SECTIONS] = {
                        .columns = { TEXT("Kernel"), TEXT("Reason") },
                        .column_count = 2,
                        .is_there = has_blocked,
-                       .rows = blocked },
+                       .rows = card_sections_blocked },
     [CARD_MODES] = { .heading = "Modes",
                      .columns = { TEXT("Mode"), TEXT("Content"), NUMBER("Cases"), TEXT("Outcome"),
                                   NUMBER("Time") },
                      .column_count = 5,
-                     .is_there = always,
-                     .rows = modes },
+                     .is_there = card_sections_always,
+                     .rows = card_sections_modes },
     [CARD_ROWS] = { .heading = "Verdict by op",
                     .intro = "The largest error of all cases, and the limit of that case. Default "
                              "is the library's own choice; other rows force the named kernel.",
@@ -333,25 +337,31 @@ const struct card_section copse_card_sections[CARD_SECTIONS] = {
                                  TEXT("Largest error, result"), TEXT("Largest error, gradient"),
                                  NUMBER("Speed") },
                     .column_count = 7,
-                    .is_there = always,
-                    .rows = rows },
+                    .is_there = card_sections_always,
+                    .rows = card_sections_rows },
     [CARD_REASONS] = { .heading = "Cases that do not apply or were not run",
                        .columns = { TEXT("Verdict"), NUMBER("Cases"), TEXT("Reason"),
                                     TEXT("Example") },
                        .column_count = 4,
                        .is_there = has_reasons,
-                       .rows = reasons },
-    [CARD_IDENTITY] = { .heading = "Identity", PAIRS, .is_there = always, .rows = identity },
-    [CARD_LIMITS] = { .heading = "Limits", PAIRS, .is_there = always, .rows = limits },
+                       .rows = card_sections_reasons },
+    [CARD_IDENTITY] = { .heading = "Identity",
+                        PAIRS,
+                        .is_there = card_sections_always,
+                        .rows = card_sections_identity },
+    [CARD_LIMITS] = { .heading = "Limits",
+                      PAIRS,
+                      .is_there = card_sections_always,
+                      .rows = card_sections_limits },
     [CARD_ENVIRONMENT] = { .heading = "Environment",
                            PAIRS,
                            .is_there = has_environment,
-                           .rows = environment },
+                           .rows = card_sections_environment },
     [CARD_REPORTED] = { .heading = "Reported by the driver",
                         .summary = "Layers, libraries, identifiers, limits, extensions",
                         PAIRS,
                         .is_there = has_reported,
-                        .rows = reported },
+                        .rows = card_sections_reported },
     [CARD_HASHES] = { .heading = "Determinism",
                       .intro = "Digests of the bits of results. Two runs on the same device and "
                                "driver must agree; where two devices agree, their results are the "
@@ -363,7 +373,7 @@ const struct card_section copse_card_sections[CARD_SECTIONS] = {
                                    TEXT("Digest") },
                       .column_count = 5,
                       .is_there = has_hashes,
-                      .rows = hashes },
+                      .rows = card_sections_hashes },
 };
 
 size_t copse__card_columns(const struct card_section *s, const struct card_format *format)

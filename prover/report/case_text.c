@@ -76,7 +76,7 @@ struct text {
     size_t room, at;
 };
 
-static void put(struct text *t, const char *s)
+static void case_text_put(struct text *t, const char *s)
 {
     for (; *s && t->at + 1 < t->room; s++)
         t->out[t->at++] = *s;
@@ -89,20 +89,20 @@ static void put_quoted(struct text *t, const char *s)
     static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
                                 "_-.,:/+=@";
     if (*s && s[strspn(s, plain)] == '\0') {
-        put(t, s);
+        case_text_put(t, s);
         return;
     }
-    put(t, "'");
+    case_text_put(t, "'");
     for (; *s; s++) {
         const char one[2] = { *s, '\0' };
-        put(t, *s == '\'' ? "'\\''" : one);
+        case_text_put(t, *s == '\'' ? "'\\''" : one);
     }
-    put(t, "'");
+    case_text_put(t, "'");
 }
 
 static void put_option(struct text *t, const char *option, const char *value)
 {
-    put(t, option);
+    case_text_put(t, option);
     put_quoted(t, value);
 }
 
@@ -110,8 +110,8 @@ char *copse__case_repeat(char *out, size_t room, const copse_conformance_results
                          const struct copse_case_result *c)
 {
     struct text t = { out, room, 0 };
-    put(&t, "copse conformance ");
-    put(&t, c->mode);
+    case_text_put(&t, "copse conformance ");
+    case_text_put(&t, c->mode);
     put_option(&t, " --device ", c->device);
     if (*c->op) {
         if (strcmp(r->tier, "quick") != 0)

@@ -7,7 +7,7 @@
 
 /* ---- the environment ---- */
 
-static bool begins(const char *variable, const char *const *beginnings)
+static bool environment_begins(const char *variable, const char *const *beginnings)
 {
     for (; beginnings && *beginnings; beginnings++)
         if (strncmp(variable, *beginnings, strlen(*beginnings)) == 0)
@@ -32,9 +32,9 @@ static bool is_relevant(const char *variable)
         "COPSE_",           "LD_LIBRARY_PATH=", "LD_PRELOAD=", "DYLD_LIBRARY_PATH=",
         "OMP_NUM_THREADS=", "XDG_CACHE_HOME=",  NULL,
     };
-    bool is_listed = begins(variable, general);
+    bool is_listed = environment_begins(variable, general);
     for (size_t i = 0; copse_backends[i] && !is_listed; i++)
-        is_listed = begins(variable, copse_backends[i]->variables);
+        is_listed = environment_begins(variable, copse_backends[i]->variables);
     return is_listed && !is_secret(variable);
 }
 

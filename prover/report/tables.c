@@ -99,7 +99,7 @@ copse_status copse__table_junit(FILE *f, const copse_conformance_results *r)
 
 /* ---- CSV ---- */
 
-static void cell(FILE *f, const char *text)
+static void tables_cell(FILE *f, const char *text)
 {
     if (!strpbrk(text, "\",\r\n")) {
         fputs(text, f);
@@ -127,7 +127,7 @@ copse_status copse__table_csv(FILE *f, const copse_conformance_results *r)
             c->metric
         };
         for (size_t k = 0; k < sizeof before / sizeof *before; k++) {
-            cell(f, before[k]);
+            tables_cell(f, before[k]);
             fputc(',', f);
         }
         if (*c->metric)
@@ -139,7 +139,7 @@ copse_status copse__table_csv(FILE *f, const copse_conformance_results *r)
         if (!c->seed)
             seed[0] = '\0';
         fprintf(f, "%.6f,%.6g,%.6g,%s,%s,", c->seconds, c->gflops, c->gbytes, seed, c->hash);
-        cell(f, c->text);
+        tables_cell(f, c->text);
         fputc('\n', f);
     }
     return COPSE_OK;

@@ -65,7 +65,7 @@ done:
     return s;
 }
 
-static copse_status products(struct bench *b, copse_device *dev)
+static copse_status bench_device_products(struct bench *b, copse_device *dev)
 {
     static const uint32_t all[] = { 256, 512, 1024, 2048 }, quick[] = { 256, 1024 };
     const uint32_t *sizes = b->settings.is_quick ? quick : all;
@@ -132,7 +132,7 @@ done:
     return s;
 }
 
-static copse_status copies(const struct bench *b, copse_device *dev, double *rate)
+static copse_status bench_device_copies(const struct bench *b, copse_device *dev, double *rate)
 {
     static const size_t all[] = { 1, 16, 64 }, quick[] = { 16 };
     const size_t *sizes = b->settings.is_quick ? quick : all;
@@ -163,8 +163,8 @@ copse_status bench_device(struct bench *b, const struct copse_device_info *info,
     copse_status s;
     *copy_rate = 0.0;
     COPSE_TRY_OR(done, s, copse_device_open(b->ctx, info->id, NULL, &dev));
-    COPSE_TRY_OR(done, s, products(b, dev));
-    COPSE_TRY_OR(done, s, copies(b, dev, copy_rate));
+    COPSE_TRY_OR(done, s, bench_device_products(b, dev));
+    COPSE_TRY_OR(done, s, bench_device_copies(b, dev, copy_rate));
 done:
     copse_device_release(&dev);
     return s;

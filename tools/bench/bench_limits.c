@@ -24,7 +24,7 @@ static const double TRY_SECONDS = 0.004, ALL_TRIES_SECONDS = 0.25;
 
 typedef float vec4 __attribute__((vector_size(16), may_alias));
 
-static inline vec4 root4(vec4 x)
+static inline vec4 bench_limits_root4(vec4 x)
 {
     return (vec4){ sqrtf(x[0]), sqrtf(x[1]), sqrtf(x[2]), sqrtf(x[3]) };
 }
@@ -35,7 +35,7 @@ static inline vec4 root4(vec4 x)
 #define LANES                 4
 #define SET(x)                ((vec4){ (x), (x), (x), (x) })
 #define MULTIPLY_ADD(a, b, c) ((a) * (b) + (c))
-#define ROOT(x)               root4(x)
+#define ROOT(x)               bench_limits_root4(x)
 #include "tools/bench/bench_loops.h"
 
 #if defined(IS_X86)
@@ -74,7 +74,7 @@ static const struct loops {
 #endif
 };
 
-static const struct loops *widest(void)
+static const struct loops *bench_limits_widest(void)
 {
 #if defined(IS_X86)
     if (__builtin_cpu_supports("avx512f"))
@@ -106,9 +106,9 @@ struct worker {
     volatile float sink;
 };
 
-static void work(struct worker *w)
+static void bench_limits_work(struct worker *w)
 {
-    const struct loops *loops = widest();
+    const struct loops *loops = bench_limits_widest();
     const struct job *j = w->job;
     const size_t chunks = j->elements / CHUNK;
     const size_t first = chunks * w->index / j->threads * CHUNK;
@@ -137,13 +137,13 @@ static void *worker_main(void *arg)
     while (!atomic_load(&w->job->go))
         ;
     w->start = bench_now();
-    work(w);
+    bench_limits_work(w);
     w->end = bench_now();
     return NULL;
 }
 
 /* Seconds from the first start to the last end; 0 if the threads cannot be started. */
-static double run(struct job *j)
+static double bench_limits_run(struct job *j)
 {
     static struct worker workers[MOST_THREADS];
     unsigned started = 0;
@@ -174,16 +174,16 @@ static double run(struct job *j)
 /* The shortest of three, because one measurement may have been interrupted. */
 static double shortest_run(struct job *j)
 {
-    double shortest = run(j);
+    double shortest = bench_limits_run(j);
     for (unsigned i = 0; i < 2; i++) {
-        const double spent = run(j);
+        const double spent = bench_limits_run(j);
         shortest = spent < shortest ? spent : shortest;
     }
     return shortest;
 }
 
 /* Repetitions per second, the best of many short tries: other programs would disturb a long one. */
-static double rate(struct job *j)
+static double bench_limits_rate(struct job *j)
 {
     double best = 0.0, spent;
     j->turns = 1;
@@ -194,7 +194,7 @@ static double rate(struct job *j)
     }
     const double end = bench_now() + ALL_TRIES_SECONDS;
     for (unsigned i = 0; i < LEAST_TRIES || bench_now() < end; i++) {
-        spent = run(j);
+        spent = bench_limits_run(j);
         if (spent > 0.0 && (double)j->turns / spent > best)
             best = (double)j->turns / spent;
     }
@@ -216,7 +216,7 @@ static double stream_rate(unsigned threads, size_t elements, const enum job_kind
     }
     for (size_t i = 0; i < kind_count && has_memory; i++) {
         j.kind = which[i];
-        const double r = rate(&j);
+        const double r = bench_limits_rate(&j);
         best = r > best ? r : best;
     }
     for (size_t i = 0; i < ARRAYS; i++)
@@ -263,7 +263,7 @@ unsigned limits_threads(void)
 void limits_again(struct limits *l)
 {
     struct job j = { .kind = JOB_MULTIPLY_ADD, .threads = l->threads };
-    const double now = 24.0 * widest()->lanes * l->threads * rate(&j);
+    const double now = 24.0 * bench_limits_widest()->lanes * l->threads * bench_limits_rate(&j);
     l->multiply_add = now > l->multiply_add ? now : l->multiply_add;
 }
 
@@ -271,7 +271,7 @@ void limits_measure(struct limits *out)
 {
     static const enum job_kind triad[] = { JOB_TRIAD };
     *out = (struct limits){ .threads = limits_threads(),
-                            .vectors = widest()->name,
+                            .vectors = bench_limits_widest()->name,
                             .stream_bytes = (size_t)64 << 20 };
     read_processor(out->processor, sizeof out->processor);
     limits_again(out);

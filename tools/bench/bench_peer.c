@@ -17,7 +17,7 @@ typedef void sgemm_fn(int order, int transpose_a, int transpose_b, int m, int n,
 static sgemm_fn *sgemm;
 static char name[160];
 
-static bool find(void *library, const char *symbol, void *to)
+static bool bench_peer_find(void *library, const char *symbol, void *to)
 {
     void *at = dlsym(library, symbol);
     memcpy(to, &at, sizeof at);
@@ -34,17 +34,17 @@ bool peer_open(void)
              !getenv("OPENBLAS_CORETYPE") && setenv("OPENBLAS_CORETYPE", "SKYLAKEX", 0) == 0;
 #endif
     void *library = dlopen("libopenblas.so.0", RTLD_NOW | RTLD_LOCAL);
-    if (!library || !find(library, "cblas_sgemm", &sgemm))
+    if (!library || !bench_peer_find(library, "cblas_sgemm", &sgemm))
         return false;
     char *(*core)(void), *(*config)(void);
     void (*set_threads)(int);
     char version[64] = "";
-    if (find(library, "openblas_get_config", &config))
+    if (bench_peer_find(library, "openblas_get_config", &config))
         sscanf(config(), "OpenBLAS %63s", version);
-    if (find(library, "openblas_set_num_threads", &set_threads))
+    if (bench_peer_find(library, "openblas_set_num_threads", &set_threads))
         set_threads((int)threads);
     snprintf(name, sizeof name, "OpenBLAS%s%s, %s kernels%s, %u threads", version[0] ? " " : "",
-             version, find(library, "openblas_get_corename", &core) ? core() : "unknown",
+             version, bench_peer_find(library, "openblas_get_corename", &core) ? core() : "unknown",
              is_set ? " (chosen by OPENBLAS_CORETYPE=SKYLAKEX)" : "", threads);
     return true;
 }
@@ -59,7 +59,7 @@ struct product {
     float *a, *b, *c;
 };
 
-static copse_status multiply(void *user, unsigned count)
+static copse_status bench_peer_multiply(void *user, unsigned count)
 {
     const struct product *p = user;
     for (unsigned i = 0; i < count; i++)
@@ -84,7 +84,7 @@ double peer_matmul(uint32_t size, double seconds)
             p.a[i] = (float)(i % 17) - 8.0f;
             p.b[i] = (float)(i % 13) - 6.0f;
         }
-        if (bench_time(multiply, &p, 0.005, seconds, &t) == COPSE_OK)
+        if (bench_time(bench_peer_multiply, &p, 0.005, seconds, &t) == COPSE_OK)
             result = 2.0 * size * size * size / t.best;
         bench_pause();
     }

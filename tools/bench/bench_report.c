@@ -30,14 +30,14 @@ static const struct row *row_of(const struct figure *f)
 }
 
 /* Fraction of the limit; 1: the limit is reached. */
-static double share(const struct figure *f)
+static double bench_report_share(const struct figure *f)
 {
     return f->is_time ? f->limit / f->best : f->best / f->limit;
 }
 
 /* ---- JSON ---- */
 
-static void put(cJSON *o)
+static void bench_report_put(cJSON *o)
 {
     char *text = cJSON_PrintUnformatted(o);
     if (text)
@@ -47,7 +47,7 @@ static void put(cJSON *o)
     cJSON_Delete(o);
 }
 
-static cJSON *event(const char *name)
+static cJSON *bench_report_event(const char *name)
 {
     cJSON *o = cJSON_CreateObject();
     cJSON_AddStringToObject(o, "event", name);
@@ -55,7 +55,7 @@ static cJSON *event(const char *name)
 }
 
 /* A value that was not measured is null. */
-static void add(cJSON *o, const char *name, double value)
+static void bench_report_add(cJSON *o, const char *name, double value)
 {
     if (value > 0.0)
         cJSON_AddNumberToObject(o, name, value);
@@ -65,46 +65,46 @@ static void add(cJSON *o, const char *name, double value)
 
 static void machine_json(const struct limits *l, const char *peer)
 {
-    cJSON *o = event("machine");
+    cJSON *o = bench_report_event("machine");
     cJSON_AddStringToObject(o, "version", copse_version());
     cJSON_AddStringToObject(o, "processor", l->processor);
-    add(o, "threads", l->threads);
+    bench_report_add(o, "threads", l->threads);
     cJSON_AddStringToObject(o, "vectors", l->vectors);
-    add(o, "multiply_add_gflops", 1e-9 * l->multiply_add);
-    add(o, "copy_gbs", 1e-9 * l->copy);
-    add(o, "triad_gbs", 1e-9 * l->triad);
+    bench_report_add(o, "multiply_add_gflops", 1e-9 * l->multiply_add);
+    bench_report_add(o, "copy_gbs", 1e-9 * l->copy);
+    bench_report_add(o, "triad_gbs", 1e-9 * l->triad);
     if (peer)
         cJSON_AddStringToObject(o, "peer", peer);
     else
         cJSON_AddNullToObject(o, "peer");
-    put(o);
+    bench_report_put(o);
 }
 
 static void device_json(const struct copse_device_info *d)
 {
-    cJSON *o = event("device");
+    cJSON *o = bench_report_event("device");
     cJSON_AddStringToObject(o, "device", d->id);
     cJSON_AddStringToObject(o, "name", d->name);
     cJSON_AddStringToObject(o, "driver", d->driver);
-    put(o);
+    bench_report_put(o);
 }
 
 static void figure_json(const struct figure *f, const struct row *row)
 {
-    cJSON *o = event("figure");
+    cJSON *o = bench_report_event("figure");
     cJSON_AddStringToObject(o, "device", f->device);
     cJSON_AddStringToObject(o, "what", f->what);
     cJSON_AddStringToObject(o, "size", f->size);
     cJSON_AddStringToObject(o, "unit", row->unit);
-    add(o, "best", row->scale * f->best);
-    add(o, "median", row->scale * f->median);
-    add(o, "samples", f->samples);
-    add(o, "limit", row->scale * f->limit);
-    add(o, "of_limit", f->limit > 0.0 ? share(f) : 0.0);
-    add(o, "peer", row->scale * f->peer);
-    add(o, "of_peer", f->peer > 0.0 ? f->best / f->peer : 0.0);
-    add(o, "samples_per_s", f->samples_per_s);
-    put(o);
+    bench_report_add(o, "best", row->scale * f->best);
+    bench_report_add(o, "median", row->scale * f->median);
+    bench_report_add(o, "samples", f->samples);
+    bench_report_add(o, "limit", row->scale * f->limit);
+    bench_report_add(o, "of_limit", f->limit > 0.0 ? bench_report_share(f) : 0.0);
+    bench_report_add(o, "peer", row->scale * f->peer);
+    bench_report_add(o, "of_peer", f->peer > 0.0 ? f->best / f->peer : 0.0);
+    bench_report_add(o, "samples_per_s", f->samples_per_s);
+    bench_report_put(o);
 }
 
 /* ---- the table ---- */
@@ -133,7 +133,7 @@ static void figure_table(const struct figure *f, const struct row *row)
     snprintf(left, sizeof left, "%s%s%s", row->title, *row->title ? " " : "", f->size);
     if (f->limit > 0.0) {
         snprintf(limit, sizeof limit, "%.*f", f->is_time ? 3 : 1, row->scale * f->limit);
-        snprintf(percent, sizeof percent, "%.0f %%", 100.0 * share(f));
+        snprintf(percent, sizeof percent, "%.0f %%", 100.0 * bench_report_share(f));
     }
     if (f->peer > 0.0)
         snprintf(note, sizeof note, "  OpenBLAS %.1f, ratio %.2f", row->scale * f->peer,
@@ -185,11 +185,11 @@ void report_figure(bool is_json, const struct figure *f)
 void report_skipped(bool is_json, const char *device, const char *what, const char *why)
 {
     if (is_json) {
-        cJSON *o = event("skipped");
+        cJSON *o = bench_report_event("skipped");
         cJSON_AddStringToObject(o, "device", device);
         cJSON_AddStringToObject(o, "what", what);
         cJSON_AddStringToObject(o, "why", why);
-        put(o);
+        bench_report_put(o);
     } else {
         printf("  %s left out: %s\n", what, why);
     }
@@ -198,9 +198,9 @@ void report_skipped(bool is_json, const char *device, const char *what, const ch
 void report_done(bool is_json, double seconds)
 {
     if (is_json) {
-        cJSON *o = event("done");
-        add(o, "seconds", seconds);
-        put(o);
+        cJSON *o = bench_report_event("done");
+        bench_report_add(o, "seconds", seconds);
+        bench_report_put(o);
     } else {
         printf("\ndone in %.0f s\n", seconds);
     }

@@ -87,7 +87,7 @@ static const struct row {
 };
 enum { ROW_COUNT = sizeof rows / sizeof *rows };
 
-static copse_status run(void *user, unsigned count)
+static copse_status bench_rows_run(void *user, unsigned count)
 {
     copse_function *f = user;
     for (unsigned i = 0; i < count; i++)
@@ -116,8 +116,8 @@ static copse_status write_all(copse_function *f, const struct operands *in, uint
     return s;
 }
 
-static copse_tensor *make(copse_graph *g, const struct row *row, uint32_t height, uint32_t width,
-                          struct operands *in)
+static copse_tensor *bench_rows_make(copse_graph *g, const struct row *row, uint32_t height,
+                                     uint32_t width, struct operands *in)
 {
     in->x = copse_graph_input(g, "x", COPSE_F32, COPSE_SHAPE(height, width));
     in->dy = copse_graph_input(g, "dy", COPSE_F32, COPSE_SHAPE(height, width));
@@ -139,14 +139,14 @@ static copse_status time_row(const struct bench *b, copse_device *dev, const str
     copse_function *f = NULL;
     copse_status s;
     COPSE_TRY_OR(done, s, copse_graph_create(b->ctx, &g));
-    copse_tensor *y = make(g, row, height, width, &in);
+    copse_tensor *y = bench_rows_make(g, row, height, width, &in);
     COPSE_TRY_OR(done, s, copse_graph_status(g));
     const struct copse_function_params p = {
         .graph = g, .outputs = &y, .output_count = 1, .kernels = b->settings.kernels
     };
     COPSE_TRY_OR(done, s, copse_function_create(dev, &p, &f));
     COPSE_TRY_OR(done, s, write_all(f, &in, height, width));
-    COPSE_TRY_OR(done, s, bench_time(run, f, 0.005, bench_budget(b) / 3, t));
+    COPSE_TRY_OR(done, s, bench_time(bench_rows_run, f, 0.005, bench_budget(b) / 3, t));
 done:
     copse_function_release(&f);
     copse_graph_release(&g);

@@ -30,7 +30,7 @@ struct steps {
 #define STEPS_PER_RUN 16
 #define BATCHES_AHEAD 2
 
-static copse_status take(copse_trainer *t, bool wait)
+static copse_status bench_step_take(copse_trainer *t, bool wait)
 {
     struct copse_step_result result;
     for (;;) {
@@ -69,9 +69,9 @@ static copse_status run_steps(void *user, unsigned count)
             COPSE_TRY(copse_trainer_step(r->trainer, NULL));
         else if (ahead > 0 && i + 1 == fed)
             COPSE_TRY(copse_trainer_run(r->trainer));
-        COPSE_TRY(take(r->trainer, false));
+        COPSE_TRY(bench_step_take(r->trainer, false));
     }
-    return take(r->trainer, true);
+    return bench_step_take(r->trainer, true);
 }
 
 /* ---- the update ---- */

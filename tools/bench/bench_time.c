@@ -20,7 +20,7 @@ void bench_pause(void)
     nanosleep(&t, NULL);
 }
 
-static int compare(const void *a, const void *b)
+static int bench_time_compare(const void *a, const void *b)
 {
     const double x = *(const double *)a, y = *(const double *)b;
     return (x > y) - (x < y);
@@ -55,7 +55,7 @@ copse_status bench_time(work_fn *work, void *user, double sample_seconds, double
         COPSE_TRY(time_once(work, user, count, &samples[taken]));
         samples[taken++] /= count;
     }
-    qsort(samples, taken, sizeof *samples, compare);
+    qsort(samples, taken, sizeof *samples, bench_time_compare);
     *out = (struct timing){ .best = samples[0], .median = samples[taken / 2], .samples = taken };
     return COPSE_OK;
 }

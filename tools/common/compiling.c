@@ -15,7 +15,7 @@ static struct {
     double start;    /* of the batch [s] */
 } at;
 
-static double now(void)
+static double compiling_now(void)
 {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
@@ -32,7 +32,7 @@ struct compiling_totals compiling_so_far(void)
     return totals;
 }
 
-static void begin(const struct copse_progress *p)
+static void compiling_begin(const struct copse_progress *p)
 {
     unsigned columns;
     const bool is_new = strcmp(at.device, p->device) != 0;
@@ -40,7 +40,7 @@ static void begin(const struct copse_progress *p)
         at.before = 0;
         snprintf(at.device, sizeof at.device, "%s", p->device);
     }
-    at.start = now();
+    at.start = compiling_now();
     if (output == COMPILING_JSON) {
         cJSON *o = cJSON_CreateObject();
         json_add_text(o, "event", "compiling");
@@ -53,7 +53,7 @@ static void begin(const struct copse_progress *p)
     }
 }
 
-static void draw(const struct copse_progress *p)
+static void compiling_draw(const struct copse_progress *p)
 {
     unsigned columns;
     if (output != COMPILING_TEXT || !terminal_is(&columns))
@@ -69,11 +69,11 @@ void compiling_progress(void *user, const struct copse_progress *p)
 {
     (void)user;
     if (p->done == 0)
-        begin(p);
-    draw(p);
+        compiling_begin(p);
+    compiling_draw(p);
     if (p->done < p->total)
         return;
     at.before += p->total;
     totals.kernels += p->total;
-    totals.seconds += now() - at.start;
+    totals.seconds += compiling_now() - at.start;
 }

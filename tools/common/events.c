@@ -4,7 +4,7 @@
 
 #include "tools/common/json.h"
 
-static cJSON *event(const char *name)
+static cJSON *events_event(const char *name)
 {
     cJSON *o = cJSON_CreateObject();
     json_add_text(o, "event", name);
@@ -21,7 +21,7 @@ static void add_devices(cJSON *o, copse_strategy *st)
 copse_status event_start(const struct train_settings *s, copse_strategy *st, size_t train,
                          size_t test)
 {
-    cJSON *o = event("start");
+    cJSON *o = events_event("start");
     json_add_text(o, "data", s->data);
     json_add_text(o, "model", s->model);
     json_add_text(o, "optimizer", s->optimizer.at->name);
@@ -37,7 +37,7 @@ copse_status event_start(const struct train_settings *s, copse_strategy *st, siz
 
 copse_status event_epoch(const struct progress *p, const struct score *test)
 {
-    cJSON *o = event("epoch");
+    cJSON *o = events_event("epoch");
     json_add_count(o, "epoch", p->epoch);
     json_add_count(o, "steps", p->step);
     json_add_number(o, "loss", p->loss);
@@ -70,7 +70,7 @@ static void add_score(cJSON *o, const struct score *test)
 copse_status event_done(const struct progress *p, const struct score *test, copse_strategy *st,
                         uint64_t audits)
 {
-    cJSON *o = event("done");
+    cJSON *o = events_event("done");
     json_add_count(o, "steps", p->step);
     json_add_number(o, "loss", p->loss);
     add_score(o, test);
@@ -88,7 +88,7 @@ copse_status event_done(const struct progress *p, const struct score *test, cops
 copse_status event_checkpoint(const char *name, const char *path, uint64_t step,
                               const struct copse_position *position)
 {
-    cJSON *o = event(name);
+    cJSON *o = events_event(name);
     json_add_text(o, "path", path);
     json_add_count(o, "steps", step);
     json_add_count(o, "epoch", position->epoch); /* from 0: completed passes */
@@ -98,7 +98,7 @@ copse_status event_checkpoint(const char *name, const char *path, uint64_t step,
 
 copse_status event_partial(const char *path, uint64_t step)
 {
-    cJSON *o = event("partial");
+    cJSON *o = events_event("partial");
     json_add_text(o, "path", path);
     json_add_count(o, "steps", step);
     return json_print(o);
@@ -106,7 +106,7 @@ copse_status event_partial(const char *path, uint64_t step)
 
 copse_status event_stopped(uint64_t step)
 {
-    cJSON *o = event("stopped");
+    cJSON *o = events_event("stopped");
     json_add_count(o, "steps", step);
     return json_print(o);
 }
@@ -114,7 +114,7 @@ copse_status event_stopped(uint64_t step)
 copse_status event_served(uint32_t index, const char *device,
                           const struct copse_parameter_server_summary *did, uint64_t pushes)
 {
-    cJSON *o = event("served");
+    cJSON *o = events_event("served");
     json_add_count(o, "server", index);
     json_add_text(o, "device", device);
     json_add_count(o, "variables", did->variables);
@@ -127,7 +127,7 @@ copse_status event_served(uint32_t index, const char *device,
 copse_status event_evaluated(const char *name, const char *path, uint64_t step,
                              const struct copse_position *position, const struct score *test)
 {
-    cJSON *o = event(name);
+    cJSON *o = events_event(name);
     json_add_text(o, "path", path);
     json_add_count(o, "steps", step);
     json_add_count(o, "epoch", position->epoch);

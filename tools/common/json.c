@@ -8,7 +8,7 @@
 #include <string.h>
 
 /* Length of the UTF-8 character at `p`, 0 if it is invalid (Unicode 15, table 3-7). */
-static size_t character(const unsigned char *p)
+static size_t json_character(const unsigned char *p)
 {
     const unsigned char lead = p[0];
     const size_t length = lead < 0x80   ? 1
@@ -29,7 +29,7 @@ static size_t character(const unsigned char *p)
 /* Set if memory for a field is exhausted, so that the incomplete line is not used. */
 static bool is_short;
 
-static void added(const cJSON *item)
+static void json_added(const cJSON *item)
 {
     is_short = is_short || !item;
 }
@@ -40,31 +40,31 @@ void json_add_text(cJSON *o, const char *name, const char *text)
     char *valid = malloc(3 * strlen(text) + 1);
     char *to = valid;
     if (!valid) {
-        added(NULL);
+        json_added(NULL);
         return;
     }
     for (const char *p = text; *p;) {
-        const size_t length = character((const unsigned char *)p);
+        const size_t length = json_character((const unsigned char *)p);
         memcpy(to, length ? p : replacement, length ? length : 3);
         to += length ? length : 3;
         p += length ? length : 1;
     }
     *to = '\0';
-    added(cJSON_AddStringToObject(o, name, valid));
+    json_added(cJSON_AddStringToObject(o, name, valid));
     free(valid);
 }
 
 void json_add_number(cJSON *o, const char *name, double value)
 {
-    added(isfinite(value) ? cJSON_AddNumberToObject(o, name, value)
-                          : cJSON_AddNullToObject(o, name));
+    json_added(isfinite(value) ? cJSON_AddNumberToObject(o, name, value)
+                               : cJSON_AddNullToObject(o, name));
 }
 
 void json_add_count(cJSON *o, const char *name, uint64_t value)
 {
     char digits[24];
     snprintf(digits, sizeof digits, "%llu", (unsigned long long)value);
-    added(cJSON_AddRawToObject(o, name, digits));
+    json_added(cJSON_AddRawToObject(o, name, digits));
 }
 
 copse_status json_print(cJSON *o)

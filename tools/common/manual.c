@@ -7,7 +7,7 @@
 
 /* `text` as troff reads it: literal hyphens and backslashes; at the start of a line no control
    characters. */
-static void put(FILE *to, const char *text)
+static void manual_put(FILE *to, const char *text)
 {
     bool is_start = true;
     for (const char *p = text; *p; p++) {
@@ -21,31 +21,31 @@ static void put(FILE *to, const char *text)
     }
 }
 
-static void begin(FILE *to, const char *page, const char *name, const char *summary)
+static void manual_begin(FILE *to, const char *page, const char *name, const char *summary)
 {
     fprintf(to, ".TH ");
     for (const char *p = page; *p; p++)
         fputc(*p >= 'a' && *p <= 'z' ? *p - 'a' + 'A' : *p, to);
     fprintf(to, " 1 \"\" \"copse %s\" \"Copse\"\n.SH NAME\n", copse_version());
-    put(to, name);
+    manual_put(to, name);
     fprintf(to, " \\- ");
-    put(to, summary);
+    manual_put(to, summary);
     fprintf(to, "\n");
 }
 
 static void put_option(FILE *to, const struct option_row *row)
 {
     fprintf(to, ".TP\n\\fB");
-    put(to, row->kind == OPTION_WORDS ? "" : "--");
-    put(to, row->name);
+    manual_put(to, row->kind == OPTION_WORDS ? "" : "--");
+    manual_put(to, row->name);
     fprintf(to, "\\fR");
     if (row->arg) {
         fprintf(to, "%s\\fI", *row->name ? " " : "");
-        put(to, row->arg);
+        manual_put(to, row->arg);
         fprintf(to, "\\fR");
     }
     fprintf(to, "\n");
-    put(to, row->help);
+    manual_put(to, row->help);
     fprintf(to, "\n");
 }
 
@@ -53,7 +53,7 @@ static void put_option(FILE *to, const struct option_row *row)
 static void put_lines(FILE *to, const char *text)
 {
     fprintf(to, ".nf\n");
-    put(to, text);
+    manual_put(to, text);
     fprintf(to, "\n.fi\n");
 }
 
@@ -71,7 +71,7 @@ static void write_page(void *user, const struct option_table *t)
     while (words->name && words->kind != OPTION_WORDS)
         words++;
     snprintf(name, sizeof name, "copse-%s", t->command);
-    begin(to, name, name, page->command->summary);
+    manual_begin(to, name, name, page->command->summary);
     fprintf(to, ".SH SYNOPSIS\n\\fBcopse %s\\fR%s%s [\\fIOPTION\\fR...]\n.SH DESCRIPTION\n",
             t->command, words->name ? " " : "", words->name ? words->arg : "");
     put_lines(to, t->summary);
@@ -79,7 +79,7 @@ static void write_page(void *user, const struct option_table *t)
     for (const struct option_row *row = t->rows; row->name; row++)
         if (row->kind == OPTION_GROUP) {
             fprintf(to, ".SS ");
-            put(to, row->help);
+            manual_put(to, row->help);
             fprintf(to, "\n");
         } else if (row->kind <= OPTION_WORDS && row->help) {
             put_option(to, row);
@@ -112,14 +112,14 @@ void manual_command(FILE *to, const struct command *c)
 
 void manual_all(FILE *to)
 {
-    begin(to, "copse", "copse", "trains neural networks on every device found");
+    manual_begin(to, "copse", "copse", "trains neural networks on every device found");
     fprintf(
         to,
         ".SH SYNOPSIS\n\\fBcopse\\fR [\\fB\\-\\-debug\\fR] \\fICOMMAND\\fR [\\fIOPTION\\fR...]\n"
         ".SH COMMANDS\n");
     for (const struct command *c = commands; c->name; c++) {
         fprintf(to, ".TP\n\\fBcopse\\-%s\\fR(1)\n", c->name);
-        put(to, c->summary);
+        manual_put(to, c->summary);
         fprintf(to, "\n");
     }
     fprintf(

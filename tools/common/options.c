@@ -16,7 +16,8 @@ static const struct option_row *words_row(const struct option_row *rows)
     return rows->name ? rows : NULL;
 }
 
-static int complain(const char *command, const char *name, const char *value, const char *wanted)
+static int options_complain(const char *command, const char *name, const char *value,
+                            const char *wanted)
 {
     fprintf(stderr, "copse %s: --%s: '%s' is not %s\n", command, name, value, wanted);
     return EXIT_BAD_INPUT;
@@ -57,7 +58,7 @@ bool option_choose(struct option_choice *choice, const char *value)
     return false;
 }
 
-static int choose(const char *command, const struct option_row *row, const char *value)
+static int options_choose(const char *command, const struct option_row *row, const char *value)
 {
     struct option_choice *choice = row->to;
     if (option_choose(choice, value))
@@ -99,33 +100,35 @@ static bool read_bytes(const char *value, uint64_t *out)
     return false;
 }
 
-static int store(const char *command, const struct option_row *row, const char *value)
+static int options_store(const char *command, const struct option_row *row, const char *value)
 {
     char *end = NULL;
     errno = 0;
     if (row->kind == OPTION_TEXT) {
         *(const char **)row->to = value;
     } else if (row->kind == OPTION_CHOICE) {
-        return choose(command, row, value);
+        return options_choose(command, row, value);
     } else if (row->kind == OPTION_BYTES) {
         if (!read_bytes(value, row->to))
-            return complain(command, row->name, value,
-                            "a number of bytes, as 512MiB, 6GiB or 1.5GB");
+            return options_complain(command, row->name, value,
+                                    "a number of bytes, as 512MiB, 6GiB or 1.5GB");
     } else if (row->kind == OPTION_FLOAT) {
         const double x = strtod(value, &end);
         if (end == value || *end || errno || !isfinite(x))
-            return complain(command, row->name, value, "a number");
+            return options_complain(command, row->name, value, "a number");
         if (!isfinite((float)x))
-            return complain(command, row->name, value, "a number that fits 32 bits (3.4e38)");
+            return options_complain(command, row->name, value,
+                                    "a number that fits 32 bits (3.4e38)");
         *(float *)row->to = (float)x;
     } else {
         const unsigned long long x = strtoull(value, &end, 10);
         const bool is_seconds = row->kind == OPTION_SECONDS;
         const bool is_count = row->kind == OPTION_COUNT || is_seconds;
         if (is_seconds && (!isdigit((unsigned char)value[0]) || *end || x < 1 || x > 1000000))
-            return complain(command, row->name, value, "a whole number of seconds, 1 to 1000000");
+            return options_complain(command, row->name, value,
+                                    "a whole number of seconds, 1 to 1000000");
         if (!isdigit((unsigned char)value[0]) || *end || errno || (is_count && x > UINT32_MAX))
-            return complain(command, row->name, value, "a whole number from 0");
+            return options_complain(command, row->name, value, "a whole number from 0");
         if (is_count)
             *(uint32_t *)row->to = (uint32_t)x;
         else
@@ -134,7 +137,8 @@ static int store(const char *command, const struct option_row *row, const char *
     return -1;
 }
 
-static const struct option_row *find(const struct option_row *rows, const char *name, size_t length)
+static const struct option_row *options_find(const struct option_row *rows, const char *name,
+                                             size_t length)
 {
     for (; rows->name; rows++)
         if (help_is_option(rows) && strlen(rows->name) == length &&
@@ -143,7 +147,7 @@ static const struct option_row *find(const struct option_row *rows, const char *
     return NULL;
 }
 
-static int unknown(const char *command, const struct option_row *rows, const char *name)
+static int options_unknown(const char *command, const struct option_row *rows, const char *name)
 {
     const char *names[128];
     char word[64];
@@ -210,14 +214,15 @@ int options_parse(int argc, char **argv, const struct option_row *rows, const ch
         const char *value = strchr(name, '=');
         const size_t length = value ? (size_t)(value - name) : strlen(name);
         const struct option_row *row =
-            strncmp(name, "--", 2) == 0 ? find(rows, name + 2, length - 2) : NULL;
+            strncmp(name, "--", 2) == 0 ? options_find(rows, name + 2, length - 2) : NULL;
         if (!row && take_word(rows, name))
             continue;
         if (!row)
-            return unknown(argv[0], rows, name);
+            return options_unknown(argv[0], rows, name);
         if (row->kind == OPTION_FLAG) {
             if (value)
-                return complain(argv[0], row->name, value + 1, "wanted: the option is a switch");
+                return options_complain(argv[0], row->name, value + 1,
+                                        "wanted: the option is a switch");
             *(bool *)row->to = true;
             continue;
         }
@@ -225,7 +230,7 @@ int options_parse(int argc, char **argv, const struct option_row *rows, const ch
             fprintf(stderr, "copse %s: --%s needs a value (%s)\n", argv[0], row->name, row->arg);
             return EXIT_BAD_INPUT;
         }
-        const int code = store(argv[0], row, value ? value + 1 : argv[++i]);
+        const int code = options_store(argv[0], row, value ? value + 1 : argv[++i]);
         if (code >= 0)
             return code;
     }

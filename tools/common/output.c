@@ -12,7 +12,7 @@
 
 #include "tools/tool.h"
 
-static copse_status fail(struct output *o, const char *path, const char *reason)
+static copse_status output_fail(struct output *o, const char *path, const char *reason)
 {
     const copse_status s = session_set_error(COPSE_ERR_IO, "cannot write '%s': %s", path, reason);
     output_abort(o);
@@ -35,16 +35,16 @@ copse_status output_open(struct output *o, const char *path)
     *o = (struct output){ 0 };
     signals_hold();
     if (!*path)
-        return fail(o, path, "the path is empty");
+        return output_fail(o, path, "the path is empty");
     const bool is_new = lstat(path, &info) != 0;
     if (!is_new) {
         if (S_ISLNK(info.st_mode)) { /* keep the link */
             target = o->path = realpath(path, NULL);
             if (!o->path || stat(o->path, &info) != 0)
-                return fail(o, path, "it is a symbolic link that leads nowhere");
+                return output_fail(o, path, "it is a symbolic link that leads nowhere");
         }
         if (!S_ISREG(info.st_mode))
-            return fail(o, path, "it is not a regular file");
+            return output_fail(o, path, "it is not a regular file");
     }
     const size_t room = strlen(target) + 48;
     if (!o->path)
@@ -68,7 +68,7 @@ copse_status output_open(struct output *o, const char *path)
     const int reason = errno;
     if (fd >= 0)
         close(fd);
-    return fail(o, path, strerror(reason));
+    return output_fail(o, path, strerror(reason));
 }
 
 copse_status output_commit(struct output *o)
@@ -86,7 +86,7 @@ copse_status output_commit(struct output *o)
         reason = errno;
     }
     if (!is_good)
-        return fail(o, o->path, strerror(reason));
+        return output_fail(o, o->path, strerror(reason));
     o->is_made = false;
     output_abort(o);
     return COPSE_OK;

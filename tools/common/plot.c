@@ -31,7 +31,7 @@ static double top_loss(const struct history *h)
     return top > 0.0 ? top : 1.0;
 }
 
-static void axes(FILE *f, const struct history *h, double top)
+static void plot_axes(FILE *f, const struct history *h, double top)
 {
     char text[40];
     for (int i = 0; i <= 4; i++) {
@@ -50,7 +50,7 @@ static void axes(FILE *f, const struct history *h, double top)
     svg_text(f, WIDTH - RIGHT, HEIGHT - BOTTOM + 20, "text-anchor='end' fill='#444'", text);
 }
 
-static void legend(FILE *f, const struct history *h)
+static void plot_legend(FILE *f, const struct history *h)
 {
     const struct {
         const char *text, *style;
@@ -67,7 +67,7 @@ static void legend(FILE *f, const struct history *h)
     }
 }
 
-static void lines(FILE *f, const struct history *h, double top)
+static void plot_lines(FILE *f, const struct history *h, double top)
 {
     const double steps = (double)h->step_count;
     const size_t points = h->step_count < MAX_POINTS ? h->step_count : MAX_POINTS;
@@ -89,14 +89,14 @@ static void lines(FILE *f, const struct history *h, double top)
     fprintf(f, "'/>\n</g>\n");
 }
 
-static void draw(FILE *f, const struct history *h, const char *title)
+static void plot_draw(FILE *f, const struct history *h, const char *title)
 {
     const double top = top_loss(h);
     svg_begin(f, WIDTH, HEIGHT, 12, title);
     svg_text(f, LEFT, 28, "font-size='15'", title);
-    axes(f, h, top);
-    lines(f, h, top);
-    legend(f, h);
+    plot_axes(f, h, top);
+    plot_lines(f, h, top);
+    plot_legend(f, h);
     svg_end(f);
 }
 
@@ -104,6 +104,6 @@ copse_status plot_write(const char *path, const struct history *h, const char *t
 {
     struct output o;
     COPSE_TRY(output_open(&o, path));
-    draw(o.stream, h, title);
+    plot_draw(o.stream, h, title);
     return output_commit(&o);
 }

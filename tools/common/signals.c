@@ -30,7 +30,7 @@ bool signals_are_one(int64_t first, int64_t next)
 }
 
 /* clock_gettime is legal in signal handlers. Not NONE. */
-static int64_t now(void)
+static int64_t signals_now(void)
 {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
@@ -49,7 +49,7 @@ static void end_by(int which)
 static void on_signal(int which)
 {
     const int error = errno;
-    const int64_t at = now();
+    const int64_t at = signals_now();
     long long first = NONE;
     int i = 0;
     while (kinds[i].which != which)

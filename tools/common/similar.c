@@ -7,13 +7,13 @@
 
 #define LENGTH 40
 
-static size_t least(size_t a, size_t b, size_t c)
+static size_t similar_least(size_t a, size_t b, size_t c)
 {
     const size_t d = a < b ? a : b;
     return d < c ? d : c;
 }
 
-static size_t edits(const char *a, const char *b)
+static size_t similar_edits(const char *a, const char *b)
 {
     const size_t n = strlen(a), m = strlen(b);
     size_t d[LENGTH + 1][LENGTH + 1];
@@ -25,8 +25,8 @@ static size_t edits(const char *a, const char *b)
                 d[i][k] = i + k;
                 continue;
             }
-            d[i][k] =
-                least(d[i - 1][k] + 1, d[i][k - 1] + 1, d[i - 1][k - 1] + (a[i - 1] != b[k - 1]));
+            d[i][k] = similar_least(d[i - 1][k] + 1, d[i][k - 1] + 1,
+                                    d[i - 1][k - 1] + (a[i - 1] != b[k - 1]));
             if (i > 1 && k > 1 && a[i - 1] == b[k - 2] && a[i - 2] == b[k - 1] &&
                 d[i - 2][k - 2] + 1 < d[i][k])
                 d[i][k] = d[i - 2][k - 2] + 1;
@@ -42,8 +42,8 @@ const char *similar_word(const char *word, const char *const *words, size_t coun
     const char *best = NULL;
     size_t fewest = length < 3 ? 1 : length < 6 ? 2 : 3;
     for (size_t i = 0; i < count; i++)
-        if (edits(word, words[i]) < fewest) {
-            fewest = edits(word, words[i]);
+        if (similar_edits(word, words[i]) < fewest) {
+            fewest = similar_edits(word, words[i]);
             best = words[i];
         }
     for (size_t i = 0; !best && length >= 3 && i < count; i++)

@@ -40,8 +40,8 @@ static int compare_cases(const void *a, const void *b)
     return 0;
 }
 
-static const struct copse_case_result *find(const struct comparison *c,
-                                            const struct copse_case_result *old)
+static const struct copse_case_result *conform_compare_find(const struct comparison *c,
+                                                            const struct copse_case_result *old)
 {
     struct copse_checked_device only;
     struct copse_case_result like = *old;
@@ -53,8 +53,9 @@ static const struct copse_case_result *find(const struct comparison *c,
     return found ? *found : NULL;
 }
 
-static void tell(const struct comparison *c, const char *kind, const struct copse_case_result *old,
-                 const char *from, const char *to)
+static void conform_compare_tell(const struct comparison *c, const char *kind,
+                                 const struct copse_case_result *old, const char *from,
+                                 const char *to)
 {
     if (c->settings->is_json) {
         cJSON *o = cJSON_CreateObject();
@@ -84,22 +85,23 @@ static void tell_numbers(const struct comparison *c, const char *kind,
     char a[64], b[64];
     snprintf(a, sizeof a, "%.3g %s", from, unit);
     snprintf(b, sizeof b, "%.3g %s", to, unit);
-    tell(c, kind, old, a, b);
+    conform_compare_tell(c, kind, old, a, b);
 }
 
 static void compare_one(struct comparison *c, const struct copse_case_result *old)
 {
-    const struct copse_case_result *new = find(c, old);
+    const struct copse_case_result *new = conform_compare_find(c, old);
     if (!new) {
         c->missing++;
-        tell(c, "missing", old, copse_verdict_name(old->verdict), "not in the new file");
+        conform_compare_tell(c, "missing", old, copse_verdict_name(old->verdict),
+                             "not in the new file");
         return;
     }
     const int before = rank_of(old->verdict), after = rank_of(new->verdict);
     if (after != before) {
         *(after > before ? &c->broken : &c->mended) += 1;
-        tell(c, after > before ? "worse" : "better", old, copse_verdict_name(old->verdict),
-             copse_verdict_name(new->verdict));
+        conform_compare_tell(c, after > before ? "worse" : "better", old,
+                             copse_verdict_name(old->verdict), copse_verdict_name(new->verdict));
         return;
     }
     if (copse_case_share(new) > copse_case_share(old) + ERROR_GROWTH) {
@@ -114,7 +116,7 @@ static void compare_one(struct comparison *c, const struct copse_case_result *ol
     if (*old->hash && *new->hash && strcmp(old->hash, new->hash) != 0) {
         c->other_bits++;
         if (c->settings->is_verbose)
-            tell(c, "other bits", old, old->hash, new->hash);
+            conform_compare_tell(c, "other bits", old, old->hash, new->hash);
     }
 }
 
@@ -173,7 +175,7 @@ static void tell_devices(const struct comparison *c)
     }
 }
 
-static copse_status compare(struct comparison *c)
+static copse_status compare_results(struct comparison *c)
 {
     const struct copse_case_result *old;
     c->count = copse_conformance_case_count(c->new);
@@ -203,7 +205,7 @@ int conform_compare(const struct conform_settings *s, const char *old_path, cons
     if (status == COPSE_OK)
         status = copse_conformance_results_read(ctx, new_path, &c.new);
     if (status == COPSE_OK)
-        status = compare(&c);
+        status = compare_results(&c);
     const int code = status != COPSE_OK         ? session_fail(status)
                      : c.broken + c.missing > 0 ? EXIT_FAILED
                                                 : EXIT_DONE;

@@ -22,7 +22,7 @@ struct table {
     copse_status status;
 };
 
-static void copy(char *to, size_t room, const char *from)
+static void conform_coverage_copy(char *to, size_t room, const char *from)
 {
     snprintf(to, room, "%s", from);
 }
@@ -34,7 +34,7 @@ static size_t reason_of(struct table *t, const char *reason)
     while (i < t->reason_count && strcmp(t->reasons[i], reason) != 0)
         i++;
     if (i == t->reason_count && i < REASONS)
-        copy(t->reasons[t->reason_count++], sizeof t->reasons[0], reason);
+        conform_coverage_copy(t->reasons[t->reason_count++], sizeof t->reasons[0], reason);
     return i + 1;
 }
 
@@ -79,7 +79,7 @@ static void print_json(struct table *t, const struct copse_coverage_cell *c)
     cJSON_Delete(o);
 }
 
-static void take(void *user, const struct copse_coverage_cell *c)
+static void conform_coverage_take(void *user, const struct copse_coverage_cell *c)
 {
     struct table *t = user;
     const bool is_same_kernel = strcmp(t->kernel, c->kernel) == 0;
@@ -94,18 +94,18 @@ static void take(void *user, const struct copse_coverage_cell *c)
         print_json(t, c);
     else if (!is_same_kernel || strcmp(t->regime, c->regime) != 0)
         print_line(t);
-    copy(t->kernel, sizeof t->kernel, c->kernel);
-    copy(t->regime, sizeof t->regime, c->regime);
+    conform_coverage_copy(t->kernel, sizeof t->kernel, c->kernel);
+    conform_coverage_copy(t->regime, sizeof t->regime, c->regime);
     if (t->is_json || t->at >= CLASSES)
         return;
     if (t->at == t->class_count)
-        copy(t->classes[t->class_count++], sizeof t->classes[0], c->values);
+        conform_coverage_copy(t->classes[t->class_count++], sizeof t->classes[0], c->values);
     if (c->case_count)
         snprintf(t->line[t->at], sizeof t->line[0], "%u", (unsigned)c->case_count);
     else if (*c->reason)
         snprintf(t->line[t->at], sizeof t->line[0], "(%zu)", reason_of(t, c->reason));
     else
-        copy(t->line[t->at], sizeof t->line[0], "EMPTY");
+        conform_coverage_copy(t->line[t->at], sizeof t->line[0], "EMPTY");
     if (*c->missing)
         fprintf(stderr, "copse: %s: no case with %s\n", c->kernel, c->missing);
     t->at++;
@@ -120,7 +120,7 @@ static copse_status print_tables(struct table *t)
         t->has_new_heading = true;
         t->kernel[0] = t->regime[0] = '\0';
         printf("%s", k > 0 ? "\n" : "");
-        COPSE_TRY(copse_conformance_coverage(take, t));
+        COPSE_TRY(copse_conformance_coverage(conform_coverage_take, t));
         print_line(t);
     }
     return COPSE_OK;
@@ -129,7 +129,8 @@ static copse_status print_tables(struct table *t)
 int conform_coverage(bool is_json)
 {
     struct table t = { .is_json = is_json };
-    copse_status s = is_json ? copse_conformance_coverage(take, &t) : print_tables(&t);
+    copse_status s =
+        is_json ? copse_conformance_coverage(conform_coverage_take, &t) : print_tables(&t);
     s = s ? s : t.status;
     if (s)
         return session_fail(s);

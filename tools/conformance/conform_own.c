@@ -93,7 +93,7 @@ static copse_status tell_log(const struct glsl *g, const char *path)
                     found);
 }
 
-static copse_status compile(const struct glsl *g, const char *path)
+static copse_status conform_own_compile(const struct glsl *g, const char *path)
 {
     int status = 0;
     const pid_t pid = fork();
@@ -125,7 +125,7 @@ static copse_status to_spirv(const char *path, char **bytes, size_t *size)
     snprintf(g.spirv, sizeof g.spirv, "%s/kernel.spv", g.folder);
     snprintf(g.log, sizeof g.log, "%s/log", g.folder);
     COPSE_TRY_OR(done, s, write_source(&g, *bytes));
-    COPSE_TRY_OR(done, s, compile(&g, path));
+    COPSE_TRY_OR(done, s, conform_own_compile(&g, path));
     free(*bytes);
     *bytes = NULL;
     s = read_all(g.spirv, bytes, size);

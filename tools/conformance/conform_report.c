@@ -8,7 +8,7 @@
 
 #include "tools/conformance/conform.h"
 
-static double now(void)
+static double conform_report_now(void)
 {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
@@ -38,7 +38,7 @@ void progress_draw(struct conform_progress *p, const struct copse_conformance_ev
     enum { BAR = 24 };
     unsigned columns;
     if (p->settings->is_json || p->settings->is_quiet || !terminal_is(&columns) ||
-        now() - p->drawn < 0.05)
+        conform_report_now() - p->drawn < 0.05)
         return;
     const size_t planned = e->planned > e->done ? e->planned : e->done;
     const size_t filled = planned ? BAR * e->done / planned : 0;
@@ -49,7 +49,7 @@ void progress_draw(struct conform_progress *p, const struct copse_conformance_ev
              e->result->device, e->result->mode, e->result->op, e->result->name);
     printf("\r\033[K%.*s", (int)columns - 1, line);
     fflush(stdout);
-    p->drawn = now();
+    p->drawn = conform_report_now();
 }
 
 /* ---- events and lines ---- */

@@ -124,8 +124,8 @@ static void command_text(int argc, char **argv, char *out, size_t room)
     }
 }
 
-static copse_status finish(const struct run *r, copse_conformance_job *job,
-                           struct copse_conformance_outcome *outcome)
+static copse_status conform_run_finish(const struct run *r, copse_conformance_job *job,
+                                       struct copse_conformance_outcome *outcome)
 {
     const copse_status s = copse_conformance_wait(job, -1.0, outcome);
     if (s == COPSE_OK && strcmp(r->action, "info") == 0 && !r->settings->is_json)
@@ -158,7 +158,7 @@ int conform_run(struct conform_settings *s, const char *action, int argc, char *
     if (status == COPSE_OK)
         status = copse_conformance_start(ctx, &s->job, &job);
     if (status == COPSE_OK)
-        status = finish(&r, job, &outcome);
+        status = conform_run_finish(&r, job, &outcome);
     const bool is_short = outcome.not_reached > 0 && !(s->job.modes & COPSE_CONFORM_TUNE);
     int code = outcome.failed > 0 ? EXIT_FAILED : is_short ? EXIT_INCOMPLETE : EXIT_DONE;
     if (status != COPSE_OK)

@@ -45,7 +45,7 @@ static int compare_texts(const void *a, const void *b)
 
 /* ---- gathering ---- */
 
-static copse_status gather(struct site *s)
+static copse_status conform_site_gather(struct site *s)
 {
     const struct copse_case_result *c;
     size_t columns = 0, cases = 0, kept = 0;
@@ -77,7 +77,7 @@ static copse_status gather(struct site *s)
 /* ---- the page ---- */
 
 /* The cases of an op on a device: "12 pass", "1 FAIL, 11 pass"; the title has the first failure. */
-static void cell(FILE *f, const struct column *column, const char *op)
+static void conform_site_cell(FILE *f, const struct column *column, const char *op)
 {
     uint64_t counts[COPSE_VERDICT_COUNT] = { 0 };
     const struct copse_case_result *c, *bad = NULL;
@@ -106,7 +106,7 @@ static void cell(FILE *f, const struct column *column, const char *op)
     fprintf(f, "</td>");
 }
 
-static void page(FILE *f, const struct site *s)
+static void conform_site_page(FILE *f, const struct site *s)
 {
     fprintf(f,
             "<!DOCTYPE html>\n<html lang='en'><head><meta charset='utf-8'><title>Conformance of "
@@ -135,7 +135,7 @@ static void page(FILE *f, const struct site *s)
         output_escape(f, s->ops[i]);
         fprintf(f, "</th>");
         for (size_t k = 0; k < s->column_count; k++)
-            cell(f, &s->columns[k], s->ops[i]);
+            conform_site_cell(f, &s->columns[k], s->ops[i]);
         fprintf(f, "</tr>\n");
     }
     fprintf(f, "</tbody></table>\n<script>%s</script></body></html>\n", script);
@@ -148,7 +148,7 @@ static copse_status write_page(const struct site *s, const char *folder)
     if ((size_t)snprintf(path, sizeof path, "%s/index.html", folder) >= sizeof path)
         return session_set_error(COPSE_ERR_IO, "the name of the folder is too long");
     COPSE_TRY(output_open(&o, path));
-    page(o.stream, s);
+    conform_site_page(o.stream, s);
     return output_commit(&o);
 }
 
@@ -163,7 +163,7 @@ int conform_site(const char *const *paths, size_t count, const char *folder)
         s.file_count += status == COPSE_OK;
     }
     if (status == COPSE_OK)
-        status = gather(&s);
+        status = conform_site_gather(&s);
     if (status == COPSE_OK)
         status = write_page(&s, folder);
     if (status == COPSE_OK)

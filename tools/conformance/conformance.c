@@ -30,7 +30,7 @@ static const char summary[] =
     "result\n"
     "is wrong, but cases were not reached in --seconds (but those of mode tune).";
 
-static int complain(const char *option, const char *value, const char *what)
+static int conformance_complain(const char *option, const char *value, const char *what)
 {
     fprintf(stderr, "copse conformance: %s'%s' is %s\n", option, value, what);
     return EXIT_BAD_INPUT;
@@ -63,7 +63,8 @@ static int take_words(const struct option_words *words, struct conform_settings 
     for (; at < words->count; at++) {
         unsigned mode;
         if (!conform_find_mode(words->at[at], &mode))
-            return complain("", words->at[at], "no mode; `copse conformance --help` lists them");
+            return conformance_complain("", words->at[at],
+                                        "no mode; `copse conformance --help` lists them");
         s->job.modes |= mode;
     }
     return -1;
@@ -129,16 +130,16 @@ static int check_inputs(const struct conform_settings *s, const struct option_wo
         for (size_t k = 1; outputs[i] && has_files && k < words->count; k++)
             read = output_is_same(outputs[i], words->at[k]) ? words->at[k] : read;
         if (read)
-            return complain("", read, "both read and written");
+            return conformance_complain("", read, "both read and written");
     }
     return -1;
 }
 
-static int check(struct conform_settings *s, const char *action, const char *tier,
-                 const char *device)
+static int conformance_check(struct conform_settings *s, const char *action, const char *tier,
+                             const char *device)
 {
     if (!conform_find_tier(tier, &s->job.tier))
-        return complain("--tier: ", tier, "not quick, standard, full or exhaustive");
+        return conformance_complain("--tier: ", tier, "not quick, standard, full or exhaustive");
     if (s->job.seconds < 0.0 || s->job.deadline < 0.0) {
         fprintf(stderr, "copse conformance: --%s must be at least 0\n",
                 s->job.seconds < 0.0 ? "seconds" : "deadline");
@@ -233,7 +234,7 @@ int cmd_conformance(int argc, char **argv)
                         : strcmp(tier, "quick") == 0 ? QUICK_SECONDS
                                                      : 0.0;
         s.job.deadline = (double)deadline;
-        code = check(&s, action, tier, device);
+        code = conformance_check(&s, action, tier, device);
     }
     if (code < 0)
         code = check_inputs(&s, &words, action, folder);
@@ -246,7 +247,7 @@ int cmd_conformance(int argc, char **argv)
     if (code < 0 && has_coverage)
         code = conform_coverage(s.is_json);
     if (code < 0 && budget && !read_time(budget, &budget_seconds))
-        code = complain("--budget: ", budget, "not a time, such as 90s, 10m or 8h");
+        code = conformance_complain("--budget: ", budget, "not a time, such as 90s, 10m or 8h");
     if (code < 0 && (strcmp(action, "site") == 0) != (folder != NULL)) {
         fprintf(stderr, "copse conformance: site and --out DIR go together\n");
         code = EXIT_BAD_INPUT;

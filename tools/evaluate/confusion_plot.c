@@ -30,7 +30,8 @@ static struct place find_place(const struct verdict *v, double size)
 }
 
 /* Rows are labels; a cell is as dark as its share of the row. */
-static void cells(FILE *f, const struct verdict *v, const struct place *p, double size)
+static void confusion_plot_cells(FILE *f, const struct verdict *v, const struct place *p,
+                                 double size)
 {
     const uint32_t classes = v->use.info.outputs;
     for (uint32_t i = 0; i < classes; i++) {
@@ -76,7 +77,7 @@ copse_status confusion_plot(const char *path, const struct verdict *v)
         svg_text(f, 0, 0, "text-anchor='start' fill='#222'", use_name(&v->use, i));
         fputs("</g>\n", f);
     }
-    cells(f, v, &p, size);
+    confusion_plot_cells(f, v, &p, size);
     svg_rect(f, p.left, p.top, SIDE, SIDE, "fill='none' stroke='#444'");
     svg_end(f);
     return output_commit(&o);

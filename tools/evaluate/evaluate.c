@@ -19,7 +19,7 @@
 #define LOOK_NS  100000000L /* between two reads of the folder */
 #define PATIENCE 1800       /* s */
 
-static copse_status evaluate(struct run *r)
+static copse_status evaluate_file(struct run *r)
 {
     struct copse_dataset_info info;
     struct copse_step_result result;
@@ -49,7 +49,7 @@ static copse_status evaluate(struct run *r)
 
 copse_status run_evaluate(struct run *r)
 {
-    return r->settings.average > 0.0f ? run_with_averages(r, evaluate) : evaluate(r);
+    return r->settings.average > 0.0f ? run_with_averages(r, evaluate_file) : evaluate_file(r);
 }
 
 /* ---- one checkpoint after the other ---- */
@@ -92,7 +92,7 @@ static copse_status find_below(const struct watch *w, struct copse_found_checkpo
 }
 
 /* The next checkpoint, into `path`; COPSE_ERR_END: none yet. */
-static copse_status find(struct watch *w, bool is_newest)
+static copse_status evaluate_find(struct watch *w, bool is_newest)
 {
     const struct train_settings *s = &w->r->settings;
     struct copse_found_checkpoint found;
@@ -139,7 +139,7 @@ static copse_status take_settings(struct watch *w)
                                    "'%s' keeps settings that this version does not know", w->path);
 }
 
-static copse_status show(const struct watch *w)
+static copse_status evaluate_show(const struct watch *w)
 {
     const struct run *r = w->r;
     struct copse_dataset_info test;
@@ -169,7 +169,7 @@ static void take_places(struct watch *w, const copse_checkpoint *file)
         places++, w->workers++;
 }
 
-static copse_status take(struct watch *w)
+static copse_status evaluate_take(struct watch *w)
 {
     struct run *r = w->r;
     copse_checkpoint *file = NULL;
@@ -182,7 +182,7 @@ static copse_status take(struct watch *w)
     COPSE_TRY(run_evaluate(r));
     w->step = step;
     w->count++;
-    return show(w);
+    return evaluate_show(w);
 }
 
 /* Load the checkpoint that was found. A file that was removed or replaced during the read is not an
@@ -194,7 +194,7 @@ static copse_status take_found(struct watch *w)
     if (s == COPSE_OK && !w->r->trainer)
         COPSE_TRY(run_open(w->r));
     if (s == COPSE_OK)
-        s = take(w);
+        s = evaluate_take(w);
     if (s != COPSE_ERR_IO && s != COPSE_ERR_FORMAT)
         return s;
     if (!is_file_of(w->path, &w->seen)) {
@@ -228,7 +228,7 @@ static bool is_over(const struct watch *w)
                                      w->at.batch + w->workers > copse_loader_count(w->r->batches));
 }
 
-static double now(void)
+static double evaluate_now(void)
 {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
@@ -260,23 +260,23 @@ static copse_status fail_patience(const struct watch *w)
 }
 
 /* Wait for the next checkpoint. */
-static copse_status await(struct watch *w)
+static copse_status evaluate_await(struct watch *w)
 {
     const struct timespec slice = { 0, LOOK_NS };
-    const double end = now() + patience_of(&w->r->settings);
+    const double end = evaluate_now() + patience_of(&w->r->settings);
     for (;;) {
         if (signals_caught())
             return COPSE_ERR_CANCELLED;
-        const copse_status s = find(w, false);
+        const copse_status s = evaluate_find(w, false);
         if (s != COPSE_ERR_END)
             return s;
-        if (now() >= end)
+        if (evaluate_now() >= end)
             return fail_patience(w);
         nanosleep(&slice, NULL); /* a signal interrupts it */
     }
 }
 
-static copse_status finish(const struct watch *w)
+static copse_status evaluate_finish(const struct watch *w)
 {
     const struct run *r = w->r;
     struct copse_dataset_info test;
@@ -290,15 +290,15 @@ static copse_status finish(const struct watch *w)
     return COPSE_OK;
 }
 
-static copse_status watch(struct watch *w)
+static copse_status evaluate_watch(struct watch *w)
 {
     signals_catch();
     w->r->settings.is_watching = true;
     while (!is_over(w)) {
-        COPSE_TRY(await(w));
+        COPSE_TRY(evaluate_await(w));
         COPSE_TRY(take_found(w));
     }
-    return finish(w);
+    return evaluate_finish(w);
 }
 
 copse_status run_evaluator(struct run *r)
@@ -309,7 +309,7 @@ copse_status run_evaluator(struct run *r)
                                  "an evaluator reads the checkpoints that the chief writes: "
                                  "give it the job's --checkpoint PATH");
     COPSE_TRY(run_open(r)); /* detects errors before the first checkpoint */
-    return watch(&w);
+    return evaluate_watch(&w);
 }
 
 int evaluation_fail(const struct run *r, copse_status s)
@@ -329,7 +329,7 @@ static copse_status evaluate_once(struct watch *w)
 {
     const struct train_settings *s = &w->r->settings;
     while (w->count == 0) {
-        const copse_status found = find(w, true);
+        const copse_status found = evaluate_find(w, true);
         if (found == COPSE_ERR_END && w->is_below)
             return session_set_error(COPSE_ERR_FORMAT, "no checkpoint in '%s' is whole",
                                      s->checkpoint);
@@ -374,7 +374,7 @@ int cmd_evaluate(int argc, char **argv)
                                                           .is_quiet = p->is_quiet });
     copse_status s = session_open(&r.settings.how, &r.ctx);
     if (s == COPSE_OK)
-        s = r.settings.is_watching ? watch(&w) : evaluate_once(&w);
+        s = r.settings.is_watching ? evaluate_watch(&w) : evaluate_once(&w);
     code = s == COPSE_OK ? EXIT_DONE : evaluation_fail(&r, s);
     run_close(&r);
     return code;

@@ -241,7 +241,7 @@ static copse_status print_json(const struct verdict *v)
 
 /* ---- the command ---- */
 
-static copse_status evaluate(struct verdict *v, bool is_plotted)
+static copse_status evaluate_model_evaluate(struct verdict *v, bool is_plotted)
 {
     copse_shape shape;
     COPSE_TRY(use_open(&v->use));
@@ -283,7 +283,7 @@ int evaluate_model(const struct use *use, const struct evaluate_outputs *out)
     struct verdict v = { .use = *use };
     copse_status s = plot ? output_check(plot) : COPSE_OK;
     if (s == COPSE_OK)
-        s = evaluate(&v, plot != NULL);
+        s = evaluate_model_evaluate(&v, plot != NULL);
     if (s == COPSE_OK && plot && !v.confusion)
         s = session_set_error(COPSE_ERR_ARGUMENT,
                               "--plot draws a confusion matrix, and the model is a regression");

@@ -63,7 +63,7 @@ static copse_status io_error(const char *what, const char *path)
 }
 
 /* The folder may exist; the files may not, unless --force is given. */
-static copse_status check(struct export *e)
+static copse_status export_check(struct export *e)
 {
     struct stat info;
     char path[4400];
@@ -129,9 +129,9 @@ static void remove_staging(const struct export *e)
         rmdir(e->staging);
 }
 
-static copse_status export(struct export *e)
+static copse_status export_file(struct export *e)
 {
-    COPSE_TRY(check(e));
+    COPSE_TRY(export_check(e));
     signals_hold();
     const copse_status s = write_all(e);
     remove_staging(e);
@@ -173,7 +173,7 @@ int cmd_export(int argc, char **argv)
     if (s == COPSE_OK) {
         e.arrays = copse_checkpoint_arrays(file, &e.count);
         e.ctx = ctx;
-        s = export(&e);
+        s = export_file(&e);
     }
     if (s == COPSE_OK)
         printf("%zu arrays: %s\n", e.count, e.folder);

@@ -32,7 +32,7 @@ struct job {
 
 /* A terminal gets no control characters, which a model may have learned; a file or a pipe gets
    all. */
-static copse_status put(const char *text, size_t size)
+static copse_status generate_put(const char *text, size_t size)
 {
     const bool is_terminal = isatty(STDOUT_FILENO);
     for (size_t i = 0; is_terminal && i < size; i++) {
@@ -54,11 +54,11 @@ static copse_status print_token(void *user, uint32_t token, const char *text, si
     struct job *j = user;
     (void)token;
     if (!j->is_begun)
-        COPSE_TRY(put(j->prompt, strlen(j->prompt)));
+        COPSE_TRY(generate_put(j->prompt, strlen(j->prompt)));
     j->is_begun = true;
     memcpy(j->part + j->part_size, text, size);
     const size_t all = j->part_size + size, ready = all - utf8_part(j->part, all);
-    COPSE_TRY(put(j->part, ready));
+    COPSE_TRY(generate_put(j->part, ready));
     j->last = ready > 0 ? j->part[ready - 1] : j->last;
     j->part_size = all - ready;
     memmove(j->part, j->part + ready, j->part_size);
@@ -66,11 +66,11 @@ static copse_status print_token(void *user, uint32_t token, const char *text, si
 }
 
 /* The prompt and what follows it; a line end, where there is none, completes the last line. */
-static copse_status print(struct job *j)
+static copse_status generate_print(struct job *j)
 {
     const copse_status s =
         copse_model_generate(j->use.model, j->prompt, strlen(j->prompt), &j->how, print_token, j);
-    if (j->part_size > 0 && !j->drops_part && put(j->part, j->part_size) == COPSE_OK)
+    if (j->part_size > 0 && !j->drops_part && generate_put(j->part, j->part_size) == COPSE_OK)
         j->last = j->part[j->part_size - 1];
     if (j->is_begun && j->last != '\n')
         fputc('\n', stdout);
@@ -118,7 +118,7 @@ static copse_status print_object(struct job *j)
 
 /* ---- the command ---- */
 
-static copse_status generate(struct job *j)
+static copse_status generate_text(struct job *j)
 {
     COPSE_TRY(use_load(&j->use));
     if (j->use.info.kind != COPSE_DATA_TEXT)
@@ -134,10 +134,10 @@ static copse_status generate(struct job *j)
                 "not: they may be drawn; --top-p 0.95 makes that unlikely\n",
                 j->use.model_path);
     j->drops_part = info.tokens == COPSE_TOKENS_BPE;
-    return j->is_json ? print_object(j) : print(j);
+    return j->is_json ? print_object(j) : generate_print(j);
 }
 
-static const char *wrong(const struct job *j, const struct option_words *words)
+static const char *generate_wrong(const struct job *j, const struct option_words *words)
 {
     return words->count != 1           ? "give MODEL"
            : j->how.length == 0        ? "--length: it must be at least 1"
@@ -184,12 +184,12 @@ int cmd_generate(int argc, char **argv)
                       "trained on a text.\nThe same seed on the same device gives the same text.");
     if (code >= 0)
         return code;
-    if (wrong(&j, &words)) {
-        fprintf(stderr, "copse generate: %s\n", wrong(&j, &words));
+    if (generate_wrong(&j, &words)) {
+        fprintf(stderr, "copse generate: %s\n", generate_wrong(&j, &words));
         return EXIT_BAD_INPUT;
     }
     j.use.model_path = words.at[0];
-    const copse_status s = generate(&j);
+    const copse_status s = generate_text(&j);
     /* main reports standard output */
     code = s == COPSE_OK || ferror(stdout) ? EXIT_DONE : session_fail(s);
     use_close(&j.use);

@@ -28,7 +28,7 @@ struct info {
     size_t others;
 };
 
-static uint64_t elements(const struct copse_array_view *a)
+static uint64_t info_elements(const struct copse_array_view *a)
 {
     uint64_t n = 1;
     for (uint32_t i = 0; i < a->rank; i++)
@@ -57,7 +57,7 @@ static bool is_other(const struct info *in, const char *name)
     return false;
 }
 
-static copse_status examine(copse_context *ctx, struct info *in)
+static copse_status info_examine(copse_context *ctx, struct info *in)
 {
     struct stat file;
     COPSE_TRY(copse_checkpoint_open(ctx, in->path, &in->file));
@@ -74,7 +74,7 @@ static copse_status examine(copse_context *ctx, struct info *in)
         if (is_other(in, in->arrays[i].name))
             in->others++;
         else
-            in->parameters += elements(&in->arrays[i].array);
+            in->parameters += info_elements(&in->arrays[i].array);
     return info_model_open(ctx, in->file, &in->model);
 }
 
@@ -133,7 +133,7 @@ static copse_status print_text(const struct info *in)
         shape_text(a, shape);
         printf("  %-*s  %-4s  %-18s %12" PRIu64 "\n", width,
                session_plain(plain, sizeof plain, in->arrays[i].name), copse_type_name(a->type),
-               shape, elements(a));
+               shape, info_elements(a));
     }
     if (in->line_count > 0)
         printf("\n");
@@ -158,7 +158,7 @@ static bool add_array(cJSON *list, const struct copse_named_array *named)
         if (!cJSON_AddItemToArray(shape, cJSON_CreateRaw(digits)))
             return false;
     }
-    json_add_count(o, "elements", elements(&named->array));
+    json_add_count(o, "elements", info_elements(&named->array));
     return shape != NULL;
 }
 
@@ -190,7 +190,7 @@ static int print_file(struct info *in, bool is_json)
     copse_context *ctx = NULL;
     copse_status s = session_open_files(&ctx);
     if (s == COPSE_OK)
-        s = examine(ctx, in);
+        s = info_examine(ctx, in);
     if (s == COPSE_OK && is_json)
         s = print_json(in);
     else if (s == COPSE_OK)
@@ -204,8 +204,8 @@ static int print_file(struct info *in, bool is_json)
 }
 
 /* Options that go together; an error text, or NULL. */
-static const char *check(const struct option_words *words, const struct info_memory *m,
-                         bool is_plan)
+static const char *info_check(const struct option_words *words, const struct info_memory *m,
+                              bool is_plan)
 {
     if (!is_plan)
         return words->count != 1 ? "which file? give one FILE"
@@ -260,7 +260,7 @@ int cmd_info(int argc, char **argv)
         "with recomputation.");
     if (code >= 0)
         return code;
-    const char *wrong = check(&words, &m, is_plan);
+    const char *wrong = info_check(&words, &m, is_plan);
     if (wrong) {
         fprintf(stderr, "copse info: %s\n", wrong);
         return EXIT_BAD_INPUT;

@@ -149,7 +149,7 @@ static void close_job(struct planned *p)
 
 /* ---- what is shown ---- */
 
-static const char *number(uint64_t bytes, char text[24])
+static const char *info_memory_number(uint64_t bytes, char text[24])
 {
     const bool is_large = bytes >= (uint64_t)10 << 30;
     snprintf(text, 24, "%.*f %s", bytes >= (uint64_t)1 << 20 ? 1 : 3,
@@ -160,13 +160,14 @@ static const char *number(uint64_t bytes, char text[24])
 static void print_one(const char *name, uint64_t bytes)
 {
     char text[24];
-    printf("  %-34s %12s\n", name, number(bytes, text));
+    printf("  %-34s %12s\n", name, info_memory_number(bytes, text));
 }
 
 static void print_two(const char *name, uint64_t plain, uint64_t recomputed)
 {
     char a[24], b[24];
-    printf("  %-34s %12s %12s\n", name, number(plain, a), number(recomputed, b));
+    printf("  %-34s %12s %12s\n", name, info_memory_number(plain, a),
+           info_memory_number(recomputed, b));
 }
 
 static void print_replica(const struct planned *p, uint32_t r, const struct copse_step_memory *m)
@@ -177,7 +178,7 @@ static void print_replica(const struct planned *p, uint32_t r, const struct cops
     printf("%s %s\n", d->id, d->name);
     print_one("variables", m->variables);
     print_one("gradients", m->gradients);
-    printf("  %-34s %12s   %s\n", "slots of the optimizer", number(m->slots, text),
+    printf("  %-34s %12s   %s\n", "slots of the optimizer", info_memory_number(m->slots, text),
            p->how->optimizer.at->name);
     print_one("batches, reports, others", m->others);
     printf("  %-34s %12s %12s\n", "", "as it is", "recomputed");
@@ -193,7 +194,7 @@ static void print_replica(const struct planned *p, uint32_t r, const struct cops
     printf("  recomputed:   %s\n", m->recomputed.op);
     if (!m->fits)
         printf("  a budget of %s is too small: %" PRIu64 " bytes are the least\n",
-               number(p->how->budget, text), all + m->recomputed.bytes);
+               info_memory_number(p->how->budget, text), all + m->recomputed.bytes);
 }
 
 static cJSON *values_json(const struct copse_value_memory *v)

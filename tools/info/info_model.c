@@ -184,7 +184,8 @@ static void print_data(const copse_schema *schema)
 /* ---- the training ---- */
 
 /* The value of "--name=" in the settings, in `text`; false: absent. */
-static bool setting(const struct info_model *m, const char *name, char *text, size_t room)
+static bool info_model_setting(const struct info_model *m, const char *name, char *text,
+                               size_t room)
 {
     const size_t length = strlen(name);
     for (const char *at = m->training; at && *at; at += strcspn(at, "\n"), at += *at == '\n')
@@ -212,7 +213,7 @@ static void print_settings(const struct info_model *m)
     char text[200];
     int count = 0;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (setting(m, names[i], text, sizeof text))
+        if (info_model_setting(m, names[i], text, sizeof text))
             printf("%s%s %s", count++ == 0 ? "trained  " : ", ", names[i], text);
     if (count > 0)
         printf("\n");
@@ -239,7 +240,7 @@ static void print_history(const struct info_model *m)
 }
 
 /* The table of the layers, to be freed. */
-static copse_status summary(const struct info_model *m, char **out)
+static copse_status info_model_summary(const struct info_model *m, char **out)
 {
     size_t needed;
     *out = NULL;
@@ -255,7 +256,7 @@ copse_status info_model_print(const struct info_model *m)
     if (m->why[0])
         printf("\nits model cannot be described: %s\n", m->why);
     if (m->layer) {
-        COPSE_TRY(summary(m, &table));
+        COPSE_TRY(info_model_summary(m, &table));
         printf("\n%s\n", table);
         free(table);
         print_data(m->schema);
@@ -309,7 +310,7 @@ copse_status info_model_add(const struct info_model *m, cJSON *o)
     if (m->why[0])
         json_add_text(o, "model_error", m->why);
     if (m->layer) {
-        COPSE_TRY(summary(m, &table));
+        COPSE_TRY(info_model_summary(m, &table));
         copse_status s = copse_layer_text(m->layer, NULL, 0, &needed);
         network = s == COPSE_OK ? malloc(needed) : NULL;
         ok = network && copse_layer_text(m->layer, network, needed, &needed) == COPSE_OK;

@@ -9,7 +9,7 @@
 #include "tools/common/json.h"
 #include "tools/predict/predict_text.h"
 
-static uint32_t largest(const float *row, uint32_t count)
+static uint32_t predict_rows_largest(const float *row, uint32_t count)
 {
     uint32_t best = 0;
     for (uint32_t i = 1; i < count; i++)
@@ -36,7 +36,7 @@ static void write_csv(FILE *to, const struct use *u, const float *values)
             fputc(',', to);
         }
         if (has_classes) {
-            use_cell(to, use_name(u, largest(values, outputs)));
+            use_cell(to, use_name(u, predict_rows_largest(values, outputs)));
             fputc(',', to);
         }
         for (uint32_t i = 0; i < outputs; i++)
@@ -54,7 +54,7 @@ static copse_status write_row(FILE *to, const struct use *u, size_t r, const flo
     if (copse_dataset_file(u->data, r))
         json_add_text(o, "file", copse_dataset_file(u->data, r));
     if (has_classes)
-        json_add_text(o, "class", use_name(u, largest(values, u->info.outputs)));
+        json_add_text(o, "class", use_name(u, predict_rows_largest(values, u->info.outputs)));
     cJSON *list = cJSON_AddObjectToObject(o, has_classes ? "probabilities" : "values");
     for (uint32_t i = 0; list && i < u->info.outputs; i++)
         json_add_number(list, use_name(u, i), (double)values[i]);
@@ -80,7 +80,7 @@ static copse_status write_all(FILE *to, const struct use *u, bool is_json, const
     return COPSE_OK;
 }
 
-static copse_status predict(struct use *u, bool is_json, const char *path)
+static copse_status predict_rows_predict(struct use *u, bool is_json, const char *path)
 {
     struct output o;
     COPSE_TRY(use_open(u));
@@ -154,7 +154,7 @@ int cmd_predict(int argc, char **argv)
             COPSE_ERR_ARGUMENT,
             "--output would replace '%s', which this command reads; name another file", path);
     if (s == COPSE_OK)
-        s = predict(&u, is_json, path);
+        s = predict_rows_predict(&u, is_json, path);
     code = s == COPSE_OK ? EXIT_DONE : session_fail(s);
     use_close(&u);
     return code;

@@ -4,7 +4,7 @@
 
 #include "tools/common/json.h"
 
-static uint32_t largest(const float *row, uint32_t count)
+static uint32_t predict_text_largest(const float *row, uint32_t count)
 {
     uint32_t best = 0;
     for (uint32_t i = 1; i < count; i++)
@@ -26,7 +26,7 @@ static copse_status write_object(FILE *to, const struct use *u, size_t r, const 
                                  uint64_t line, uint64_t column)
 {
     char text[TOKEN_TEXT];
-    const uint32_t best = largest(values, u->info.outputs);
+    const uint32_t best = predict_text_largest(values, u->info.outputs);
     cJSON *o = cJSON_CreateObject();
     json_add_count(o, "row", r + 1);
     json_add_count(o, "line", line);
@@ -51,7 +51,7 @@ copse_status predict_text_write(FILE *to, const struct use *u, bool is_json, con
             COPSE_TRY(write_object(to, u, r, values, line, column));
             continue;
         }
-        const uint32_t best = largest(values, u->info.outputs);
+        const uint32_t best = predict_text_largest(values, u->info.outputs);
         fprintf(to, "%llu,%llu,", (unsigned long long)line, (unsigned long long)column);
         token_text(u->schema, best, token);
         use_cell(to, token);

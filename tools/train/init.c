@@ -32,7 +32,7 @@ static copse_status add_names(cJSON *o, const char *key, const char *const *name
 }
 
 /* The reason for the first of the variables that are not taken; "": all are. */
-static const char *why(const struct init_choice *c, const struct copse_load_report *l)
+static const char *init_why(const struct init_choice *c, const struct copse_load_report *l)
 {
     return l->skipped_count > 0 ? init_choice_why(c, l->skipped[0]) : "";
 }
@@ -46,7 +46,7 @@ static copse_status print_event(const char *path, const struct copse_load_report
     copse_status s = add_names(o, "matched", l->matched, l->matched_count);
     if (s == COPSE_OK)
         s = add_names(o, "skipped", l->skipped, l->skipped_count);
-    json_add_text(o, "why", why(c, l));
+    json_add_text(o, "why", init_why(c, l));
     if (s == COPSE_OK)
         s = add_names(o, "missing", l->missing, l->missing_count);
     if (s == COPSE_OK)

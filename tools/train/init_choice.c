@@ -17,8 +17,8 @@ struct pair {
     struct copse_schema_info file_is, data_is;
 };
 
-static bool differ(char *why, size_t room, const char *what, uint32_t i, const char *in_file,
-                   const char *in_data)
+static bool init_choice_differ(char *why, size_t room, const char *what, uint32_t i,
+                               const char *in_file, const char *in_data)
 {
     char first[200], second[200];
     snprintf(why, room, "%s %u is '%.80s' in the file, '%.80s' in the data", what, i + 1,
@@ -49,7 +49,7 @@ static bool classes_differ(const struct pair *p, char *why, size_t room)
     for (uint32_t i = 0; i < p->data_is.outputs; i++) {
         const char *a = copse_schema_class(p->file, i), *b = copse_schema_class(p->data, i);
         if (a && b && strcmp(a, b) != 0)
-            return differ(why, room, "class", i, a, b);
+            return init_choice_differ(why, room, "class", i, a, b);
     }
     return false;
 }
@@ -64,7 +64,7 @@ static bool targets_differ(const struct pair *p, char *why, size_t room)
         if (copse_schema_target(p->file, i, &a, &mean, &scale) == COPSE_OK &&
             copse_schema_target(p->data, i, &b, &mean, &scale) == COPSE_OK && *a && *b &&
             strcmp(a, b) != 0)
-            return differ(why, room, "target", i, a, b);
+            return init_choice_differ(why, room, "target", i, a, b);
     }
     return false;
 }
@@ -88,7 +88,7 @@ static bool tokens_differ(const struct pair *p, char *why, size_t room)
         const size_t n = copse_text_token(p->file, i, x), m = copse_text_token(p->data, i, y);
         x[n] = y[m] = '\0';
         if (n != m || memcmp(x, y, n) != 0)
-            return differ(why, room, "token", i, x, y);
+            return init_choice_differ(why, room, "token", i, x, y);
     }
     return false;
 }
@@ -130,7 +130,7 @@ static bool columns_differ(const struct pair *p, char *why, size_t room)
             return true;
         }
         if (*a.name && *b.name && strcmp(a.name, b.name) != 0)
-            return differ(why, room, "column", count, a.name, b.name);
+            return init_choice_differ(why, room, "column", count, a.name, b.name);
         if (a.role != b.role || a.width != b.width) {
             snprintf(why, room, "column %u, '%.80s', has %u numbers in the file, %u in the data",
                      count + 1, b.name, a.width, b.width);
@@ -138,8 +138,8 @@ static bool columns_differ(const struct pair *p, char *why, size_t room)
         }
         for (uint32_t c = 0; b.role == COPSE_COLUMN_CATEGORY && c < b.width; c++)
             if (strcmp(a.categories[c], b.categories[c]) != 0)
-                return differ(why, room, "a category of column", count, a.categories[c],
-                              b.categories[c]);
+                return init_choice_differ(why, room, "a category of column", count, a.categories[c],
+                                          b.categories[c]);
     }
 }
 
@@ -182,7 +182,8 @@ static size_t count_layer(copse_variable *const *list, size_t all, bool is_head)
     return count;
 }
 
-static copse_variable *find(const struct init_choice *c, const char *name, size_t *index)
+static copse_variable *init_choice_find(const struct init_choice *c, const char *name,
+                                        size_t *index)
 {
     for (*index = 0; *index < c->variable_count; ++*index)
         if (strcmp(copse_variable_name(c->variables[*index]), name) == 0)
@@ -213,7 +214,7 @@ static bool head_has_other_shape(const struct init_choice *c, const copse_checkp
     return false;
 }
 
-static void decide(struct init_choice *c, const copse_checkpoint *file)
+static void init_choice_decide(struct init_choice *c, const copse_checkpoint *file)
 {
     const char *text = run_find(file, "schema");
     copse_schema *schema = NULL;
@@ -245,7 +246,7 @@ void init_choice_begin(struct init_choice *c, copse_context *ctx, copse_strategy
 const char *init_choice_why(const struct init_choice *c, const char *name)
 {
     size_t i;
-    if (find(c, name, &i) && c->skips_head && i >= c->variable_count - c->head_count)
+    if (init_choice_find(c, name, &i) && c->skips_head && i >= c->variable_count - c->head_count)
         return c->why_head;
     return i < c->variable_count && c->skips_input && i < c->input_count ? c->why_input : NULL;
 }
@@ -254,6 +255,6 @@ bool init_choice(void *user, const copse_checkpoint *file, const char *name)
 {
     struct init_choice *c = user;
     if (!c->is_decided)
-        decide(c, file);
+        init_choice_decide(c, file);
     return !init_choice_why(c, name);
 }

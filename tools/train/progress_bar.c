@@ -9,7 +9,7 @@
 
 #include "tools/train/train.h"
 
-static bool grow(void **at, size_t *room, size_t count, size_t size)
+static bool progress_bar_grow(void **at, size_t *room, size_t count, size_t size)
 {
     if (count < *room)
         return true;
@@ -24,7 +24,7 @@ static bool grow(void **at, size_t *room, size_t count, size_t size)
 
 bool history_step(struct history *h, double loss, double accuracy)
 {
-    if (!grow((void **)&h->steps, &h->step_room, h->step_count, sizeof *h->steps))
+    if (!progress_bar_grow((void **)&h->steps, &h->step_room, h->step_count, sizeof *h->steps))
         return false;
     h->steps[h->step_count].loss = loss;
     h->steps[h->step_count++].accuracy = accuracy;
@@ -33,7 +33,7 @@ bool history_step(struct history *h, double loss, double accuracy)
 
 bool history_epoch(struct history *h, uint64_t step, const struct score *score)
 {
-    if (!grow((void **)&h->epochs, &h->epoch_room, h->epoch_count, sizeof *h->epochs))
+    if (!progress_bar_grow((void **)&h->epochs, &h->epoch_room, h->epoch_count, sizeof *h->epochs))
         return false;
     h->epochs[h->epoch_count].step = step;
     h->epochs[h->epoch_count++].score = *score;

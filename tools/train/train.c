@@ -329,7 +329,7 @@ static copse_status run_step(void *user)
 
 /* A device failed or workers are lost: recreate all objects on devices; the values come from the
    checkpoint. */
-static copse_status recover(void *user)
+static copse_status train_recover(void *user)
 {
     struct run *r = user;
     r->is_recovering = true;
@@ -359,7 +359,7 @@ static copse_status make_monitor(struct run *r)
         .save = run_save,
         .restore = run_restore,
         .progress = count_steps,
-        .recover = recover,
+        .recover = train_recover,
     };
     const struct train_settings *s = &r->settings;
     copse_step *step;
@@ -386,7 +386,7 @@ static copse_status make_monitor(struct run *r)
     return status;
 }
 
-static copse_status finish(struct run *r)
+static copse_status train_finish(struct run *r)
 {
     const struct train_settings *s = &r->settings;
     const struct progress *p = &r->progress;
@@ -434,7 +434,7 @@ static copse_status finish(struct run *r)
     return COPSE_OK;
 }
 
-static copse_status run(struct run *r)
+static copse_status train_network(struct run *r)
 {
     struct copse_dataset_info train, test;
     COPSE_TRY(session_open(&r->settings.how, &r->ctx));
@@ -469,11 +469,11 @@ static copse_status run(struct run *r)
     COPSE_TRY(run_log_close(r));
     if (r->saved_epoch == 0) /* resumed with no training left */
         COPSE_TRY(run_save_epoch(r));
-    return finish(r);
+    return train_finish(r);
 }
 
 /* A signal: write and report the state, and how to resume. */
-static copse_status stop(struct run *r)
+static copse_status train_stop(struct run *r)
 {
     const uint64_t steps = r->trainer ? copse_trainer_steps(r->trainer) : 0;
     struct copse_monitor_info info = { 0 };
@@ -523,7 +523,7 @@ static bool is_disk_error(const struct run *r)
 }
 
 /* Print the error in one line. */
-static int fail(const struct run *r, copse_status s)
+static int train_fail(const struct run *r, copse_status s)
 {
     const bool is_between_workers = s == COPSE_ERR_COMM || s == COPSE_ERR_TIMEOUT;
     bar_clear();
@@ -544,13 +544,13 @@ static int fail(const struct run *r, copse_status s)
     return s == COPSE_ERR_IO && r->is_training && is_disk_error(r) ? EXIT_FAILED : code;
 }
 
-static int train(int argc, char **argv, bool is_worker)
+static int train_command(int argc, char **argv, bool is_worker)
 {
     struct run r = { 0 };
     int code = train_settings_parse(argc, argv, is_worker, &r.settings);
     if (code >= 0)
         return code;
-    copse_status s = run(&r);
+    copse_status s = train_network(&r);
     code = EXIT_DONE;
     if (s == COPSE_OK && (r.unsaved[0] || r.unwritten[0])) {
         run_show_unwritten(&r);
@@ -561,11 +561,11 @@ static int train(int argc, char **argv, bool is_worker)
         code = EXIT_FAILED;
     }
     if (!r.is_evaluator && s == COPSE_ERR_CANCELLED && (signals_caught() || r.cluster)) {
-        s = stop(&r);
+        s = train_stop(&r);
         code = stopped_code();
     }
     if (s != COPSE_OK)
-        code = r.is_evaluator ? evaluation_fail(&r, s) : fail(&r, s);
+        code = r.is_evaluator ? evaluation_fail(&r, s) : train_fail(&r, s);
     if (s != COPSE_OK && s != COPSE_ERR_CANCELLED && r.cluster) /* so that all end with this code */
         copse_cluster_end_job(r.cluster, s, session_error(), code);
     run_close(&r);
@@ -574,10 +574,10 @@ static int train(int argc, char **argv, bool is_worker)
 
 int cmd_train(int argc, char **argv)
 {
-    return train(argc, argv, false);
+    return train_command(argc, argv, false);
 }
 
 int cmd_worker(int argc, char **argv)
 {
-    return train(argc, argv, true);
+    return train_command(argc, argv, true);
 }

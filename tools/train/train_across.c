@@ -12,7 +12,7 @@
 #define LINES_MAX 32
 
 /* The digest of a line as whole numbers that f32 represents exactly. */
-static float digest(const char *line, size_t length)
+static float train_across_digest(const char *line, size_t length)
 {
     uint32_t sum = 2166136261u; /* FNV-1a */
     for (size_t i = 0; i < length; i++)
@@ -21,7 +21,8 @@ static float digest(const char *line, size_t length)
 }
 
 /* The digests of all workers: each adds its own at its index and zeros elsewhere. */
-static copse_status gather(const struct run *r, float *all, uint32_t lines, const float *mine)
+static copse_status train_across_gather(const struct run *r, float *all, uint32_t lines,
+                                        const float *mine)
 {
     const copse_shape shape = COPSE_SHAPE(copse_cluster_size(r->cluster), lines);
     const uint32_t replicas = copse_strategy_replicas(r->strategy);
@@ -70,9 +71,9 @@ copse_status run_compare(const struct run *r)
     for (const char *at = text; *at && lines < LINES_MAX;
          at += at[strcspn(at, "\n")] ? strcspn(at, "\n") + 1 : 0) {
         line[lines] = at;
-        mine[lines++] = digest(at, strcspn(at, "\n"));
+        mine[lines++] = train_across_digest(at, strcspn(at, "\n"));
     }
-    COPSE_TRY(gather(r, all, lines, mine));
+    COPSE_TRY(train_across_gather(r, all, lines, mine));
     for (uint32_t i = 0; i < lines; i++)
         for (uint32_t v = 1; v < copse_cluster_size(r->cluster); v++)
             if (all[v * lines + i] != all[i]) {

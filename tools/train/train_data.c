@@ -97,7 +97,7 @@ static void show_task(const struct train_settings *s, const copse_schema *schema
     printf("\n");
 }
 
-static void show(const struct run *r, const copse_schema *schema)
+static void train_data_show(const struct run *r, const copse_schema *schema)
 {
     const struct train_settings *s = &r->settings;
     struct copse_dataset_info all, train, test;
@@ -244,7 +244,7 @@ copse_status run_open_data(struct run *r)
     COPSE_TRY(take_schema(r, copse_dataset_schema(r->all)));
     COPSE_TRY(sum_labels(r));
     if (is_talking(r))
-        show(r, copse_dataset_schema(r->all));
+        train_data_show(r, copse_dataset_schema(r->all));
     const struct copse_loader_params held = { .batch = test.rows < 1000 ? test.rows : 1000,
                                               .no_shuffle = true };
     COPSE_TRY(copse_loader_create(r->held_out, &held, &r->held));

@@ -98,7 +98,7 @@ static copse_status log_filters(const struct run *r, const char *tag, uint64_t s
     return s;
 }
 
-static size_t elements(const copse_shape *shape)
+static size_t train_log_elements(const copse_shape *shape)
 {
     size_t n = 1;
     for (uint32_t i = 0; i < shape->rank; i++)
@@ -114,7 +114,7 @@ static copse_status log_variable(const struct run *r, copse_variable *v, uint64_
     char tag[TAG_BYTES];
     COPSE_TRY(copse_variable_read(v, 0, values));
     snprintf(tag, sizeof tag, "variables/%.200s", name);
-    COPSE_TRY(copse_event_file_histogram(r->log, tag, step, values, elements(&shape)));
+    COPSE_TRY(copse_event_file_histogram(r->log, tag, step, values, train_log_elements(&shape)));
     if (shape.rank != 4 || (shape.dims[2] != 1 && shape.dims[2] != 3) || !copse_pictures_are_read())
         return COPSE_OK;
     snprintf(tag, sizeof tag, "filters/%.200s", name);
@@ -131,7 +131,7 @@ static copse_status log_variables(const struct run *r, uint64_t step)
         if (copse_variable_type(list[i]) != COPSE_F32)
             continue;
         const copse_shape shape = copse_variable_shape(list[i]);
-        float *values = malloc(elements(&shape) * sizeof *values + 1);
+        float *values = malloc(train_log_elements(&shape) * sizeof *values + 1);
         s = values ? log_variable(r, list[i], step, values) : no_memory();
         free(values);
     }

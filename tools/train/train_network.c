@@ -131,7 +131,7 @@ static const struct numbered_network {
     { "lstm:", "LAYERS,WIDTH", "2,256", recurrent_text },
 };
 
-static const struct numbered_network *numbered(const char *spec)
+static const struct numbered_network *train_network_numbered(const char *spec)
 {
     for (size_t i = 0; i < sizeof numbered_networks / sizeof *numbered_networks; i++)
         if (strncmp(spec, numbered_networks[i].name, strlen(numbered_networks[i].name)) == 0)
@@ -141,13 +141,13 @@ static const struct numbered_network *numbered(const char *spec)
 
 bool network_is_text(const char *spec)
 {
-    return numbered(spec) != NULL;
+    return train_network_numbered(spec) != NULL;
 }
 
 static const char *named_text(const char *spec)
 {
-    if (numbered(spec))
-        return numbered(spec)->text(spec);
+    if (train_network_numbered(spec))
+        return train_network_numbered(spec)->text(spec);
     for (size_t i = 0; i < sizeof named_networks / sizeof *named_networks; i++)
         if (strcmp(spec, named_networks[i].name) == 0)
             return named_networks[i].text;
@@ -173,7 +173,8 @@ static char *file_text(const char *path)
 
 /* Perceptrons get --dropout behind each hidden layer; other descriptions have dropout layers of
    their own. */
-static copse_status parse(copse_context *ctx, const char *text, float dropout, copse_layer **out)
+static copse_status train_network_parse(copse_context *ctx, const char *text, float dropout,
+                                        copse_layer **out)
 {
     char with[NETWORK_BYTES + 40];
     *out = NULL;
@@ -189,13 +190,13 @@ static copse_status parse(copse_context *ctx, const char *text, float dropout, c
 }
 
 /* The description on one line; mlp:... stays as it is. */
-static copse_status settle(copse_context *ctx, const char *spec, const char *text, float dropout,
-                           const char **out)
+static copse_status train_network_settle(copse_context *ctx, const char *spec, const char *text,
+                                         float dropout, const char **out)
 {
     static char kept[NETWORK_BYTES];
     copse_layer *l;
     size_t needed;
-    COPSE_TRY(parse(ctx, text, dropout, &l));
+    COPSE_TRY(train_network_parse(ctx, text, dropout, &l));
     copse_status s = COPSE_OK;
     if (!network_is_mlp(text))
         s = copse_layer_text(l, kept, sizeof kept, &needed);
@@ -215,8 +216,8 @@ copse_status network_settle(const char *spec, float dropout, const char **out, c
     char plain[900];
     COPSE_TRY(copse_context_create(&params, &ctx));
     const char *named = named_text(spec);
-    if (!named && numbered(spec)) {
-        const struct numbered_network *n = numbered(spec);
+    if (!named && train_network_numbered(spec)) {
+        const struct numbered_network *n = train_network_numbered(spec);
         copse_context_release(&ctx);
         return session_set_error(COPSE_ERR_ARGUMENT,
                                  "--model: '%.40s': write %s%s with 1 to %d layers, such as %s%s",
@@ -226,7 +227,7 @@ copse_status network_settle(const char *spec, float dropout, const char **out, c
     free(kept);
     kept = text;
     *source = text ? text : named ? named : spec;
-    const copse_status s = settle(ctx, spec, *source, dropout, out);
+    const copse_status s = train_network_settle(ctx, spec, *source, dropout, out);
     copse_context_release(&ctx);
     if (s) {
         session_plain(plain, sizeof plain, session_error());
@@ -242,7 +243,7 @@ copse_status network_create(struct network *n, copse_strategy *st, copse_context
     char plain[900];
     copse_layer *layers = NULL;
     copse_model_release(&n->model);
-    copse_status s = parse(ctx, text, dropout, &layers);
+    copse_status s = train_network_parse(ctx, text, dropout, &layers);
     if (!s)
         s = copse_model_create(
             st, schema, &(struct copse_model_params){ .layer = layers, .seed = seed }, &n->model);

@@ -50,7 +50,8 @@ static const struct {
 };
 
 /* "beta2" and a number; false if there is no such setting. */
-static bool take(const char *name, size_t length, float value, struct copse_optimizer_params *p)
+static bool train_optimizer_take(const char *name, size_t length, float value,
+                                 struct copse_optimizer_params *p)
 {
     if (length == strlen("centred") && strncmp(name, "centred", length) == 0) {
         p->is_centred = value == 1.0f;
@@ -73,7 +74,7 @@ static bool take_all(const char *at, struct copse_optimizer_params *p)
             return false;
         const float value = strtof(at + length + 1, &end);
         if (end == at + length + 1 || (*end != ',' && *end != '\0') || !isfinite(value) ||
-            !take(at, length, value, p))
+            !train_optimizer_take(at, length, value, p))
             return false;
         at = end + (*end == ',');
     }

@@ -15,7 +15,7 @@ static bool ends_with(const char *text, const char *end)
 }
 
 /* Whether a variant reads operands of the type. */
-static bool reads(const char *variant, copse_type type)
+static bool train_precision_reads(const char *variant, copse_type type)
 {
     return ends_with(variant, "half") || (type == COPSE_F16 && ends_with(variant, "cooperative"));
 }
@@ -26,7 +26,7 @@ static bool is_forced(const char *kernels, copse_type type)
     const char *at = kernels ? strstr(kernels, "matmul=") : NULL;
     char variant[40];
     snprintf(variant, sizeof variant, "%.*s", at ? (int)strcspn(at, ",") : 0, at ? at : "");
-    return reads(variant, type);
+    return train_precision_reads(variant, type);
 }
 
 /* Whether such a variant was measured as the fastest for some size. bf16 has no sizes of its
@@ -37,13 +37,13 @@ static bool is_measured(const struct copse_tuning_entry *list, size_t count, cop
         const struct copse_tuning_entry *e = &list[i];
         bool is_fastest = false; /* there is another one to compare with */
         if (strcmp(e->family, "matmul") != 0 || !ends_with(e->size_class, "_f16") ||
-            !reads(e->variant, type))
+            !train_precision_reads(e->variant, type))
             continue;
         for (size_t k = 0; k < count; k++) {
             if (k == i || strcmp(list[k].family, "matmul") != 0 ||
                 strcmp(list[k].size_class, e->size_class) != 0)
                 continue;
-            is_fastest = list[k].rate <= e->rate || reads(list[k].variant, type);
+            is_fastest = list[k].rate <= e->rate || train_precision_reads(list[k].variant, type);
             if (!is_fastest)
                 break;
         }

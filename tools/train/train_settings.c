@@ -237,7 +237,7 @@ static const char *check_strategy(struct train_settings *s)
     return NULL;
 }
 
-static int check(struct train_settings *s, const char *every)
+static int train_settings_check(struct train_settings *s, const char *every)
 {
     const char *wrong = check_checkpoints(s, every);
     if (!wrong)
@@ -496,7 +496,7 @@ int train_settings_parse(int argc, char **argv, bool is_worker, struct train_set
     if (s->is_default_data)
         s->data = settings_default_data();
     train_optimizer_settle(s, lr != UNSET_RATE ? &lr : NULL);
-    return check(s, every);
+    return train_settings_check(s, every);
 }
 
 /* ---- copse evaluate ---- */

@@ -25,7 +25,7 @@ struct text {
     size_t used;
 };
 
-static void add(struct text *t, const char *name, const char *value)
+static void train_state_add(struct text *t, const char *name, const char *value)
 {
     if (t->used < sizeof t->bytes)
         t->used +=
@@ -36,14 +36,14 @@ static void add_number(struct text *t, const char *name, double value)
 {
     char text[40];
     snprintf(text, sizeof text, "%.9g", value);
-    add(t, name, text);
+    train_state_add(t, name, text);
 }
 
 static void add_count(struct text *t, const char *name, uint64_t value)
 {
     char text[24];
     snprintf(text, sizeof text, "%llu", (unsigned long long)value);
-    add(t, name, text);
+    train_state_add(t, name, text);
 }
 
 /* Identifies the data by content, whatever its path. */
@@ -55,44 +55,44 @@ static void add_data(struct text *t, const struct run *r)
     snprintf(text, sizeof text, "%zu examples of %zu numbers, %u %s, labels %08x", info.rows,
              info.row_size, r->model.outputs, r->model.is_regression ? "targets" : "classes",
              (unsigned)r->label_sum);
-    add(t, "--data", text);
+    train_state_add(t, "--data", text);
 }
 
 /* The settings that must stay the same and, only for the file, the planned length of the run: a run
    may be made longer. */
-static copse_status describe(const struct run *r, bool is_for_file, struct text *t)
+static copse_status train_state_describe(const struct run *r, bool is_for_file, struct text *t)
 {
     const struct train_settings *s = &r->settings;
     add_data(t, r);
-    add(t, "--scale", s->scale.at->name);
-    add(t, "--task", s->task.at->name);
-    add(t, "--missing", s->missing.at->name);
-    add(t, "--header", s->header.at->name);
-    add(t, "--label", s->label ? s->label : "");
-    add(t, "--ignore", s->ignore ? s->ignore : "");
+    train_state_add(t, "--scale", s->scale.at->name);
+    train_state_add(t, "--task", s->task.at->name);
+    train_state_add(t, "--missing", s->missing.at->name);
+    train_state_add(t, "--header", s->header.at->name);
+    train_state_add(t, "--label", s->label ? s->label : "");
+    train_state_add(t, "--ignore", s->ignore ? s->ignore : "");
     if (settings_are_text(s)) {
-        add(t, "--tokens", text_tokens_name(s));
+        train_state_add(t, "--tokens", text_tokens_name(s));
         add_count(t, "--context", s->context);
         add_count(t, "--stride", s->stride);
     }
-    add(t, "--resize", s->resize ? s->resize : "");
-    add(t, "--augment", s->augment ? s->augment : "");
-    add(t, "--model", s->model);
+    train_state_add(t, "--resize", s->resize ? s->resize : "");
+    train_state_add(t, "--augment", s->augment ? s->augment : "");
+    train_state_add(t, "--model", s->model);
     if (s->loss || !is_for_file) /* files without it have the loss of the task */
-        add(t, "--loss", s->loss ? s->loss : "");
-    add(t, "--optimizer", s->optimizer.at->name);
+        train_state_add(t, "--loss", s->loss ? s->loss : "");
+    train_state_add(t, "--optimizer", s->optimizer.at->name);
     if (s->rule)
-        add(t, "--optimizer-settings", s->rule);
+        train_state_add(t, "--optimizer-settings", s->rule);
     if (s->groups)
-        add(t, "--group", s->groups);
-    add(t, "--schedule", s->schedule);
+        train_state_add(t, "--group", s->groups);
+    train_state_add(t, "--schedule", s->schedule);
     add_number(t, "--lr", (double)s->lr);
     add_number(t, "--momentum", (double)s->momentum);
     add_number(t, "--weight-decay", (double)s->weight_decay);
     if (s->average > 0.0f)
         add_number(t, "--average", (double)s->average);
     if (s->precision.at->value != COPSE_F32 || !is_for_file) /* files without it are of f32 */
-        add(t, "--precision", s->precision.at->name);
+        train_state_add(t, "--precision", s->precision.at->name);
     add_number(t, "--dropout", (double)s->dropout);
     add_count(t, "--batch", s->batch);
     if (is_for_file)
@@ -108,7 +108,7 @@ copse_status run_describe(const struct run *r, char *text, size_t room)
 {
     const struct train_settings *s = &r->settings;
     struct text t = { .used = 0 };
-    COPSE_TRY(describe(r, true, &t));
+    COPSE_TRY(train_state_describe(r, true, &t));
     const int used =
         snprintf(text, room,
                  "%s--on-loss=%s\n--init=%s\n--init-layout=%s\n--save=%s\n--save-average=%d\n--"
@@ -145,7 +145,7 @@ static copse_status fail_setting(const char *path, const char *then, const char 
 }
 
 /* The first setting that differs, or that only one of the two has. */
-static copse_status compare(const char *path, const char *then, const char *now)
+static copse_status train_state_compare(const char *path, const char *then, const char *now)
 {
     for (const char *line = now; *line; line += strcspn(line, "\n"), line += *line == '\n') {
         const char *old = find_line(then, line);
@@ -181,10 +181,10 @@ static copse_status check_settings(const struct run *r, const copse_checkpoint *
     const char *found = run_find(file, SETTINGS);
     if (!found || strlen(found) >= sizeof now.bytes)
         return session_set_error(COPSE_ERR_ARGUMENT, "'%s' was not made by copse train", path);
-    COPSE_TRY(describe(r, false, &now));
+    COPSE_TRY(train_state_describe(r, false, &now));
     snprintf(then, sizeof then, "%s%s%s%s", found, strstr(found, "--scale=") ? "" : before,
              strstr(found, "--precision=") ? "" : precision, strstr(found, "--loss=") ? "" : loss);
-    return compare(path, then, now.bytes);
+    return train_state_compare(path, then, now.bytes);
 }
 
 copse_status run_settings_of(copse_context *ctx, const char *path, char *text, size_t room)
@@ -281,11 +281,11 @@ static void extras_free(struct extras *e)
     free(e->epochs);
 }
 
-static copse_status collect(const struct run *r, bool is_checkpoint, struct extras *e)
+static copse_status train_state_collect(const struct run *r, bool is_checkpoint, struct extras *e)
 {
     size_t count = 0;
     *e = (struct extras){ .line_count = 0 };
-    COPSE_TRY(describe(r, true, &e->settings));
+    COPSE_TRY(train_state_describe(r, true, &e->settings));
     snprintf(e->seed, sizeof e->seed, "%llu", (unsigned long long)r->settings.seed);
     e->lines[e->line_count++] =
         (struct copse_metadata){ is_checkpoint ? SETTINGS : TRAINING, e->settings.bytes };
@@ -302,7 +302,7 @@ static copse_status collect(const struct run *r, bool is_checkpoint, struct extr
 copse_status run_save_model(struct run *r, const char *path)
 {
     struct extras e;
-    copse_status s = collect(r, false, &e);
+    copse_status s = train_state_collect(r, false, &e);
     if (s == COPSE_OK)
         s = copse_model_save(r->model.model, path,
                              &(struct copse_model_save_params){ .arrays = e.arrays,
@@ -322,7 +322,7 @@ copse_status run_save(void *user, const char *path)
     if (!r->trainer)
         return session_set_error(COPSE_ERR_DEVICE_LOST, "the devices could not be opened again");
     COPSE_TRY(run_results(r, 0));
-    copse_status s = collect(r, true, &e);
+    copse_status s = train_state_collect(r, true, &e);
     copse_loader_position(r->batches, &epoch, &index);
     const bool is_over = r->epoch == r->settings.epochs;
     const struct copse_position position = { r->epoch, is_over ? 0 : index };
@@ -413,8 +413,8 @@ static void show_length(const struct run *r, uint32_t before)
                r->schedule ? " of the new length" : "");
 }
 
-static copse_status show(struct run *r, const char *path, const struct copse_position *at,
-                         uint32_t epochs)
+static copse_status train_state_show(struct run *r, const char *path,
+                                     const struct copse_position *at, uint32_t epochs)
 {
     const uint64_t step = copse_trainer_steps(r->trainer);
     if (!r->is_recovering)
@@ -488,5 +488,5 @@ copse_status run_restore(void *user, const char *path)
         s = take_history(r, file);
     const uint32_t epochs = epochs_of(file);
     copse_checkpoint_release(&file);
-    return s == COPSE_OK ? show(r, path, &at, epochs) : s;
+    return s == COPSE_OK ? train_state_show(r, path, &at, epochs) : s;
 }

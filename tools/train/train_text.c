@@ -115,7 +115,7 @@ static bool ends_with(const char *text, const char *end)
 }
 
 /* A file that was read as a table, and whose name is not that of one. */
-static copse_status hint(const struct train_settings *s, copse_status status)
+static copse_status train_text_hint(const struct train_settings *s, copse_status status)
 {
     static const char *const tables[] = { ".csv",    ".csv.gz", ".tsv",     ".npy",
                                           ".npy.gz", "ubyte",   "ubyte.gz", "/" };
@@ -145,7 +145,7 @@ copse_status text_open(const struct run *r, struct copse_dataset_params *p, cops
         p->source = &source;
     const copse_status status = copse_dataset_open(r->ctx, s->data, p, out);
     p->source = NULL;
-    return is_text ? status : hint(s, status);
+    return is_text ? status : train_text_hint(s, status);
 }
 
 /* Bytes of the tokens that a batch predicts, `positions` for each window. */

@@ -109,7 +109,7 @@ static const char summary[] =
     "Each device is measured in its own process.\n\n"
     "Exit code 0: success; 1: a result is wrong, or a driver crashed or hung; 2: bad input.";
 
-static int forget(const char *device)
+static int conform_tune_forget(const char *device)
 {
     copse_context *ctx = NULL;
     copse_status s = session_open(&(struct session_how){ .no_cache = false }, &ctx);
@@ -152,7 +152,7 @@ int cmd_tune(int argc, char **argv)
         return EXIT_BAD_INPUT;
     }
     if (forgotten)
-        return forget(forgotten);
+        return conform_tune_forget(forgotten);
     if (device)
         s.job.devices = device;
     s.job.seconds = (double)seconds;

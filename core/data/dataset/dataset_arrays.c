@@ -43,16 +43,16 @@ static copse_status refuse_value(const struct source *f, size_t i, const char *w
 
 /* ---- scaling ---- */
 
-static double load(const struct source *f, size_t i)
+static double dataset_arrays_load(const struct source *f, size_t i)
 {
     return (double)(float)copse__type_load(f->from->type, f->from->data, i);
 }
 
 /* Mean and deviation of each number of a row. */
-static copse_status measure(const struct source *f, double *means, double *scales)
+static copse_status dataset_arrays_measure(const struct source *f, double *means, double *scales)
 {
     for (size_t i = 0; i < f->rows * f->row_size; i++) {
-        const double v = load(f, i), before = v - means[i % f->row_size];
+        const double v = dataset_arrays_load(f, i), before = v - means[i % f->row_size];
         if (!isfinite(v))
             return refuse_value(f, i, "not finite");
         means[i % f->row_size] += before / (double)(i / f->row_size + 1);
@@ -69,7 +69,7 @@ static copse_status measure(const struct source *f, double *means, double *scale
 static copse_status find_largest(const struct source *f, double *out)
 {
     for (size_t i = 0; i < f->rows * f->row_size; i++) {
-        const double v = load(f, i);
+        const double v = dataset_arrays_load(f, i);
         if (!isfinite(v))
             return refuse_value(f, i, "not finite");
         *out = fmax(*out, fabs(v));
@@ -92,7 +92,7 @@ static copse_status set_scaling(struct source *f, copse_feature_scale scale,
     p->scales = scales;
     p->scaling_count = count;
     if (scale == COPSE_SCALE_STANDARD)
-        return measure(f, means, scales);
+        return dataset_arrays_measure(f, means, scales);
     if (scale != COPSE_SCALE_MAX)
         return COPSE_OK;
     COPSE_TRY(find_largest(f, scales));
@@ -178,7 +178,7 @@ static copse_status fill_f32(struct source *f, const struct copse_schema_parts *
     COPSE_TRY(find_factors(f, p, &of));
     for (size_t row = 0, i = 0; row < f->rows; row++)
         for (size_t k = 0; k < f->row_size; k++, i++) {
-            to[i] = (float)((load(f, i) - of[k].mean) / of[k].scale);
+            to[i] = (float)((dataset_arrays_load(f, i) - of[k].mean) / of[k].scale);
             if (!isfinite(to[i]))
                 return refuse_value(f, i, "not finite");
         }
@@ -220,8 +220,9 @@ static copse_status set_features(copse_dataset *ds, struct source *f)
 
 /* ---- datasets ---- */
 
-static copse_status check(const struct copse_array_view *features,
-                          const struct copse_dataset_params *p, const char *name, size_t *count)
+static copse_status dataset_arrays_check(const struct copse_array_view *features,
+                                         const struct copse_dataset_params *p, const char *name,
+                                         size_t *count)
 {
     size_t bytes;
 
@@ -257,12 +258,12 @@ copse_status copse__dataset_no_reserved(const struct copse_dataset_params *param
 
 copse_status copse__dataset_check(const struct copse_dataset_params *params)
 {
-    return check(NULL, params, "", NULL);
+    return dataset_arrays_check(NULL, params, "", NULL);
 }
 
-static copse_status fill(copse_dataset *ds, struct source *f, bool is_idx,
-                         const struct copse_array_view *labels,
-                         const struct copse_dataset_params *params)
+static copse_status dataset_arrays_fill(copse_dataset *ds, struct source *f, bool is_idx,
+                                        const struct copse_array_view *labels,
+                                        const struct copse_dataset_params *params)
 {
     const char *label_name = f->owner != NULL && params->labels != NULL ? params->labels : f->name;
     const copse_schema *by = params->schema;
@@ -296,7 +297,7 @@ copse_status copse__dataset_make(copse_context *ctx, const struct copse_array_vi
     copse_dataset *ds;
 
     *out = NULL;
-    COPSE_TRY(check(features, params, name, &count));
+    COPSE_TRY(dataset_arrays_check(features, params, name, &count));
     struct source f = { features,
                         owner,
                         name,
@@ -304,7 +305,7 @@ copse_status copse__dataset_make(copse_context *ctx, const struct copse_array_vi
                         count / features->shape[0],
                         { .mem = &copse__base(ctx)->mem } };
     COPSE_TRY(copse__dataset_new(ctx, f.rows, &ds));
-    copse_status s = fill(ds, &f, is_idx, labels, params);
+    copse_status s = dataset_arrays_fill(ds, &f, is_idx, labels, params);
     copse__arena_fini(&f.arena);
     if (s != COPSE_OK)
         copse_dataset_release(&ds);

@@ -53,7 +53,7 @@ static size_t batch_size(const copse_loader *b, size_t index)
     return COPSE_MIN(b->params.batch, b->ds->info.rows - first);
 }
 
-static void augment(copse_loader *b, size_t index)
+static void dataset_loader_augment(copse_loader *b, size_t index)
 {
     struct copse_augment_picture p = b->picture;
     const size_t width = b->ds->columns[b->changed_column].row_bytes, count = batch_size(b, index);
@@ -73,7 +73,7 @@ static copse_status fill_slot(copse_loader *b, size_t index)
         COPSE_TRY(copse__dataset_gather(b->ds, c, b->order + index * b->params.batch,
                                         batch_size(b, index), slot->values[c]));
     if (b->params.augment != NULL)
-        augment(b, index);
+        dataset_loader_augment(b, index);
     b->announced = COPSE_MAX(b->announced, index + 1);
     for (; b->announced < b->count && b->announced <= index + AHEAD; b->announced++)
         copse__dataset_ahead(b->ds, b->order + b->announced * b->params.batch,
@@ -93,7 +93,7 @@ static void set_order(copse_loader *b)
         b->order[i] = i;
 }
 
-static void prefetch(void *arg)
+static void dataset_loader_prefetch(void *arg)
 {
     copse_loader *b = arg;
 
@@ -182,7 +182,7 @@ static copse_status start_thread(copse_loader *b)
     b->has_lock = true;
     COPSE_TRY(copse__cond_init(&b->changed));
     b->has_changed = true;
-    COPSE_TRY(copse__thread_start(&b->thread, prefetch, b));
+    COPSE_TRY(copse__thread_start(&b->thread, dataset_loader_prefetch, b));
     b->has_thread = true;
     return COPSE_OK;
 }

@@ -3,7 +3,7 @@
 #include "copse/data/source.h"
 #include "core/data/dataset/dataset.h"
 
-static void release(struct copse_source_arrays *a)
+static void dataset_open_release(struct copse_source_arrays *a)
 {
     copse_array_release(&a->features);
     copse_array_release(&a->labels);
@@ -48,8 +48,8 @@ static copse_status read_parts(copse_context *ctx, const char *const *paths, siz
 }
 
 /* The rows of all arrays. `others`: elements of arrays of different types become this type. */
-static copse_status join(copse_context *ctx, copse_array *const *parts, size_t count,
-                         copse_type others, copse_array **out)
+static copse_status dataset_open_join(copse_context *ctx, copse_array *const *parts, size_t count,
+                                      copse_type others, copse_array **out)
 {
     copse_type type = parts[0]->view.type;
     size_t shape[COPSE_ARRAY_MAX_RANK], numbers, bytes, at = 0;
@@ -94,18 +94,18 @@ static copse_status join_parts(copse_context *ctx, struct copse_source_arrays *p
         out->is_idx &= parts[i].is_idx;
     }
     if (s == COPSE_OK)
-        s = join(ctx, list, count, COPSE_F32, &out->features);
+        s = dataset_open_join(ctx, list, count, COPSE_F32, &out->features);
     for (size_t i = 0; s == COPSE_OK && i < count; i++)
         list[i] = parts[i].labels;
     if (s == COPSE_OK && parts[0].labels != NULL)
-        s = join(ctx, list, count, COPSE_F64, &out->labels);
+        s = dataset_open_join(ctx, list, count, COPSE_F64, &out->labels);
     copse__free(&copse__base(ctx)->mem, list);
     return s;
 }
 
-static copse_status make(copse_context *ctx, struct copse_source_arrays *a,
-                         const struct copse_dataset_params *params, const char *name,
-                         copse_dataset **out)
+static copse_status dataset_open_make(copse_context *ctx, struct copse_source_arrays *a,
+                                      const struct copse_dataset_params *params, const char *name,
+                                      copse_dataset **out)
 {
     return copse__dataset_make(ctx, copse_array_view(a->features), a->features, a->is_idx,
                                a->labels != NULL ? copse_array_view(a->labels) : NULL, params, name,
@@ -123,14 +123,14 @@ static copse_status open_arrays(copse_context *ctx, const char *const *paths, si
         return copse_fail(COPSE_ERR_NO_MEMORY, "dataset: no memory for %zu files", count);
     copse_status s = read_parts(ctx, paths, count, params, parts);
     if (s == COPSE_OK && count == 1)
-        s = make(ctx, &parts[0], params, paths[0], out);
+        s = dataset_open_make(ctx, &parts[0], params, paths[0], out);
     else if (s == COPSE_OK)
         s = join_parts(ctx, parts, count, &all);
     for (size_t i = 0; i < count; i++) /* before more memory is allocated */
-        release(&parts[i]);
+        dataset_open_release(&parts[i]);
     if (s == COPSE_OK && count > 1)
-        s = make(ctx, &all, params, "files", out);
-    release(&all);
+        s = dataset_open_make(ctx, &all, params, "files", out);
+    dataset_open_release(&all);
     copse__free(mem, parts);
     return s;
 }

@@ -254,7 +254,7 @@ static copse_status add_pixels(copse_dataset *ds, const struct pictures *p)
     return copse__dataset_add_rows(ds, "x", COPSE_U8, schema->shape, rows);
 }
 
-static copse_status fill(copse_dataset *ds, struct pictures *p)
+static copse_status dataset_pictures_fill(copse_dataset *ds, struct pictures *p)
 {
     const copse_schema *by = p->params->schema;
     copse_array *labels;
@@ -274,12 +274,12 @@ static copse_status fill(copse_dataset *ds, struct pictures *p)
     return copse__dataset_add_labels(ds, labels);
 }
 
-static copse_status make(struct pictures *p, copse_dataset **out)
+static copse_status dataset_pictures_make(struct pictures *p, copse_dataset **out)
 {
     if (p->params->schema == NULL)
         COPSE_TRY(check_params(p));
     COPSE_TRY(copse__dataset_new(p->list->ctx, p->list->files.count, out));
-    const copse_status s = fill(*out, p);
+    const copse_status s = dataset_pictures_fill(*out, p);
     if (s != COPSE_OK)
         copse_dataset_release(out);
     return s;
@@ -293,7 +293,7 @@ copse_status copse__dataset_pictures(copse_context *ctx, const char *const *path
     *out = NULL;
     COPSE_TRY(copse__dataset_check(params));
     COPSE_TRY(copse__picture_list_create(ctx, paths, count, &p.list));
-    const copse_status s = make(&p, out);
+    const copse_status s = dataset_pictures_make(&p, out);
     copse__picture_list_release(&p.list);
     return s;
 }

@@ -5,9 +5,10 @@
 #include "core/data/table/table.h"
 
 /* The schema of these files. */
-static copse_status survey(copse_context *ctx, const char *const *paths, size_t count,
-                           const struct copse_array_view *labels,
-                           const struct copse_dataset_params *p, copse_schema **out, size_t *rows)
+static copse_status dataset_table_survey(copse_context *ctx, const char *const *paths, size_t count,
+                                         const struct copse_array_view *labels,
+                                         const struct copse_dataset_params *p, copse_schema **out,
+                                         size_t *rows)
 {
     struct copse_table_facts facts;
     struct copse_schema_parts outputs = { 0 };
@@ -23,8 +24,8 @@ static copse_status survey(copse_context *ctx, const char *const *paths, size_t 
     return s;
 }
 
-static copse_status fill(copse_dataset *ds, copse_schema *schema, copse_array *x, copse_array *y,
-                         const struct copse_dataset_params *p)
+static copse_status dataset_table_fill(copse_dataset *ds, copse_schema *schema, copse_array *x,
+                                       copse_array *y, const struct copse_dataset_params *p)
 {
     const struct copse_schema_parts *s = &schema->is;
 
@@ -55,7 +56,7 @@ copse_status copse__dataset_table(copse_context *ctx, const char *const *paths, 
         s = copse_fail(COPSE_ERR_SHAPE,
                        "dataset: %s is a table, and the schema is not that of a table", paths[0]);
     if (s == COPSE_OK && schema == NULL) {
-        s = survey(ctx, paths, count, label_view, p, &schema, &rows);
+        s = dataset_table_survey(ctx, paths, count, label_view, p, &schema, &rows);
         if (s == COPSE_OK)
             header = schema->is.has_header ? COPSE_CSV_HEADER_YES : COPSE_CSV_HEADER_NO;
     }
@@ -67,7 +68,7 @@ copse_status copse__dataset_table(copse_context *ctx, const char *const *paths, 
     if (s == COPSE_OK)
         s = copse__dataset_new(ctx, copse_array_view(x)->shape[0], &ds);
     if (s == COPSE_OK)
-        s = fill(ds, schema, x, y, p);
+        s = dataset_table_fill(ds, schema, x, y, p);
     if (s != COPSE_OK)
         copse_dataset_release(&ds);
     copse_array_release(&x);

@@ -74,8 +74,8 @@ static copse_status add_column(copse_dataset *ds, const char *name, copse_type t
 
 /* ---- parameters ---- */
 
-static copse_status check(const struct copse_dataset_params *p,
-                          const struct copse_text_params *text)
+static copse_status dataset_text_check(const struct copse_dataset_params *p,
+                                       const struct copse_text_params *text)
 {
     const struct copse_csv_params *csv = &p->csv;
 
@@ -245,9 +245,9 @@ static copse_status find_learned(copse_dataset *ds, const struct text_rows *r, s
 }
 
 /* `learned`: the schema was learned from so many first bytes; 0: from the whole text. */
-static copse_status make(const struct copse_text *t, size_t learned, copse_array *tokens,
-                         copse_schema *schema, const struct copse_text_params *text,
-                         copse_dataset **out)
+static copse_status dataset_text_make(const struct copse_text *t, size_t learned,
+                                      copse_array *tokens, copse_schema *schema,
+                                      const struct copse_text_params *text, copse_dataset **out)
 {
     const struct copse_schema_parts *p = &schema->is;
     struct copse_mem *mem = &copse__base(tokens->ctx)->mem;
@@ -279,7 +279,7 @@ copse_status copse__dataset_text(copse_context *ctx, struct copse_text *t,
         p->source != NULL && p->source->text != NULL ? p->source->text : &defaults;
     copse_schema *schema = copse_schema_retain((copse_schema *)(uintptr_t)p->schema);
     copse_array *tokens = NULL;
-    copse_status s = check(p, text);
+    copse_status s = dataset_text_check(p, text);
     size_t learned = 0;
 
     *out = NULL;
@@ -294,7 +294,7 @@ copse_status copse__dataset_text(copse_context *ctx, struct copse_text *t,
     if (s == COPSE_OK)
         s = copse__token_kinds[schema->is.tokens].encode(ctx, t, &schema->is, &tokens);
     if (s == COPSE_OK)
-        s = make(t, learned, tokens, schema, text, out);
+        s = dataset_text_make(t, learned, tokens, schema, text, out);
     if (s != COPSE_OK)
         copse_dataset_release(out);
     copse_array_release(&tokens);

@@ -27,7 +27,7 @@ static const char *images_word(const char *path)
     return word != NULL && strstr(word, "idx3") != NULL ? word : NULL;
 }
 
-static bool exists(const char *path)
+static bool source_exists(const char *path)
 {
     FILE *stream;
     uint64_t size;
@@ -39,7 +39,7 @@ static bool exists(const char *path)
 }
 
 /* FOLDER/NAME. */
-static char *join(struct copse_mem *mem, const char *folder, const char *name)
+static char *source_join(struct copse_mem *mem, const char *folder, const char *name)
 {
     size_t room = strlen(folder) + strlen(name) + 2;
 
@@ -69,13 +69,13 @@ static copse_status find_labels(struct copse_mem *mem, const char *images, char 
     char *word = path + (images_word(images) - images);
     memcpy(word, "labels", 6);
     strstr(word, "idx3")[3] = '1';
-    *found = exists(path);
+    *found = source_exists(path);
     if (!*found) { /* one of the two may be decompressed */
         if (ends_with(path, ".gz"))
             path[size - 3] = 0;
         else
             strcpy(path + size, ".gz");
-        *found = exists(path);
+        *found = source_exists(path);
     }
     *labels = path;
     return COPSE_OK;
@@ -91,7 +91,7 @@ struct search {
     copse_status status;
 };
 
-static bool consider(void *user, const char *name)
+static bool source_consider(void *user, const char *name)
 {
     struct search *best = user;
     char *images, *labels = NULL;
@@ -99,7 +99,7 @@ static bool consider(void *user, const char *name)
 
     if (name[0] == '.' || images_word(name) == NULL)
         return true;
-    images = join(best->mem, best->folder, name);
+    images = source_join(best->mem, best->folder, name);
     if (images == NULL)
         best->status = no_memory();
     else if (best->want_labels)
@@ -216,7 +216,7 @@ static copse_status read_folder(copse_context *ctx, const char *path,
                            .want_labels = p->labels == NULL && !p->no_labels,
                            .status = COPSE_OK };
 
-    copse_status s = copse__folder_list(path, consider, &best);
+    copse_status s = copse__folder_list(path, source_consider, &best);
     if (s == COPSE_OK)
         s = best.status;
     if (s == COPSE_OK && best.images == NULL)

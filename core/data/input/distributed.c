@@ -30,7 +30,7 @@ struct copse_distributed {
     bool is_over;
 };
 
-static copse_status make(copse_context *ctx, uint32_t replicas, copse_distributed **out)
+static copse_status distributed_make(copse_context *ctx, uint32_t replicas, copse_distributed **out)
 {
     copse_distributed *d = copse__alloc(&copse__base(ctx)->mem, 1, sizeof *d);
 
@@ -156,7 +156,7 @@ copse_status copse_distributed_create(copse_context *ctx,
                                                   .policy = params->policy,
                                                   .files = params->files,
                                                   .file_count = params->file_count };
-    copse_status s = make(ctx, in.replicas / in.pipelines, out);
+    copse_status s = distributed_make(ctx, in.replicas / in.pipelines, out);
     if (s == COPSE_OK)
         s = set_up(*out, params, &plan);
     if (s != COPSE_OK)
@@ -185,8 +185,9 @@ static copse_status set_up_replica_batches(copse_distributed *d)
     return make_batches(d, p);
 }
 
-static copse_status ask(copse_distributed *d, const struct copse_distributed_fn_params *p,
-                        const struct copse_input_context *in)
+static copse_status distributed_ask(copse_distributed *d,
+                                    const struct copse_distributed_fn_params *p,
+                                    const struct copse_input_context *in)
 {
     struct copse_pipeline_source source = { 0 };
 
@@ -220,10 +221,10 @@ copse_status copse_distributed_from_function(copse_context *ctx,
         return copse_fail(COPSE_ERR_ARGUMENT,
                           "input: no pipeline function, or `last` out of range");
     COPSE_TRY(copse__input_context(&params->input, &in));
-    copse_status s = make(ctx, in.replicas / in.pipelines, out);
+    copse_status s = distributed_make(ctx, in.replicas / in.pipelines, out);
     if (s == COPSE_OK) {
         (*out)->last = params->last;
-        s = ask(*out, params, &in);
+        s = distributed_ask(*out, params, &in);
     }
     if (s != COPSE_OK)
         copse_distributed_release(out);

@@ -16,7 +16,7 @@ static const char *const policies[] = {
 };
 
 /* Index of `text` in `names`, ignoring case; `count` if absent. */
-static size_t find(const char *const *names, size_t count, const char *text)
+static size_t input_names_find(const char *const *names, size_t count, const char *text)
 {
     for (size_t i = 0; i < count; i++) {
         const char *a = text, *b = names[i];
@@ -43,7 +43,7 @@ const char *copse_input_policy_name(copse_input_policy policy)
 copse_status copse_shard_rule_parse(const char *text, copse_shard_rule *out)
 {
     COPSE_TRY(copse_need("input", text, out));
-    size_t i = find(rules, COPSE_COUNT(rules), text);
+    size_t i = input_names_find(rules, COPSE_COUNT(rules), text);
     if (i == COPSE_COUNT(rules))
         return copse_fail(
             COPSE_ERR_ARGUMENT,
@@ -55,7 +55,7 @@ copse_status copse_shard_rule_parse(const char *text, copse_shard_rule *out)
 copse_status copse_input_policy_parse(const char *text, copse_input_policy *out)
 {
     COPSE_TRY(copse_need("input", text, out));
-    size_t i = find(policies, COPSE_COUNT(policies), text);
+    size_t i = input_names_find(policies, COPSE_COUNT(policies), text);
     if (i == COPSE_COUNT(policies))
         return copse_fail(COPSE_ERR_ARGUMENT,
                           "input: no policy '%.32s', there are auto, file, data and off", text);

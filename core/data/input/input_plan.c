@@ -56,7 +56,7 @@ struct copse_minibatch copse__schedule_at(const struct copse_schedule *s, uint64
 /* ---- plans ---- */
 
 /* Set the defaults and check the rules. */
-static copse_status check(struct copse_input_plan_params *p)
+static copse_status input_plan_check(struct copse_input_plan_params *p)
 {
     struct copse_input_context in;
 
@@ -157,7 +157,7 @@ copse_status copse_input_plan_create(copse_context *ctx,
     *out = NULL;
     COPSE_TRY(copse_no_reserved(copse_input_plan_params, params));
     p = *params;
-    COPSE_TRY(check(&p));
+    COPSE_TRY(input_plan_check(&p));
     copse_input_plan *plan = copse__alloc(&copse__base(ctx)->mem, 1, sizeof *plan);
     if (plan == NULL)
         return copse_fail(COPSE_ERR_NO_MEMORY, "input: no memory for a plan");

@@ -11,7 +11,7 @@ struct writer {
     size_t room, length;
 };
 
-COPSE_PRINTF(2, 3) static void put(struct writer *w, const char *fmt, ...)
+COPSE_PRINTF(2, 3) static void input_write_put(struct writer *w, const char *fmt, ...)
 {
     bool has_room = w->length < w->room;
     va_list args;
@@ -25,28 +25,28 @@ COPSE_PRINTF(2, 3) static void put(struct writer *w, const char *fmt, ...)
 
 static void put_string(struct writer *w, const char *s)
 {
-    put(w, "\"");
+    input_write_put(w, "\"");
     for (; *s != 0; s++) {
         unsigned char c = (unsigned char)*s;
         if (c == '"' || c == '\\')
-            put(w, "\\%c", c);
+            input_write_put(w, "\\%c", c);
         else if (c < 0x20)
-            put(w, "\\u%04x", c);
+            input_write_put(w, "\\u%04x", c);
         else
-            put(w, "%c", c);
+            input_write_put(w, "%c", c);
     }
-    put(w, "\"");
+    input_write_put(w, "\"");
 }
 
 static void put_known(struct writer *w, bool is_known, uint64_t n)
 {
     if (is_known)
-        put(w, "%" PRIu64, n);
+        input_write_put(w, "%" PRIu64, n);
     else
-        put(w, "null");
+        input_write_put(w, "null");
 }
 
-static const char *plural(uint64_t n)
+static const char *input_write_plural(uint64_t n)
 {
     return n == 1 ? "" : "s";
 }
@@ -59,34 +59,35 @@ static void text_of_pipeline(const copse_input_plan *plan, uint32_t w, uint64_t 
     const char *path;
     size_t index;
 
-    put(to, "pipeline %u: ", w);
+    input_write_put(to, "pipeline %u: ", w);
     if (s.rows > 0)
-        put(to, "%" PRIu64 " row%s, %" PRIu64 " step%s of %u minibatch%s\n", s.rows, plural(s.rows),
-            all, plural(all), s.replicas, s.replicas == 1 ? "" : "es");
+        input_write_put(to, "%" PRIu64 " row%s, %" PRIu64 " step%s of %u minibatch%s\n", s.rows,
+                        input_write_plural(s.rows), all, input_write_plural(all), s.replicas,
+                        s.replicas == 1 ? "" : "es");
     else
-        put(to, "rows not known, steps of %u minibatch%s\n", s.replicas,
-            s.replicas == 1 ? "" : "es");
+        input_write_put(to, "rows not known, steps of %u minibatch%s\n", s.replicas,
+                        s.replicas == 1 ? "" : "es");
     for (size_t i = 0; (path = copse_input_plan_file(plan, w, i, &index)) != NULL; i++)
-        put(to, "  file %zu: %s\n", index, path);
+        input_write_put(to, "  file %zu: %s\n", index, path);
     if (s.every > 1)
-        put(to, "  minibatches %u, %u, %u, ...\n", s.first, s.first + s.every,
-            s.first + 2 * s.every);
+        input_write_put(to, "  minibatches %u, %u, %u, ...\n", s.first, s.first + s.every,
+                        s.first + 2 * s.every);
     for (uint64_t i = 0; i < all && i < steps; i++) {
-        put(to, "  step %" PRIu64 ":", i);
+        input_write_put(to, "  step %" PRIu64 ":", i);
         for (uint32_t r = 0; r < s.replicas; r++) {
             struct copse_minibatch m = copse__schedule_at(&s, i, r);
             uint64_t first = m.batch * s.batch + m.rows.first;
             if (m.rows.count == 0)
-                put(to, " none");
+                input_write_put(to, " none");
             else if (m.rows.count == 1)
-                put(to, " %" PRIu64, first);
+                input_write_put(to, " %" PRIu64, first);
             else
-                put(to, " %" PRIu64 "-%" PRIu64, first, first + m.rows.count - 1);
+                input_write_put(to, " %" PRIu64 "-%" PRIu64, first, first + m.rows.count - 1);
         }
-        put(to, "\n");
+        input_write_put(to, "\n");
     }
     if (all > steps)
-        put(to, "  ...\n");
+        input_write_put(to, "  ...\n");
 }
 
 static void json_of_pipeline(const copse_input_plan *plan, uint32_t w, uint64_t steps,
@@ -97,28 +98,29 @@ static void json_of_pipeline(const copse_input_plan *plan, uint32_t w, uint64_t 
     const char *path;
     size_t index;
 
-    put(to, "{\"pipeline\":%u,\"files\":[", w);
+    input_write_put(to, "{\"pipeline\":%u,\"files\":[", w);
     for (size_t i = 0; (path = copse_input_plan_file(plan, w, i, &index)) != NULL; i++) {
-        put(to, "%s{\"index\":%zu,\"path\":", i > 0 ? "," : "", index);
+        input_write_put(to, "%s{\"index\":%zu,\"path\":", i > 0 ? "," : "", index);
         put_string(to, path);
-        put(to, "}");
+        input_write_put(to, "}");
     }
-    put(to, "],\"rows\":");
+    input_write_put(to, "],\"rows\":");
     put_known(to, s.rows > 0, s.rows);
-    put(to, ",\"minibatches\":{\"first\":%u,\"every\":%u},\"steps\":", s.first, s.every);
+    input_write_put(to, ",\"minibatches\":{\"first\":%u,\"every\":%u},\"steps\":", s.first,
+                    s.every);
     put_known(to, s.rows > 0, all);
     /* One list per step, of [first, count] per replica. */
-    put(to, ",\"shards\":[");
+    input_write_put(to, ",\"shards\":[");
     for (uint64_t i = 0; i < all && i < steps; i++) {
-        put(to, "%s[", i > 0 ? "," : "");
+        input_write_put(to, "%s[", i > 0 ? "," : "");
         for (uint32_t r = 0; r < s.replicas; r++) {
             struct copse_minibatch m = copse__schedule_at(&s, i, r);
-            put(to, "%s[%" PRIu64 ",%zu]", r > 0 ? "," : "", m.batch * s.batch + m.rows.first,
-                m.rows.count);
+            input_write_put(to, "%s[%" PRIu64 ",%zu]", r > 0 ? "," : "",
+                            m.batch * s.batch + m.rows.first, m.rows.count);
         }
-        put(to, "]");
+        input_write_put(to, "]");
     }
-    put(to, "]}");
+    input_write_put(to, "]}");
 }
 
 size_t copse_input_plan_write(const copse_input_plan *plan, copse_input_plan_form form,
@@ -130,7 +132,8 @@ size_t copse_input_plan_write(const copse_input_plan *plan, copse_input_plan_for
     struct writer w = { text, room, 0 };
     bool is_json = form == COPSE_INPUT_PLAN_JSON;
 
-    put(&w,
+    input_write_put(
+        &w,
         is_json ? "{\"pipelines\":%u,\"replicas\":%u,\"policy\":\"%s\",\"rule\":\"%s\","
                   "\"batch\":%zu,\"drop_last\":%s,\"reads\":["
                 : "%u pipelines, %u replicas, policy %s, rule %s, batch %zu, drop last %s\n",
@@ -141,10 +144,10 @@ size_t copse_input_plan_write(const copse_input_plan *plan, copse_input_plan_for
             text_of_pipeline(plan, i, steps, &w);
             continue;
         }
-        put(&w, "%s", i > 0 ? "," : "");
+        input_write_put(&w, "%s", i > 0 ? "," : "");
         json_of_pipeline(plan, i, steps, &w);
     }
     if (is_json)
-        put(&w, "]}");
+        input_write_put(&w, "]}");
     return w.length;
 }

@@ -16,7 +16,7 @@ struct work {
     char text[COPSE_ERROR_BYTES];
 };
 
-static void run(void *arg)
+static void parallel_run(void *arg)
 {
     struct work *w = arg;
 
@@ -44,9 +44,10 @@ copse_status copse__parallel_for(uint32_t threads, size_t count,
 
     COPSE_TRY(copse__mutex_init(&w.lock));
     threads = (uint32_t)COPSE_MIN((size_t)COPSE_MIN(threads, COPSE_PARALLEL_MAX), count);
-    while (started + 1 < threads && copse__thread_start(&others[started], run, &w) == COPSE_OK)
+    while (started + 1 < threads &&
+           copse__thread_start(&others[started], parallel_run, &w) == COPSE_OK)
         started++;
-    run(&w); /* also where no thread could be started */
+    parallel_run(&w); /* also where no thread could be started */
     for (uint32_t i = 0; i < started; i++)
         copse__thread_join(&others[i]);
     copse__mutex_fini(&w.lock);

@@ -32,7 +32,8 @@ struct folder {
 };
 
 /* "FOLDER/NAME" */
-static const char *join(struct copse_arena *arena, const char *folder, const char *name)
+static const char *picture_list_join(struct copse_arena *arena, const char *folder,
+                                     const char *name)
 {
     size_t size = strlen(folder);
 
@@ -58,7 +59,7 @@ static bool take_entry(void *user, const char *name)
 
     if (name[0] == '.')
         return true;
-    const char *path = join(f->arena, f->path, name);
+    const char *path = picture_list_join(f->arena, f->path, name);
     struct names *to = path != NULL && copse__is_directory(path) ? &f->folders : &f->files;
     if (path == NULL || !COPSE_PUSH(f->mem, to, path))
         f->status = no_memory();
@@ -70,7 +71,7 @@ static int by_bytes(const void *a, const void *b)
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-static void sort(struct names *n)
+static void picture_list_sort(struct names *n)
 {
     if (n->count > 0)
         qsort(n->at, n->count, sizeof *n->at, by_bytes);
@@ -80,8 +81,8 @@ static copse_status list_folder(struct folder *f)
 {
     COPSE_TRY(copse__folder_list(f->path, take_entry, f));
     COPSE_TRY(f->status);
-    sort(&f->files);
-    sort(&f->folders);
+    picture_list_sort(&f->files);
+    picture_list_sort(&f->folders);
     return COPSE_OK;
 }
 
@@ -226,7 +227,8 @@ static copse_status read_header(void *user, size_t i)
                                  &list->files.at[i].header);
 }
 
-static copse_status fill(struct copse_picture_list *list, const char *const *paths, size_t count)
+static copse_status picture_list_fill(struct copse_picture_list *list, const char *const *paths,
+                                      size_t count)
 {
     struct walk w = { &copse__base(list->ctx)->mem, list };
 
@@ -250,7 +252,7 @@ copse_status copse__picture_list_create(copse_context *ctx, const char *const *p
     atomic_init(&list->refs, 1);
     list->ctx = copse_context_retain(ctx);
     list->arena.mem = &copse__base(ctx)->mem;
-    const copse_status s = fill(list, paths, count);
+    const copse_status s = picture_list_fill(list, paths, count);
     if (s != COPSE_OK)
         copse__picture_list_release(&list);
     *out = list;

@@ -103,7 +103,7 @@ struct loader {
 };
 
 /* Whether another picture may be kept; then it counts. */
-static bool reserve(struct loader *l)
+static bool picture_loader_reserve(struct loader *l)
 {
     if (l->kept_max - l->kept < l->width)
         return false;
@@ -112,7 +112,7 @@ static bool reserve(struct loader *l)
 }
 
 /* Decode a row into `to`, without the lock. */
-static copse_status decode(struct loader *l, uint32_t row, uint8_t *to)
+static copse_status picture_loader_decode(struct loader *l, uint32_t row, uint8_t *to)
 {
     copse__mutex_unlock(&l->lock);
     const copse_status s = copse__picture_read(l->mem, l->list->files.at[row].path, &l->shape, to);
@@ -127,8 +127,8 @@ static void decode_ahead(struct loader *l, uint32_t row)
     uint8_t *pixels = copse__resize(l->mem, NULL, l->width, 1);
 
     e->state = BUSY;
-    const bool is_kept = reserve(l);
-    const bool is_decoded = pixels != NULL && decode(l, row, pixels) == COPSE_OK;
+    const bool is_kept = picture_loader_reserve(l);
+    const bool is_decoded = pixels != NULL && picture_loader_decode(l, row, pixels) == COPSE_OK;
     if (is_decoded) {
         *e = (struct entry){ pixels, READY, is_kept };
     } else {
@@ -156,11 +156,11 @@ static void copy_ready(struct loader *l, struct entry *e, uint8_t *to)
 static copse_status decode_row(struct loader *l, uint32_t row, uint8_t *to)
 {
     struct entry *e = &l->entries[row];
-    const bool is_reserved = reserve(l);
+    const bool is_reserved = picture_loader_reserve(l);
     uint8_t *copy = is_reserved ? copse__resize(l->mem, NULL, l->width, 1) : NULL;
 
     e->state = BUSY;
-    const copse_status s = decode(l, row, to);
+    const copse_status s = picture_loader_decode(l, row, to);
     if (s == COPSE_OK && copy != NULL) {
         memcpy(copy, to, l->width);
         *e = (struct entry){ copy, READY, true };
@@ -216,7 +216,7 @@ static bool take_announced(struct loader *l, uint32_t *row)
     return false;
 }
 
-static void run(void *arg)
+static void picture_loader_run(void *arg)
 {
     struct loader *l = arg;
     uint32_t row;
@@ -263,7 +263,7 @@ static copse_status read_pictures(struct copse_row_source *self, const uint32_t 
 }
 
 /* Rows at the start of the ring that are no longer ahead, or that are stale. */
-static void trim(struct loader *l)
+static void picture_loader_trim(struct loader *l)
 {
     for (; l->first < l->end; l->first++) {
         const struct announced *a = &l->ring[l->first % l->room];
@@ -279,12 +279,13 @@ static void trim(struct loader *l)
     }
 }
 
-static void announce(struct copse_row_source *self, const uint32_t *rows, size_t count)
+static void picture_loader_announce(struct copse_row_source *self, const uint32_t *rows,
+                                    size_t count)
 {
     struct loader *l = (struct loader *)self;
 
     copse__mutex_lock(&l->lock);
-    trim(l);
+    picture_loader_trim(l);
     for (size_t i = 0; i < count && l->end - l->first < l->room; i++) {
         if (l->entries[rows[i]].state != ABSENT)
             continue;
@@ -296,7 +297,7 @@ static void announce(struct copse_row_source *self, const uint32_t *rows, size_t
     copse__mutex_unlock(&l->lock);
 }
 
-static void release(struct copse_row_source *self)
+static void picture_loader_release(struct copse_row_source *self)
 {
     struct loader *l = (struct loader *)self;
     struct copse_mem *mem = l->mem;
@@ -322,9 +323,10 @@ static void release(struct copse_row_source *self)
     copse__picture_list_release(&list);
 }
 
-static const struct copse_row_table table = { read_pictures, announce, release };
+static const struct copse_row_table table = { read_pictures, picture_loader_announce,
+                                              picture_loader_release };
 
-static copse_status start(struct loader *l, uint32_t threads)
+static copse_status picture_loader_start(struct loader *l, uint32_t threads)
 {
     l->entries = copse__alloc(l->mem, l->list->files.count, sizeof *l->entries);
     l->ring = copse__alloc(l->mem, l->room, sizeof *l->ring);
@@ -335,7 +337,7 @@ static copse_status start(struct loader *l, uint32_t threads)
     COPSE_TRY(copse__cond_init(&l->changed));
     l->has_changed = true;
     for (; l->thread_count < COPSE_MIN(threads, COPSE_PICTURE_THREADS_MAX); l->thread_count++)
-        COPSE_TRY(copse__thread_start(&l->threads[l->thread_count], run, l));
+        COPSE_TRY(copse__thread_start(&l->threads[l->thread_count], picture_loader_run, l));
     return COPSE_OK;
 }
 
@@ -357,10 +359,10 @@ copse_status copse__picture_loader_create(struct copse_picture_list *list,
     l->kept_max = kept;
     l->room = COPSE_MIN(COPSE_MIN(ANNOUNCED_BYTES / l->width + threads, ANNOUNCED_MAX),
                         list->files.count);
-    const copse_status s = start(l, threads);
+    const copse_status s = picture_loader_start(l, threads);
     if (s == COPSE_OK)
         *out = &l->source;
     else
-        release(&l->source);
+        picture_loader_release(&l->source);
     return s;
 }

@@ -30,7 +30,7 @@ static copse_status read_stream(const struct copse_input *in, void *to, size_t s
 }
 
 /* Refill the empty chunk; afterwards have == 0 means the end of the file. */
-static copse_status fill(struct copse_input *in)
+static copse_status byte_stream_fill(struct copse_input *in)
 {
     in->at = 0;
     return read_stream(in, in->chunk, CHUNK_BYTES, &in->have);
@@ -47,7 +47,7 @@ copse_status copse__input_open(struct copse_input *in, struct copse_mem *mem, co
     in->chunk = copse__alloc(mem, CHUNK_BYTES, 1);
     if (in->chunk == NULL)
         return copse_fail(COPSE_ERR_NO_MEMORY, "file: %s: no memory", path);
-    COPSE_TRY(fill(in));
+    COPSE_TRY(byte_stream_fill(in));
     in->is_gzip = in->have >= 2 && in->chunk[0] == 0x1f && in->chunk[1] == 0x8b;
     if (!in->is_gzip) {
         if (in->file_size > in->limit)
@@ -85,7 +85,7 @@ static copse_status read_plain(struct copse_input *in, unsigned char *to, size_t
         if (is_direct)
             COPSE_TRY(read_stream(in, to + *got, size - *got, &n));
         else if (in->at == in->have)
-            COPSE_TRY(fill(in));
+            COPSE_TRY(byte_stream_fill(in));
         if (!is_direct) {
             n = COPSE_MIN(size - *got, in->have - in->at);
             memcpy(to + *got, in->chunk + in->at, n);
@@ -107,7 +107,7 @@ static copse_status read_gzip(struct copse_input *in, unsigned char *to, size_t 
 
     while (*got < size && !in->is_done) {
         if (in->at == in->have) {
-            COPSE_TRY(fill(in));
+            COPSE_TRY(byte_stream_fill(in));
             if (in->have == 0)
                 return copse_fail(COPSE_ERR_FORMAT, "gzip: %s is cut off", in->path);
         }
@@ -126,7 +126,7 @@ static copse_status read_gzip(struct copse_input *in, unsigned char *to, size_t 
                               (unsigned long long)in->limit);
         if (r == Z_STREAM_END) {
             if (in->at == in->have)
-                COPSE_TRY(fill(in));
+                COPSE_TRY(byte_stream_fill(in));
             if (in->at < in->have)
                 return copse_fail(COPSE_ERR_FORMAT,
                                   "gzip: %s has more after the end of its compressed data",

@@ -108,7 +108,7 @@ static bool is_blank(const struct copse_csv *c, char b)
     return (b == ' ' || b == '\t') && b != c->delimiter;
 }
 
-static void trim(const struct copse_csv *c, struct copse_cell *t)
+static void csv_lines_trim(const struct copse_csv *c, struct copse_cell *t)
 {
     while (t->size > 0 && is_blank(c, t->text[t->size - 1]))
         t->size--;
@@ -150,7 +150,7 @@ copse_status copse__csv_next(struct copse_csv *c, struct copse_cell *line, bool 
             return COPSE_OK;
         *line = line_text(c);
         struct copse_cell text = *line;
-        trim(c, &text);
+        csv_lines_trim(c, &text);
         if (text.size > 0)
             break;
     }
@@ -198,7 +198,7 @@ copse_status copse__csv_cell(const struct copse_csv *c, size_t column, struct co
         while (p < end && *p != c->delimiter)
             p++;
         cell->size = (size_t)(p - cell->text);
-        trim(c, cell);
+        csv_lines_trim(c, cell);
     }
     *more = p < end;
     rest->text = p + *more;

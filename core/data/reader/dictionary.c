@@ -25,7 +25,7 @@ struct copse_dictionary_entry *copse__dictionary_find(const struct copse_diction
 }
 
 /* At most half of the slots are used. */
-static bool grow(struct copse_dictionary *d)
+static bool dictionary_grow(struct copse_dictionary *d)
 {
     const size_t count = d->slot_count > 0 ? 2 * d->slot_count : 16;
 
@@ -52,7 +52,7 @@ bool copse__dictionary_add(struct copse_dictionary *d, const char *text, size_t 
         return true;
     }
     char *copy = copse__arena_alloc(d->arena, size + 1, 1);
-    if (copy == NULL || !grow(d))
+    if (copy == NULL || !dictionary_grow(d))
         return false;
     memcpy(copy, text, size);
     const struct copse_dictionary_entry entry = { copy, size, 1, path, row };

@@ -42,7 +42,7 @@ static void skip_space(struct cursor *c)
         c->p++;
 }
 
-static bool accept(struct cursor *c, char wanted)
+static bool npy_accept(struct cursor *c, char wanted)
 {
     skip_space(c);
     if (c->p == c->end || *c->p != wanted)
@@ -101,12 +101,12 @@ static bool take_shape(struct cursor *c, struct npy_header *h)
 {
     bool has_comma = true;
 
-    if (!accept(c, '('))
+    if (!npy_accept(c, '('))
         return false;
-    while (!accept(c, ')')) {
+    while (!npy_accept(c, ')')) {
         if (!has_comma || h->rank == COPSE_ARRAY_MAX_RANK || !take_size(c, &h->shape[h->rank++]))
             return false;
-        has_comma = accept(c, ',');
+        has_comma = npy_accept(c, ',');
     }
     return h->rank != 1 || has_comma;
 }
@@ -116,10 +116,10 @@ static bool parse_header(struct cursor c, struct npy_header *h)
     bool has_descr = false, has_order = false, has_shape = false, has_comma = true;
     char key[16];
 
-    if (!accept(&c, '{'))
+    if (!npy_accept(&c, '{'))
         return false;
-    while (!accept(&c, '}')) {
-        if (!has_comma || !take_string(&c, key, sizeof key) || !accept(&c, ':'))
+    while (!npy_accept(&c, '}')) {
+        if (!has_comma || !take_string(&c, key, sizeof key) || !npy_accept(&c, ':'))
             return false;
         if (strcmp(key, "descr") == 0 && !has_descr) {
             has_descr = true;
@@ -137,7 +137,7 @@ static bool parse_header(struct cursor c, struct npy_header *h)
         } else {
             return false;
         }
-        has_comma = accept(&c, ',');
+        has_comma = npy_accept(&c, ',');
     }
     skip_space(&c);
     return c.p == c.end && has_descr && has_order && has_shape;

@@ -69,7 +69,7 @@ static int big_bits(const struct big *b)
 }
 
 /* digits * 10^exponent, digits > 0 without leading zeros. */
-static double divide(const char *digits, size_t count, int exponent)
+static double number_divide(const char *digits, size_t count, int exponent)
 {
     struct big n = { .count = 0 }, d = { .word = { 1 }, .count = 1 };
 
@@ -110,7 +110,7 @@ static double divide(const char *digits, size_t count, int exponent)
     return ldexp((double)mantissa, b - (bits - 1));
 }
 
-static double scale(const char *digits, size_t count, int exponent)
+static double number_scale(const char *digits, size_t count, int exponent)
 {
     static const double power[] = { 1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,
                                     1e8,  1e9,  1e10, 1e11, 1e12, 1e13, 1e14, 1e15,
@@ -130,7 +130,7 @@ static double scale(const char *digits, size_t count, int exponent)
         return exponent < 0 ? (double)mantissa / power[-exponent]
                             : (double)mantissa * power[exponent];
     }
-    return divide(digits, count, exponent);
+    return number_divide(digits, count, exponent);
 }
 
 static bool is_digit(char c)
@@ -182,7 +182,7 @@ bool copse__number_parse(const char *text, size_t size, double *out)
         count--;
         exponent++;
     }
-    double v = scale(digits, count, exponent);
+    double v = number_scale(digits, count, exponent);
     *out = is_negative ? -v : v;
     return true;
 }

@@ -30,7 +30,7 @@ static copse_status no_memory(void)
     return copse_fail(COPSE_ERR_NO_MEMORY, "schema: no memory");
 }
 
-static copse_status wrong(const char *where, const char *name, const char *wanted)
+static copse_status schema_parse_wrong(const char *where, const char *name, const char *wanted)
 {
     return copse_fail(COPSE_ERR_FORMAT, "schema: the field \"%s\" of %s is not %s", name, where,
                       wanted);
@@ -71,13 +71,13 @@ static copse_status take_word(const cJSON *item, const char *where, const char *
     for (int i = 0; i < count; i++)
         used += (size_t)snprintf(list + used, sizeof list - used, "%s%s", i > 0 ? ", " : "one of ",
                                  words[i]);
-    return wrong(where, name, list);
+    return schema_parse_wrong(where, name, list);
 }
 
 static copse_status take_number(const cJSON *item, const char *where, const char *name, double *out)
 {
     if (!cJSON_IsNumber(item) || !isfinite(item->valuedouble))
-        return wrong(where, name, "a number");
+        return schema_parse_wrong(where, name, "a number");
     *out = item->valuedouble;
     return COPSE_OK;
 }
@@ -86,7 +86,7 @@ static copse_status take_number(const cJSON *item, const char *where, const char
 static copse_status take_scale(const cJSON *item, const char *where, const char *name, double *out)
 {
     COPSE_TRY(take_number(item, where, name, out));
-    return *out > 0 ? COPSE_OK : wrong(where, name, "greater than 0");
+    return *out > 0 ? COPSE_OK : schema_parse_wrong(where, name, "greater than 0");
 }
 
 static copse_status take_count(const cJSON *item, const char *where, const char *name,
@@ -94,7 +94,7 @@ static copse_status take_count(const cJSON *item, const char *where, const char 
 {
     if (!cJSON_IsNumber(item) || !(item->valuedouble >= 1 && item->valuedouble <= COUNT_MAX) ||
         item->valuedouble != floor(item->valuedouble))
-        return wrong(where, name, "a whole number from 1");
+        return schema_parse_wrong(where, name, "a whole number from 1");
     *out = (uint32_t)item->valuedouble;
     return COPSE_OK;
 }
@@ -102,12 +102,12 @@ static copse_status take_count(const cJSON *item, const char *where, const char 
 static copse_status take_bool(const cJSON *item, const char *where, const char *name, bool *out)
 {
     if (!cJSON_IsBool(item))
-        return wrong(where, name, "true or false");
+        return schema_parse_wrong(where, name, "true or false");
     *out = cJSON_IsTrue(item);
     return COPSE_OK;
 }
 
-static uint32_t length(const cJSON *array)
+static uint32_t schema_parse_length(const cJSON *array)
 {
     uint32_t n = 0;
 
@@ -126,8 +126,8 @@ static copse_status take_texts(struct parser *p, const cJSON *item, const char *
                                const char *name, const char *const **out, uint32_t *count)
 {
     if (!cJSON_IsArray(item) || item->child == NULL)
-        return wrong(where, name, "an array of texts");
-    *count = length(item);
+        return schema_parse_wrong(where, name, "an array of texts");
+    *count = schema_parse_length(item);
     const char **to = copse__arena_alloc(&p->arena, *count, sizeof *to);
     const char **sorted = copse__arena_alloc(&p->arena, *count, sizeof *sorted);
     if (to == NULL || sorted == NULL)
@@ -135,7 +135,7 @@ static copse_status take_texts(struct parser *p, const cJSON *item, const char *
     uint32_t n = 0;
     for (const cJSON *each = item->child; each != NULL; each = each->next) {
         if (!cJSON_IsString(each))
-            return wrong(where, name, "an array of texts");
+            return schema_parse_wrong(where, name, "an array of texts");
         to[n++] = each->valuestring;
     }
     memcpy(sorted, to, n * sizeof *sorted);
@@ -153,8 +153,8 @@ static copse_status take_doubles(struct parser *p, const cJSON *item, const char
                                  bool is_scale, const double **out, size_t *count)
 {
     if (!cJSON_IsArray(item) || item->child == NULL)
-        return wrong("scaling", name, "an array of numbers");
-    *count = length(item);
+        return schema_parse_wrong("scaling", name, "an array of numbers");
+    *count = schema_parse_length(item);
     double *to = copse__arena_alloc(&p->arena, *count, sizeof *to);
     if (to == NULL)
         return no_memory();
@@ -179,8 +179,8 @@ static copse_status take_input(struct parser *p, const cJSON *object)
     int at;
     COPSE_TRY(take_word(type, "input", "type", types, COPSE_COUNT(types), &at));
     p->parts.type = type_of[at];
-    if (!cJSON_IsArray(shape) || length(shape) >= COPSE_MAX_RANK)
-        return wrong("input", "shape", "an array of at most 5 numbers");
+    if (!cJSON_IsArray(shape) || schema_parse_length(shape) >= COPSE_MAX_RANK)
+        return schema_parse_wrong("input", "shape", "an array of at most 5 numbers");
     double elements = 1;
     for (const cJSON *each = shape->child; each != NULL; each = each->next) {
         uint32_t *dim = &p->parts.shape.dims[p->parts.shape.rank++];
@@ -188,7 +188,7 @@ static copse_status take_input(struct parser *p, const cJSON *object)
         elements *= *dim;
     }
     if (elements > COUNT_MAX)
-        return wrong("input", "shape", "the shape of at most 2^32-1 numbers");
+        return schema_parse_wrong("input", "shape", "the shape of at most 2^32-1 numbers");
     COPSE_TRY(take_number(offset, "input", "offset", &v));
     p->parts.input_offset = (float)v;
     COPSE_TRY(take_scale(scale, "input", "scale", &v));
@@ -196,14 +196,14 @@ static copse_status take_input(struct parser *p, const cJSON *object)
     return isfinite(p->parts.input_offset) && isfinite(p->parts.input_scale) &&
                    p->parts.input_scale > 0
                ? COPSE_OK
-               : wrong("input", "scale", "a number of 32 bits");
+               : schema_parse_wrong("input", "scale", "a number of 32 bits");
 }
 
 static copse_status take_targets(struct parser *p, const cJSON *list)
 {
     if (!cJSON_IsArray(list) || list->child == NULL)
-        return wrong("the schema", "targets", "an array of targets");
-    p->parts.outputs = length(list);
+        return schema_parse_wrong("the schema", "targets", "an array of targets");
+    p->parts.outputs = schema_parse_length(list);
     struct copse_schema_target *to = copse__arena_alloc(&p->arena, p->parts.outputs, sizeof *to);
     if (to == NULL)
         return no_memory();
@@ -213,7 +213,7 @@ static copse_status take_targets(struct parser *p, const cJSON *list)
         const struct field fields[] = { { "name", &name }, { "mean", &mean }, { "scale", &scale } };
         COPSE_TRY(take_fields(each, "a target", fields, COPSE_COUNT(fields)));
         if (!cJSON_IsString(name))
-            return wrong("a target", "name", "a text");
+            return schema_parse_wrong("a target", "name", "a text");
         to->name = name->valuestring;
         COPSE_TRY(take_number(mean, "a target", "mean", &to->mean));
         COPSE_TRY(take_scale(scale, "a target", "scale", &to->scale));
@@ -250,7 +250,7 @@ static copse_status check_categories(const struct copse_schema_column *c, const 
     for (uint32_t i = 0; i + 1 < c->width; i++)
         if (c->categories[i][0] == 0 ||
             (c->categories[i + 1][0] != 0 && strcmp(c->categories[i], c->categories[i + 1]) > 0))
-            return wrong(where, "categories", "sorted by bytes, with \"\" at the end");
+            return schema_parse_wrong(where, "categories", "sorted by bytes, with \"\" at the end");
     return COPSE_OK;
 }
 
@@ -268,7 +268,7 @@ static copse_status take_column(struct parser *p, const cJSON *object, uint32_t 
     snprintf(where, sizeof where, "column %u", i + 1);
     COPSE_TRY(take_fields(object, where, fields, COPSE_COUNT(fields)));
     if (!cJSON_IsString(name))
-        return wrong(where, "name", "a text");
+        return schema_parse_wrong(where, "name", "a text");
     to->name = name->valuestring;
     to->scale = 1;
     COPSE_TRY(take_word(role, where, "role", copse__schema_roles, COPSE_SCHEMA_ROLES, &at));
@@ -333,8 +333,8 @@ static copse_status take_table(struct parser *p, const cJSON *header, const cJSO
                         COPSE_SCHEMA_MISSING, &at));
     p->parts.missing = (copse_missing)at;
     if (!cJSON_IsArray(columns) || columns->child == NULL)
-        return wrong("the schema", "columns", "an array of columns");
-    p->parts.column_count = length(columns);
+        return schema_parse_wrong("the schema", "columns", "an array of columns");
+    p->parts.column_count = schema_parse_length(columns);
     struct copse_schema_column *to =
         copse__arena_alloc(&p->arena, p->parts.column_count, sizeof *to);
     if (to == NULL)
@@ -366,9 +366,9 @@ static copse_status take_merges(struct parser *p, const cJSON *list)
             "schema: \"merges\" is a field of a text of byte pairs, and no other has it");
     if (list == NULL)
         return COPSE_OK;
-    const uint32_t count = cJSON_IsArray(list) ? length(list) : 1;
+    const uint32_t count = cJSON_IsArray(list) ? schema_parse_length(list) : 1;
     if (count % 2 != 0)
-        return wrong("the schema", "merges", wanted);
+        return schema_parse_wrong("the schema", "merges", wanted);
     struct copse_merge *to = copse__arena_alloc(&p->arena, count / 2, sizeof *to);
     if (to == NULL)
         return no_memory();
@@ -376,7 +376,7 @@ static copse_status take_merges(struct parser *p, const cJSON *list)
     p->parts.merge_count = count / 2;
     for (const cJSON *each = list->child; each != NULL; each = each->next->next, to++)
         if (!take_token(each, &to->first) || !take_token(each->next, &to->second))
-            return wrong("the schema", "merges", wanted);
+            return schema_parse_wrong("the schema", "merges", wanted);
     return COPSE_OK;
 }
 
@@ -400,16 +400,16 @@ static copse_status take_unseen(struct parser *p, const cJSON *list)
 {
     static const char wanted[] =
         "an array of token numbers, each larger than the one before, and not of all tokens";
-    const uint32_t count = cJSON_IsArray(list) ? length(list) : 0;
+    const uint32_t count = cJSON_IsArray(list) ? schema_parse_length(list) : 0;
 
     p->parts.knows_unseen = list != NULL || p->parts.tokens == COPSE_TOKENS_CHARACTERS;
     if (list == NULL)
         return COPSE_OK;
     if (!cJSON_IsArray(list) || count >= p->parts.outputs ||
         p->parts.tokens == COPSE_TOKENS_CHARACTERS)
-        return wrong("the schema", "unseen",
-                     p->parts.tokens == COPSE_TOKENS_CHARACTERS ? "one of a text of characters"
-                                                                : wanted);
+        return schema_parse_wrong(
+            "the schema", "unseen",
+            p->parts.tokens == COPSE_TOKENS_CHARACTERS ? "one of a text of characters" : wanted);
     uint32_t *to = copse__arena_alloc(&p->arena, count, sizeof *to);
     if (to == NULL)
         return no_memory();
@@ -418,7 +418,7 @@ static copse_status take_unseen(struct parser *p, const cJSON *list)
         const double v = each->valuedouble,
                      least = p->parts.unseen_count > 0 ? to[p->parts.unseen_count - 1] + 1.0 : 0.0;
         if (!cJSON_IsNumber(each) || !(v >= least && v < p->parts.outputs) || v != floor(v))
-            return wrong("the schema", "unseen", wanted);
+            return schema_parse_wrong("the schema", "unseen", wanted);
         to[p->parts.unseen_count++] = (uint32_t)v;
     }
     return COPSE_OK;

@@ -28,7 +28,7 @@ static bool add_number(cJSON *o, const char *name, double v)
     return cJSON_AddNumberToObject(o, name, v) != NULL; /* enough digits to read the same double */
 }
 
-static bool push(cJSON *array, cJSON *item)
+static bool schema_text_push(cJSON *array, cJSON *item)
 {
     return item != NULL && cJSON_AddItemToArray(array, item);
 }
@@ -39,7 +39,7 @@ static bool add_texts(cJSON *o, const char *name, const char *const *texts, uint
     bool ok = list != NULL;
 
     for (uint32_t i = 0; ok && i < count; i++)
-        ok = push(list, cJSON_CreateString(texts[i]));
+        ok = schema_text_push(list, cJSON_CreateString(texts[i]));
     return ok;
 }
 
@@ -49,7 +49,7 @@ static bool add_doubles(cJSON *o, const char *name, const double *v, size_t coun
     bool ok = list != NULL;
 
     for (size_t i = 0; ok && i < count; i++)
-        ok = push(list, cJSON_CreateNumber(v[i]));
+        ok = schema_text_push(list, cJSON_CreateNumber(v[i]));
     return ok;
 }
 
@@ -61,7 +61,7 @@ static bool add_input(cJSON *root, const struct copse_schema_parts *p)
 
     ok = shape != NULL;
     for (uint32_t i = 0; ok && i < p->shape.rank; i++)
-        ok = push(shape, cJSON_CreateNumber(p->shape.dims[i]));
+        ok = schema_text_push(shape, cJSON_CreateNumber(p->shape.dims[i]));
     return ok && add_number(o, "offset", (double)p->input_offset) &&
            add_number(o, "scale", (double)p->input_scale);
 }
@@ -78,7 +78,7 @@ static bool add_outputs(cJSON *root, const struct copse_schema_parts *p)
     bool ok = list != NULL;
     for (uint32_t i = 0; ok && i < p->outputs; i++) {
         cJSON *o = cJSON_CreateObject();
-        ok = push(list, o) && add_text(o, "name", p->targets[i].name) &&
+        ok = schema_text_push(list, o) && add_text(o, "name", p->targets[i].name) &&
              add_number(o, "mean", p->targets[i].mean) &&
              add_number(o, "scale", p->targets[i].scale);
     }
@@ -88,7 +88,7 @@ static bool add_outputs(cJSON *root, const struct copse_schema_parts *p)
 static bool add_column(cJSON *list, const struct copse_schema_column *c)
 {
     cJSON *o = cJSON_CreateObject();
-    bool ok = push(list, o) && add_text(o, "name", c->name) &&
+    bool ok = schema_text_push(list, o) && add_text(o, "name", c->name) &&
               add_text(o, "role", copse__schema_roles[c->role]);
 
     if (c->role == COPSE_COLUMN_NUMBER)
@@ -118,8 +118,8 @@ static bool add_merges(cJSON *root, const struct copse_schema_parts *p)
     bool ok = list != NULL;
 
     for (uint32_t i = 0; ok && i < p->merge_count; i++)
-        ok = push(list, cJSON_CreateNumber(p->merges[i].first)) &&
-             push(list, cJSON_CreateNumber(p->merges[i].second));
+        ok = schema_text_push(list, cJSON_CreateNumber(p->merges[i].first)) &&
+             schema_text_push(list, cJSON_CreateNumber(p->merges[i].second));
     return ok;
 }
 
@@ -130,7 +130,7 @@ static bool add_unseen(cJSON *root, const struct copse_schema_parts *p)
     bool ok = list != NULL;
 
     for (uint32_t i = 0; ok && i < p->unseen_count; i++)
-        ok = push(list, cJSON_CreateNumber(p->unseen[i]));
+        ok = schema_text_push(list, cJSON_CreateNumber(p->unseen[i]));
     return ok;
 }
 

@@ -88,7 +88,7 @@ static bool is_header(const struct reader *r, const struct copse_csv_names *name
                          (has_number || !by_text));
 }
 
-static void use(struct reader *r, size_t file_column, uint32_t i)
+static void table_read_use(struct reader *r, size_t file_column, uint32_t i)
 {
     r->uses[file_column] = (struct use){ &r->schema->columns[i], &r->codes[i] };
     r->has_label |= r->schema->columns[i].role == COPSE_COLUMN_LABEL;
@@ -111,7 +111,7 @@ static copse_status use_names(struct reader *r, const struct copse_csv_names *na
                               "csv: %s, row %zu: there is no column \"%s\", which the schema has",
                               r->csv->path, r->csv->row, c->name);
         if (count > 0)
-            use(r, at, i);
+            table_read_use(r, at, i);
     }
     return COPSE_OK;
 }
@@ -135,7 +135,7 @@ static copse_status use_positions(struct reader *r)
         if (is_label && r->use_count != all)
             continue;
         if (role != COPSE_COLUMN_IGNORED && (!is_label || r->wants_labels))
-            use(r, at, i);
+            table_read_use(r, at, i);
         at++;
     }
     return COPSE_OK;

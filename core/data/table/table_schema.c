@@ -18,8 +18,8 @@ static copse_status no_memory(const struct copse_table_facts *f)
 /* ---- texts ---- */
 
 /* An error about an entry of a column. */
-static copse_status refuse(const struct copse_table_facts *f, size_t column,
-                           const struct copse_dictionary_entry *e, const char *why)
+static copse_status table_schema_refuse(const struct copse_table_facts *f, size_t column,
+                                        const struct copse_dictionary_entry *e, const char *why)
 {
     const struct copse_cell cell = { (char *)(uintptr_t)e->text, e->size };
 
@@ -37,13 +37,15 @@ static copse_status check_texts(const struct copse_table_facts *f, size_t column
     const struct copse_dictionary_entry *first = &c->words.entries.at[0];
 
     if (c->commas == c->texts)
-        return refuse(f, column, first,
-                      "is not a number; numbers are written with '.', without a decimal comma or "
-                      "separators");
+        return table_schema_refuse(
+            f, column, first,
+            "is not a number; numbers are written with '.', without a decimal comma or "
+            "separators");
     for (size_t i = 0; c->numbers > 0 && i < c->words.entries.count; i++) {
         const struct copse_dictionary_entry *e = &c->words.entries.at[i];
         if (different > COPSE_FEW || e->count == 1)
-            return refuse(f, column, e, "is not a number, as other cells of the column are");
+            return table_schema_refuse(f, column, e,
+                                       "is not a number, as other cells of the column are");
     }
     if (different <= COPSE_FEW || 2 * different <= f->rows)
         return COPSE_OK;
@@ -51,7 +53,7 @@ static copse_status check_texts(const struct copse_table_facts *f, size_t column
     snprintf(why, sizeof why, "is one of %zu different texts in %zu rows: %s", different, f->rows,
              column == f->label ? "these are no classes; is another column the label?"
                                 : "these are no categories; leave the column out (--ignore)");
-    return refuse(f, column, first, why);
+    return table_schema_refuse(f, column, first, why);
 }
 
 static int by_text(const void *a, const void *b)
@@ -81,7 +83,7 @@ static copse_status sort_texts(struct copse_table_facts *f, size_t column, const
 
 /* ---- features ---- */
 
-static double deviation(const struct copse_table_column *c)
+static double table_schema_deviation(const struct copse_table_column *c)
 {
     const double d = sqrt(c->squares / (double)c->numbers);
     return d > 0 && isfinite(d) ? d : 1;
@@ -103,7 +105,7 @@ static copse_status set_feature(struct copse_table_facts *f, size_t column,
         to->role = COPSE_COLUMN_NUMBER;
         to->fill = c->mean;
         to->mean = is_standard ? c->mean : 0;
-        to->scale = is_standard                                  ? deviation(c)
+        to->scale = is_standard                                  ? table_schema_deviation(c)
                     : scale == COPSE_SCALE_MAX && f->largest > 0 ? (double)f->largest
                                                                  : 1;
         return COPSE_OK;
@@ -197,8 +199,8 @@ static copse_status set_text_classes(struct copse_table_facts *f, struct copse_s
     const struct copse_table_column *c = &f->columns[f->label];
 
     if (f->params->task == COPSE_TASK_REGRESSION)
-        return refuse(f, f->label, &c->words.entries.at[0],
-                      "is not a number, and the labels of a regression are numbers");
+        return table_schema_refuse(f, f->label, &c->words.entries.at[0],
+                                   "is not a number, and the labels of a regression are numbers");
     COPSE_TRY(check_texts(f, f->label));
     p->task = COPSE_TASK_CLASSIFICATION;
     COPSE_TRY(sort_texts(f, f->label, &p->classes, &p->outputs));
@@ -218,7 +220,7 @@ static copse_status set_target(struct copse_table_facts *f, struct copse_schema_
     if (to == NULL)
         return no_memory(f);
     *to = (struct copse_schema_target){ c->name, is_scaled ? c->mean : 0,
-                                        is_scaled ? deviation(c) : 1 };
+                                        is_scaled ? table_schema_deviation(c) : 1 };
     p->task = COPSE_TASK_REGRESSION;
     p->targets = to;
     p->outputs = 1;

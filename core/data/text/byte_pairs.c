@@ -18,7 +18,7 @@ uint32_t copse__pair_find(const struct copse_pair_map *m, uint32_t pair)
 }
 
 /* At most half of the slots are used. */
-static bool grow(struct copse_pair_map *m)
+static bool byte_pairs_grow(struct copse_pair_map *m)
 {
     struct copse_pair_map grown = { .mem = m->mem,
                                     .count = m->count,
@@ -38,7 +38,7 @@ static bool grow(struct copse_pair_map *m)
 
 bool copse__pair_add(struct copse_pair_map *m, uint32_t pair, uint32_t number)
 {
-    if (!grow(m))
+    if (!byte_pairs_grow(m))
         return false;
     m->slots[slot_of(m, pair)] = (struct copse_pair_slot){ pair, number + 1 };
     m->count++;

@@ -45,7 +45,7 @@ static bool is_before(const struct entry *a, const struct entry *b)
     return a->count != b->count ? a->count > b->count : a->pair < b->pair;
 }
 
-static bool push(struct learner *l, uint32_t number)
+static bool byte_pairs_learn_push(struct learner *l, uint32_t number)
 {
     const struct entry e = { l->pairs.at[number].count, l->pairs.at[number].pair, number };
     if (!COPSE_PUSH(l->mem, &l->heap, e))
@@ -57,7 +57,7 @@ static bool push(struct learner *l, uint32_t number)
     return true;
 }
 
-static struct entry pop(struct learner *l)
+static struct entry byte_pairs_learn_pop(struct learner *l)
 {
     const struct entry top = l->heap.at[0], last = l->heap.at[--l->heap.count];
     size_t i = 0;
@@ -77,13 +77,13 @@ static bool find_best(struct learner *l, uint32_t *number)
 {
     *number = COPSE_NO_PAIR;
     while (l->heap.count > 0) {
-        const struct entry e = pop(l);
+        const struct entry e = byte_pairs_learn_pop(l);
         const uint64_t now = l->pairs.at[e.number].count;
         if (e.count == now) {
             *number = now >= 2 ? e.number : COPSE_NO_PAIR;
             return true;
         }
-        if (now >= 2 && e.count > now && !push(l, e.number))
+        if (now >= 2 && e.count > now && !byte_pairs_learn_push(l, e.number))
             return false;
     }
     return true;
@@ -135,7 +135,7 @@ static bool list_word(struct learner *l, uint32_t word, uint32_t first)
     return true;
 }
 
-static bool begin(struct learner *l, const struct copse_text *t)
+static bool byte_pairs_learn_begin(struct learner *l, const struct copse_text *t)
 {
     size_t at = 0;
     if (!count_words(l, t))
@@ -157,14 +157,14 @@ static bool begin(struct learner *l, const struct copse_text *t)
         ok = count_pairs(l, w, 1) && list_word(l, w, 0);
     }
     for (uint32_t i = 0; ok && i < l->pairs.count; i++)
-        ok = push(l, i);
+        ok = byte_pairs_learn_push(l, i);
     return ok;
 }
 
 /* ---- merges ---- */
 
 /* Join a pair in all words. Only pairs with the new token occur more often than before. */
-static bool join(struct learner *l, uint32_t number, uint16_t token)
+static bool byte_pairs_learn_join(struct learner *l, uint32_t number, uint16_t token)
 {
     const uint32_t pair = l->pairs.at[number].pair, first = (uint32_t)l->pairs.count;
     bool ok = true;
@@ -179,14 +179,14 @@ static bool join(struct learner *l, uint32_t number, uint16_t token)
     l->pairs.at[number].words.at = NULL;
     l->pairs.at[number].words.count = l->pairs.at[number].words.room = 0;
     for (uint32_t i = first; ok && i < l->pairs.count; i++)
-        ok = push(l, i);
+        ok = byte_pairs_learn_push(l, i);
     return ok;
 }
 
-static bool learn(struct learner *l, const struct copse_text *t, struct copse_merge *merges,
-                  uint32_t most, uint32_t *count)
+static bool learn_pairs(struct learner *l, const struct copse_text *t, struct copse_merge *merges,
+                        uint32_t most, uint32_t *count)
 {
-    bool ok = begin(l, t);
+    bool ok = byte_pairs_learn_begin(l, t);
     for (*count = 0; ok && *count < most; ++*count) {
         uint32_t number;
         ok = find_best(l, &number);
@@ -194,7 +194,7 @@ static bool learn(struct learner *l, const struct copse_text *t, struct copse_me
             break;
         const uint32_t pair = l->pairs.at[number].pair;
         merges[*count] = (struct copse_merge){ (uint16_t)(pair >> 16), (uint16_t)pair };
-        ok = join(l, number, (uint16_t)(256 + *count));
+        ok = byte_pairs_learn_join(l, number, (uint16_t)(256 + *count));
     }
     return ok;
 }
@@ -212,7 +212,7 @@ static bool note_tokens(const struct learner *l, struct copse_arena *arena,
     return ok;
 }
 
-static void end(struct learner *l)
+static void byte_pairs_learn_end(struct learner *l)
 {
     for (size_t i = 0; i < l->pairs.count; i++)
         copse__free(l->mem, l->pairs.at[i].words.at);
@@ -234,12 +234,12 @@ copse_status copse__byte_pairs_learn(const struct copse_text *t, struct copse_ar
                          .numbers = { .mem = arena->mem } };
     const uint32_t most = p->outputs - 256;
     struct copse_merge *merges = copse__arena_alloc(arena, most, sizeof *merges);
-    bool ok = merges && learn(&l, t, merges, most, &p->merge_count);
+    bool ok = merges && learn_pairs(&l, t, merges, most, &p->merge_count);
     p->merges = merges;
     p->outputs = 256 + p->merge_count;
     p->is_numbered = true;
     ok = ok && note_tokens(&l, arena, p);
-    end(&l);
+    byte_pairs_learn_end(&l);
     copse__arena_fini(&texts);
     return ok ? COPSE_OK : copse_no_memory("text: %s", t->name);
 }

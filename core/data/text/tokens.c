@@ -12,7 +12,7 @@
 
 const char *const copse__token_names[COPSE_TOKEN_KINDS] = { "characters", "bytes", "bpe" };
 
-static copse_status empty(const struct copse_text *t)
+static copse_status tokens_empty(const struct copse_text *t)
 {
     return copse_fail(COPSE_ERR_FORMAT, "text: %s is empty", t->name);
 }
@@ -20,7 +20,7 @@ static copse_status empty(const struct copse_text *t)
 /* ---- characters ---- */
 
 /* A character of valid UTF-8 at `p`, and its length. */
-static uint32_t decode(const unsigned char *p, size_t *length)
+static uint32_t tokens_decode(const unsigned char *p, size_t *length)
 {
     const unsigned char c = p[0];
 
@@ -31,7 +31,7 @@ static uint32_t decode(const unsigned char *p, size_t *length)
     return code;
 }
 
-static void encode(uint32_t code, char to[5])
+static void tokens_encode(uint32_t code, char to[5])
 {
     size_t n = 0;
 
@@ -52,13 +52,13 @@ struct cursor {
     size_t at;
 };
 
-static struct cursor first(const struct copse_text *t)
+static struct cursor tokens_first(const struct copse_text *t)
 {
     return (struct cursor){ t, t->size >= 3 && memcmp(t->bytes, "\xef\xbb\xbf", 3) == 0 ? 3 : 0 };
 }
 
 /* The next character; CR LF is LF. False at the end. */
-static bool next(struct cursor *c, uint32_t *code)
+static bool tokens_next(struct cursor *c, uint32_t *code)
 {
     const unsigned char *p = (const unsigned char *)c->text->bytes;
     size_t length;
@@ -67,17 +67,17 @@ static bool next(struct cursor *c, uint32_t *code)
         return false;
     if (p[c->at] == '\r' && c->at + 1 < c->text->size && p[c->at + 1] == '\n')
         c->at++;
-    *code = decode(p + c->at, &length);
+    *code = tokens_decode(p + c->at, &length);
     c->at += length;
     return true;
 }
 
 /* "FILE: line 2, column 5" of the byte `at`, in `text`. */
-static const char *place(const struct copse_text *t, size_t at, char text[600])
+static const char *tokens_place(const struct copse_text *t, size_t at, char text[600])
 {
     uint64_t line = 1, column = 1;
 
-    for (size_t i = first(t).at; i < at; i++) {
+    for (size_t i = tokens_first(t).at; i < at; i++) {
         const unsigned char c = (unsigned char)t->bytes[i];
         column += (c & 0xc0) != 0x80;
         if (c == '\n') {
@@ -91,7 +91,7 @@ static const char *place(const struct copse_text *t, size_t at, char text[600])
 }
 
 /* The error of the bytes at `at`, the first that are not valid. */
-static const char *fault(const struct copse_text *t, size_t at)
+static const char *tokens_fault(const struct copse_text *t, size_t at)
 {
     const unsigned char *p = (const unsigned char *)t->bytes + at, c = p[0];
     const size_t left = t->size - at, length = c < 0xe0 ? 2 : c < 0xf0 ? 3 : 4;
@@ -125,17 +125,17 @@ static copse_status check_utf8(const struct copse_text *t)
         return COPSE_OK;
     return copse_fail(COPSE_ERR_FORMAT,
                       "text: %s (byte %zu): %s; bytes (--tokens bytes) can be any file",
-                      place(t, valid, text), valid, fault(t, valid));
+                      tokens_place(t, valid, text), valid, tokens_fault(t, valid));
 }
 
 /* Find the characters of a text: `seen` has a byte for each code point. */
-static copse_status survey(const struct copse_text *t, unsigned char *seen, uint32_t *count)
+static copse_status tokens_survey(const struct copse_text *t, unsigned char *seen, uint32_t *count)
 {
-    struct cursor c = first(t);
+    struct cursor c = tokens_first(t);
     size_t at = c.at;
     char text[600];
 
-    for (uint32_t code; next(&c, &code); at = c.at) {
+    for (uint32_t code; tokens_next(&c, &code); at = c.at) {
         *count += !seen[code];
         seen[code] = 1;
         if (*count > COPSE_NAMED_CLASSES_MAX)
@@ -143,7 +143,7 @@ static copse_status survey(const struct copse_text *t, unsigned char *seen, uint
                 COPSE_ERR_FORMAT,
                 "text: %s: there are more than %u different characters; read it as bytes "
                 "(--tokens bytes)",
-                place(t, at, text), COPSE_NAMED_CLASSES_MAX);
+                tokens_place(t, at, text), COPSE_NAMED_CLASSES_MAX);
     }
     return COPSE_OK;
 }
@@ -157,16 +157,16 @@ static copse_status learn_characters(const struct copse_text *t, struct copse_ar
 
     copse_status s = seen != NULL ? check_utf8(t) : copse_no_memory("text: %s", t->name);
     if (s == COPSE_OK)
-        s = survey(t, seen, &count);
+        s = tokens_survey(t, seen, &count);
     if (s == COPSE_OK && count == 0)
-        s = empty(t);
+        s = tokens_empty(t);
     const char **classes = copse__arena_alloc(arena, count, sizeof *classes);
     if (s == COPSE_OK && classes == NULL)
         s = copse_no_memory("text: %s", t->name);
     for (uint32_t code = 0; s == COPSE_OK && code < CODES; code++) {
         if (!seen[code])
             continue;
-        encode(code, text);
+        tokens_encode(code, text);
         classes[n] = copse__arena_strdup(arena, text);
         if (classes[n++] == NULL)
             s = copse_no_memory("text: %s", t->name);
@@ -180,20 +180,20 @@ static copse_status learn_characters(const struct copse_text *t, struct copse_ar
 }
 
 /* Fill `to` with the tokens of a text; `of` has for each code point its token, or -1. */
-static copse_status fill(const struct copse_text *t, const struct copse_schema_parts *p,
-                         const int32_t *of, void *to)
+static copse_status tokens_fill(const struct copse_text *t, const struct copse_schema_parts *p,
+                                const int32_t *of, void *to)
 {
-    struct cursor c = first(t);
+    struct cursor c = tokens_first(t);
     size_t at = c.at, n = 0;
     char text[600], name[5];
 
-    for (uint32_t code; next(&c, &code); n++) {
+    for (uint32_t code; tokens_next(&c, &code); n++) {
         if (of[code] < 0) {
-            encode(code < 0x20 || code == 0x7f ? '?' : code, name);
+            tokens_encode(code < 0x20 || code == 0x7f ? '?' : code, name);
             return copse_fail(
                 COPSE_ERR_FORMAT,
                 "text: %s: the character \"%s\" (U+%04X) is none of the %u of the training text",
-                place(t, at, text), name, (unsigned)code, p->outputs);
+                tokens_place(t, at, text), name, (unsigned)code, p->outputs);
         }
         if (p->type == COPSE_U8)
             ((uint8_t *)to)[n] = (uint8_t)of[code];
@@ -214,21 +214,21 @@ static copse_status encode_characters(copse_context *ctx, struct copse_text *t,
 
     *out = NULL;
     COPSE_TRY(check_utf8(t));
-    for (c = first(t); next(&c, &code);)
+    for (c = tokens_first(t); tokens_next(&c, &code);)
         count++;
     if (count == 0)
-        return empty(t);
+        return tokens_empty(t);
     int32_t *of = copse__alloc(mem, CODES, sizeof *of);
     if (of == NULL)
         return copse_no_memory("text: %s", t->name);
     for (uint32_t i = 0; i < CODES; i++)
         of[i] = -1;
     for (uint32_t i = 0; i < p->outputs; i++)
-        of[decode((const unsigned char *)p->classes[i], &length)] = (int32_t)i;
+        of[tokens_decode((const unsigned char *)p->classes[i], &length)] = (int32_t)i;
     copse_status s =
         copse__array_create(ctx, p->type == COPSE_U8 ? COPSE_U8 : COPSE_I32, 1, &count, NULL, out);
     if (s == COPSE_OK)
-        s = fill(t, p, of, (*out)->data);
+        s = tokens_fill(t, p, of, (*out)->data);
     if (s != COPSE_OK)
         copse_array_release(out);
     copse__free(mem, of);
@@ -250,7 +250,7 @@ static copse_status check_characters(struct copse_mem *mem, const struct copse_s
                           COPSE_NAMED_CLASSES_MAX);
     for (uint32_t i = 0; i < p->outputs; i++) {
         const char *text = p->classes[i];
-        const uint32_t code = decode((const unsigned char *)text, &length);
+        const uint32_t code = tokens_decode((const unsigned char *)text, &length);
         if (code == 0 || strlen(text) != length || code <= before)
             return copse_fail(
                 COPSE_ERR_FORMAT,
@@ -298,7 +298,7 @@ static copse_status encode_bytes(copse_context *ctx, struct copse_text *t,
     (void)p;
     *out = NULL;
     if (t->size == 0)
-        return empty(t);
+        return tokens_empty(t);
     COPSE_TRY(copse__array_create(ctx, COPSE_U8, 1, &t->size, t->bytes, out));
     t->bytes = NULL;
     return COPSE_OK;

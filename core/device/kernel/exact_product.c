@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 /* From 1 to 7, so that every single wrong element is detected. */
-static double weight(uint32_t seed, size_t i)
+static double exact_product_weight(uint32_t seed, size_t i)
 {
     uint32_t x = seed * 2654435761u + (uint32_t)i * 2246822519u;
     x ^= x >> 15;
@@ -55,19 +55,20 @@ static size_t wrong_in_column(const struct copse_exact_product *p, size_t j, dou
 }
 
 /* Read B row by row as it is stored, transposed or not. */
-static void weigh(const struct copse_exact_product *p, double *by_columns, double *by_rows)
+static void exact_product_weigh(const struct copse_exact_product *p, double *by_columns,
+                                double *by_rows)
 {
     for (size_t l = 0; l < p->k; l++)
         by_columns[l] = by_rows[l] = 0.0;
     for (size_t o = 0; o < (p->b_transposed ? p->n : p->k); o++)
         for (size_t i = 0; i < (p->b_transposed ? p->k : p->n); i++) {
             const size_t l = p->b_transposed ? i : o, j = p->b_transposed ? o : i;
-            by_columns[l] += b_at(p, l, j) * weight(3, j);
+            by_columns[l] += b_at(p, l, j) * exact_product_weight(3, j);
         }
     for (size_t o = 0; o < (p->a_transposed ? p->k : p->m); o++)
         for (size_t i = 0; i < (p->a_transposed ? p->m : p->k); i++) {
             const size_t l = p->a_transposed ? o : i, row = p->a_transposed ? i : o;
-            by_rows[l] += weight(4, row) * a_at(p, row, l);
+            by_rows[l] += exact_product_weight(4, row) * a_at(p, row, l);
         }
 }
 
@@ -75,11 +76,11 @@ size_t copse__exact_product_wrong(const struct copse_exact_product *p, double *s
                                   double *expected)
 {
     double *by_columns = scratch, *by_rows = scratch + p->k; /* B times weights; weights times A */
-    weigh(p, by_columns, by_rows);
+    exact_product_weigh(p, by_columns, by_rows);
     for (size_t i = 0; i < p->m; i++) {
         double sum = 0.0, wanted = 0.0;
         for (size_t j = 0; j < p->n; j++)
-            sum += (double)p->c[i * p->n + j] * weight(3, j);
+            sum += (double)p->c[i * p->n + j] * exact_product_weight(3, j);
         for (size_t l = 0; l < p->k; l++)
             wanted += a_at(p, i, l) * by_columns[l];
         if (!(sum == wanted))
@@ -88,7 +89,7 @@ size_t copse__exact_product_wrong(const struct copse_exact_product *p, double *s
     for (size_t j = 0; j < p->n; j++) {
         double sum = 0.0, wanted = 0.0;
         for (size_t i = 0; i < p->m; i++)
-            sum += weight(4, i) * (double)p->c[i * p->n + j];
+            sum += exact_product_weight(4, i) * (double)p->c[i * p->n + j];
         for (size_t l = 0; l < p->k; l++)
             wanted += by_rows[l] * b_at(p, l, j);
         if (!(sum == wanted))

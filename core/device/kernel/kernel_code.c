@@ -14,7 +14,7 @@ struct writer {
     size_t room, at;
 };
 
-static void put(struct writer *w, const char *bytes, size_t size)
+static void kernel_code_put(struct writer *w, const char *bytes, size_t size)
 {
     for (size_t i = 0; i < size; i++, w->at++)
         if (w->text && w->at < w->room)
@@ -30,7 +30,7 @@ static const char *dialect_file(const char *name, size_t length)
 }
 
 /* The name between the quotes of an #include line, or NULL. */
-static const char *included(const char *line, size_t length, size_t *name_length)
+static const char *kernel_code_included(const char *line, size_t length, size_t *name_length)
 {
     const char *end = line + length, *p = line;
     while (p < end && (*p == ' ' || *p == '\t'))
@@ -54,11 +54,11 @@ static void put_line(struct writer *w, size_t line)
 {
     char text[40];
     const int size = snprintf(text, sizeof text, "#line %zu\n", line);
-    put(w, text, (size_t)size);
+    kernel_code_put(w, text, (size_t)size);
 }
 
-static copse_status complete(const char *owner, struct writer *w, const char *source, bool is_own,
-                             int depth)
+static copse_status kernel_code_complete(const char *owner, struct writer *w, const char *source,
+                                         bool is_own, int depth)
 {
     size_t number = 1;
     if (is_own)
@@ -69,17 +69,17 @@ static copse_status complete(const char *owner, struct writer *w, const char *so
         const char *end = strchr(line, '\n');
         const size_t length = end ? (size_t)(end - line) : strlen(line);
         size_t name_length;
-        const char *name = included(line, length, &name_length);
+        const char *name = kernel_code_included(line, length, &name_length);
         if (name) {
             const char *text = dialect_file(name, name_length);
             if (!text)
                 return copse_fail(COPSE_ERR_FORMAT, "%s: '%.*s' is not a file of the dialect",
                                   owner, (int)COPSE_MIN(name_length, 80), name);
-            COPSE_TRY(complete(owner, w, text, false, depth + 1));
+            COPSE_TRY(kernel_code_complete(owner, w, text, false, depth + 1));
         } else {
-            put(w, line, length);
+            kernel_code_put(w, line, length);
         }
-        put(w, "\n", 1);
+        kernel_code_put(w, "\n", 1);
         number++;
         if (name && is_own)
             put_line(w, number);
@@ -94,12 +94,12 @@ static copse_status complete_all(const char *owner, copse_kernel_language langua
     static const char version[] = "#version 450\n";
     struct writer w = { text, room, 0 };
     if (language == COPSE_KERNEL_GLSL)
-        put(&w, version, sizeof version - 1);
+        kernel_code_put(&w, version, sizeof version - 1);
     const char *prelude = language == COPSE_KERNEL_GLSL ? dialect_file("prelude.glsl", 12)
                                                         : dialect_file("prelude.clh", 11);
-    COPSE_TRY(complete(owner, &w, prelude ? prelude : "", false, 0));
-    COPSE_TRY(complete(owner, &w, source, true, 0));
-    put(&w, "", 1);
+    COPSE_TRY(kernel_code_complete(owner, &w, prelude ? prelude : "", false, 0));
+    COPSE_TRY(kernel_code_complete(owner, &w, source, true, 0));
+    kernel_code_put(&w, "", 1);
     *needed = w.at;
     return !text || w.at <= room
                ? COPSE_OK

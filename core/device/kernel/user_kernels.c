@@ -9,7 +9,7 @@ static _Atomic(const struct copse_user_kernel *) places[COPSE_MAX_USER_KERNELS];
 /* held while names are compared, and while a kernel is removed */
 static atomic_flag is_walked = ATOMIC_FLAG_INIT;
 
-static void lock(void)
+static void user_kernels_lock(void)
 {
     while (atomic_flag_test_and_set(&is_walked))
         ;
@@ -33,7 +33,7 @@ void copse__user_kernel_remove(uint32_t id)
 {
     if (id < COPSE_FIRST_USER_KERNEL || id >= COPSE_KERNEL_IDS)
         return;
-    lock();
+    user_kernels_lock();
     atomic_store(&places[id - COPSE_FIRST_USER_KERNEL], NULL);
     atomic_flag_clear(&is_walked);
 }
@@ -60,7 +60,7 @@ static bool is_name(const struct copse_kernel_row *row, const char *name, size_t
 bool copse__row_find(const copse_context *ctx, const char *name, size_t length, uint32_t *id)
 {
     bool is_found = false;
-    lock();
+    user_kernels_lock();
     for (*id = 0; *id < COPSE_KERNEL_IDS; ++*id) {
         const struct copse_kernel_row *row = copse__row(*id);
         const struct copse_user_kernel *k = copse__user_kernel(*id);

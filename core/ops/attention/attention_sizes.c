@@ -12,8 +12,8 @@
 #define STATE  COPSE_ATTENTION_STATE
 #define WIDEST 128
 
-static double magnitude(const struct copse_host_arg *a, size_t i, const struct copse_host_arg *b,
-                        size_t j, size_t width)
+static double attention_sizes_magnitude(const struct copse_host_arg *a, size_t i,
+                                        const struct copse_host_arg *b, size_t j, size_t width)
 {
     double sum = LEAST;
     for (size_t c = 0; c < width; c++)
@@ -33,7 +33,8 @@ static bool score_of(const struct copse_attention_map *m, const struct copse_hos
     const size_t of_q = copse__attention_q(m, item, h, i), of_k = copse__attention_k(m, item, h, j);
     const double bias = copse__attention_bias(m, &args[3], item, h, i, j);
     out->s = m->scale * copse__attention_dot(&args[0], of_q, &args[1], of_k, m->width) + bias;
-    out->a = fabs(m->scale) * magnitude(&args[0], of_q, &args[1], of_k, m->width) + fabs(bias);
+    out->a = fabs(m->scale) * attention_sizes_magnitude(&args[0], of_q, &args[1], of_k, m->width) +
+             fabs(bias);
     return bias != -INFINITY;
 }
 
@@ -122,7 +123,7 @@ void copse__attention_grad_query_size(const void *params, const int32_t *spec,
         const size_t of_y = copse__attention_y(&m, item, h, i);
         const size_t keys = m.lengths ? (size_t)copse__load(state, STATE * row + 3) : m.keys;
         const size_t at = (item * m.queries + i) * p->to_stride + p->to_first + h * m.width;
-        const double along = magnitude(dy, of_y, y, of_y, m.width);
+        const double along = attention_sizes_magnitude(dy, of_y, y, of_y, m.width);
         double sums[WIDEST] = { 0 };
         for (size_t j = p->first; j < end; j++) {
             struct score s;
@@ -130,9 +131,10 @@ void copse__attention_grad_query_size(const void *params, const int32_t *spec,
                 continue;
             const size_t of_k = copse__attention_k(&m, item, h, j),
                          of_v = copse__attention_v(&m, item, h, j);
-            const double slope = share_size(state, row, s) * fabs(m.scale) *
-                                     (magnitude(dy, of_y, v, of_v, m.width) + along) +
-                                 LEAST;
+            const double slope =
+                share_size(state, row, s) * fabs(m.scale) *
+                    (attention_sizes_magnitude(dy, of_y, v, of_v, m.width) + along) +
+                LEAST;
             for (size_t c = 0; c < m.width; c++)
                 sums[c] += slope * fabs(copse__load(k, of_k + c)) + LEAST;
         }
@@ -169,7 +171,7 @@ void copse__attention_grad_key_size(const void *params, const int32_t *spec,
             const size_t line = (item * m.heads + h) * m.queries + i;
             const double share = share_size(state, line, s);
             const double slope = share * fabs(m.scale) *
-                                     (magnitude(dy, of_y, v, of_v, m.width) +
+                                     (attention_sizes_magnitude(dy, of_y, v, of_v, m.width) +
                                       fabs(copse__load(state, STATE * line + 2))) +
                                  LEAST;
             for (size_t c = 0; c < m.width; c++) {

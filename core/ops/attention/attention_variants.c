@@ -48,8 +48,8 @@ static struct copse_attention_sizes sizes_of(copse_tensor *const *in,
 }
 
 /* Those operands as f32, and as words of i32. */
-static copse_status bind(struct copse_lowering *l, copse_tensor *const *in,
-                         struct copse_attention_launch *w)
+static copse_status attention_bind(struct copse_lowering *l, copse_tensor *const *in,
+                                   struct copse_attention_launch *w)
 {
     const uint32_t own = w->attr.is_packed ? 1 : 3;
     struct copse_operand *const to[] = { &w->q, &w->k, &w->v };
@@ -98,7 +98,7 @@ static const struct copse_variant variants[] = {
 
 #define JOB_WIDTH 32
 
-static bool size(const void *work, struct copse_size *out)
+static bool attention_size(const void *work, struct copse_size *out)
 {
     const struct copse_attention_work *w = work;
     out->kind = w->kind != COPSE_ATTENTION_FORWARD;
@@ -106,7 +106,7 @@ static bool size(const void *work, struct copse_size *out)
     return w->keys > 0;
 }
 
-static void job(const struct copse_size *at, struct copse_tune_job *j)
+static void attention_job(const struct copse_size *at, struct copse_tune_job *j)
 {
     const struct copse_attention_work w = { at->kind ? COPSE_ATTENTION_GRADIENT
                                                      : COPSE_ATTENTION_FORWARD,
@@ -123,7 +123,8 @@ static void job(const struct copse_size *at, struct copse_tune_job *j)
 
 static const struct copse_op op_grad;
 
-static copse_tensor *build(copse_graph *g, const struct copse_tune_job *j, copse_tensor *const *in)
+static copse_tensor *attention_build(copse_graph *g, const struct copse_tune_job *j,
+                                     copse_tensor *const *in)
 {
     const struct copse_attention_params params = { .is_causal = true, .scale = 0.01f };
     copse_tensor *y = copse_attention(g, in[0], in[1], in[2], &params);
@@ -139,13 +140,13 @@ const struct copse_family copse_family_attention = {
     .slack = 1e-3f,
     .kinds = { "forward", "gradient" },
     .sizes = { { 32, 128, 512 } },
-    .size = size,
-    .job = job,
-    .build = build,
+    .size = attention_size,
+    .job = attention_job,
+    .build = attention_build,
 };
 
-static copse_status choose(struct copse_lowering *l, uint32_t kind,
-                           const struct copse_attention_launch *w)
+static copse_status attention_choose(struct copse_lowering *l, uint32_t kind,
+                                     const struct copse_attention_launch *w)
 {
     const struct copse_attention_sizes *x = &w->at;
     const uint64_t q = (uint64_t)x->items * x->queries * x->q_stride,
@@ -189,9 +190,9 @@ static copse_status grad_lower(struct copse_lowering *l, const copse_tensor *dx)
                                              x->q_stride, x->k_stride };
     if (words_q == 0 || words_k == 0)
         return copse__lower_fill(l, dx, 0.0);
-    COPSE_TRY(bind(l, dx->in + 2, &w));
+    COPSE_TRY(attention_bind(l, dx->in + 2, &w));
     COPSE_TRY(copse__widen(l, &w.y));
-    return choose(l, COPSE_ATTENTION_GRADIENT, &w);
+    return attention_choose(l, COPSE_ATTENTION_GRADIENT, &w);
 }
 
 static const struct copse_op op_grad = {
@@ -202,7 +203,8 @@ static const struct copse_op op_grad = {
     .takes_stored = true,
 };
 
-static void gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy, copse_tensor **dx)
+static void attention_gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy,
+                               copse_tensor **dx)
 {
     const struct copse_attention_attr *a = y->attr;
     copse_tensor *all, *in[7] = { (copse_tensor *)y, dy };
@@ -291,7 +293,7 @@ static copse_status infer_three(const copse_tensor *y, copse_shape *shape)
     return COPSE_OK;
 }
 
-static copse_status infer(const copse_tensor *y, copse_shape *shape, copse_type *type)
+static copse_status attention_infer(const copse_tensor *y, copse_shape *shape, copse_type *type)
 {
     struct copse_attention_attr a = *(const struct copse_attention_attr *)y->attr;
     const uint32_t own = a.is_packed ? 1 : 3;
@@ -313,7 +315,7 @@ static copse_status infer(const copse_tensor *y, copse_shape *shape, copse_type 
     return COPSE_OK;
 }
 
-static copse_status lower(struct copse_lowering *l, const copse_tensor *y)
+static copse_status attention_lower(struct copse_lowering *l, const copse_tensor *y)
 {
     struct copse_attention_launch w = { .at = sizes_of(y->in, y->attr),
                                         .attr = *(const struct copse_attention_attr *)y->attr,
@@ -323,14 +325,14 @@ static copse_status lower(struct copse_lowering *l, const copse_tensor *y)
         return COPSE_OK;
     if (x->keys == 0)
         return copse__lower_fill(l, y, 0.0);
-    COPSE_TRY(bind(l, y->in, &w));
-    return choose(l, COPSE_ATTENTION_FORWARD, &w);
+    COPSE_TRY(attention_bind(l, y->in, &w));
+    return attention_choose(l, COPSE_ATTENTION_FORWARD, &w);
 }
 
-#define OP(name_)                                                                        \
-    {                                                                                    \
-        .name = name_, .attr_size = sizeof(struct copse_attention_attr), .infer = infer, \
-        .gradient = gradient, .lower = lower, .takes_stored = true                       \
+#define OP(name_)                                                                                  \
+    {                                                                                              \
+        .name = name_, .attr_size = sizeof(struct copse_attention_attr), .infer = attention_infer, \
+        .gradient = attention_gradient, .lower = attention_lower, .takes_stored = true             \
     }
 static const struct copse_op op_attention = OP("attention")
 , op_self_attention = OP("self_attention");
@@ -339,9 +341,10 @@ static const struct copse_op op_attention = OP("attention")
 
 /* Adds the node of the `count` operands in[0 ...], with room for mask and lengths; `width` of a
    head for the scale. */
-static copse_tensor *add(copse_graph *g, const struct copse_op *op,
-                         const struct copse_attention_params *params, uint32_t width,
-                         struct copse_attention_attr *a, copse_tensor **in, uint32_t count)
+static copse_tensor *attention_add(copse_graph *g, const struct copse_op *op,
+                                   const struct copse_attention_params *params, uint32_t width,
+                                   struct copse_attention_attr *a, copse_tensor **in,
+                                   uint32_t count)
 {
     static const struct copse_attention_params defaults;
     const struct copse_attention_params *p = params ? params : &defaults;
@@ -377,8 +380,8 @@ copse_tensor *copse_attention(copse_graph *g, copse_tensor *q, copse_tensor *k, 
 {
     struct copse_attention_attr a = { 0 };
     COPSE_LATCH(g, COPSE_CHECK_OPERANDS("attention", g, q, k, v));
-    return add(g, &op_attention, params, q->shape.rank == 4 ? q->shape.dims[3] : 1, &a,
-               (copse_tensor *[5]){ q, k, v }, 3);
+    return attention_add(g, &op_attention, params, q->shape.rank == 4 ? q->shape.dims[3] : 1, &a,
+                         (copse_tensor *[5]){ q, k, v }, 3);
 }
 
 copse_tensor *copse_self_attention(copse_graph *g, copse_tensor *qkv, uint32_t heads,
@@ -392,7 +395,7 @@ copse_tensor *copse_self_attention(copse_graph *g, copse_tensor *qkv, uint32_t h
             "self_attention: %u heads and %u key heads: kv_heads must divide heads",
             (unsigned)heads, (unsigned)kv_heads);
     const uint64_t parts = heads + 2 * (uint64_t)kv_heads;
-    return add(g, &op_self_attention, params,
-               qkv->shape.rank == 3 ? (uint32_t)(qkv->shape.dims[2] / parts) : 1, &a,
-               (copse_tensor *[3]){ qkv }, 1);
+    return attention_add(g, &op_self_attention, params,
+                         qkv->shape.rank == 3 ? (uint32_t)(qkv->shape.dims[2] / parts) : 1, &a,
+                         (copse_tensor *[3]){ qkv }, 1);
 }

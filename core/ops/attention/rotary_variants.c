@@ -73,7 +73,7 @@ static const struct copse_variant variants[] = {
     { "wide", COPSE_KERNEL_rotary_wide, { 1, 0, 1 }, .fits = has_vectors, .lower = lower_wide },
 };
 
-static bool size(const void *work, struct copse_size *out)
+static bool rotary_size(const void *work, struct copse_size *out)
 {
     const struct rotary *w = work;
     out->of[0] = w->width; /* of a head */
@@ -82,7 +82,7 @@ static bool size(const void *work, struct copse_size *out)
 
 #define JOB_ROWS 2048u
 
-static void job(const struct copse_size *at, struct copse_tune_job *j)
+static void rotary_job(const struct copse_size *at, struct copse_tune_job *j)
 {
     const struct rotary w = { .width = at->of[0], .pairs = at->of[0] / 2 };
     COPSE_JOB_WORK(j, w);
@@ -90,7 +90,8 @@ static void job(const struct copse_size *at, struct copse_tune_job *j)
     j->in[1] = COPSE_SHAPE(JOB_ROWS, w.width);
 }
 
-static copse_tensor *build(copse_graph *g, const struct copse_tune_job *j, copse_tensor *const *in)
+static copse_tensor *rotary_build(copse_graph *g, const struct copse_tune_job *j,
+                                  copse_tensor *const *in)
 {
     (void)j;
     return copse_rotary_by(g, in[0], in[1], NULL);
@@ -101,10 +102,10 @@ const struct copse_family copse_family_rotary = {
     COPSE_VARIANTS(variants),
     .slack = 1e-6f,
     .sizes = { { 32, 128 } },
-    .size = size,
-    .job = job,
+    .size = rotary_size,
+    .job = rotary_job,
     .operations = { 3 },
-    .build = build,
+    .build = rotary_build,
 };
 
 /* ---- the op ---- */
@@ -119,7 +120,7 @@ static bool are_last_axes(copse_shape turns, copse_shape x)
     return true;
 }
 
-static copse_status infer(const copse_tensor *y, copse_shape *shape, copse_type *type)
+static copse_status rotary_infer(const copse_tensor *y, copse_shape *shape, copse_type *type)
 {
     const struct rotary_attr *a = y->attr;
     const copse_shape x = y->in[0]->shape, turns = y->in[1]->shape;
@@ -133,7 +134,7 @@ static copse_status infer(const copse_tensor *y, copse_shape *shape, copse_type 
     return COPSE_OK;
 }
 
-static copse_status lower(struct copse_lowering *l, const copse_tensor *y)
+static copse_status rotary_lower(struct copse_lowering *l, const copse_tensor *y)
 {
     enum { EACH = 4096 }; /* elements that an invocation of the wide kernel processes */
     const struct rotary_attr *a = y->attr;
@@ -161,14 +162,15 @@ static copse_status lower(struct copse_lowering *l, const copse_tensor *y)
     return copse__lower_variant(l, &copse_family_rotary, &w);
 }
 
-static void gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy, copse_tensor **dx);
+static void rotary_gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy,
+                            copse_tensor **dx);
 
 static const struct copse_op op_rotary = {
     .name = "rotary",
     .attr_size = sizeof(struct rotary_attr),
-    .infer = infer,
-    .gradient = gradient,
-    .lower = lower,
+    .infer = rotary_infer,
+    .gradient = rotary_gradient,
+    .lower = rotary_lower,
 };
 
 /* ---- the derivative of the table ---- */
@@ -218,7 +220,8 @@ static copse_tensor *gradient_of_turns(copse_graph *g, const copse_tensor *y, co
 }
 
 /* The inverse rotation is the transpose. */
-static void gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy, copse_tensor **dx)
+static void rotary_gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy,
+                            copse_tensor **dx)
 {
     struct rotary_attr back = *(const struct rotary_attr *)y->attr;
     back.factor = -back.factor;
@@ -230,8 +233,8 @@ static void gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy, co
 
 /* ---- calls ---- */
 
-static copse_status check(const char *op, const copse_tensor *x,
-                          const struct copse_rotary_params *p, struct rotary_attr *a)
+static copse_status rotary_check(const char *op, const copse_tensor *x,
+                                 const struct copse_rotary_params *p, struct rotary_attr *a)
 {
     if (x->shape.rank < 3)
         return copse_fail(COPSE_ERR_SHAPE, "%s: x %s%s: expected f32 [.., length, heads, width]",
@@ -300,7 +303,7 @@ copse_tensor *copse_rotary(copse_graph *g, copse_tensor *x,
     if (!isfinite(p->base) || p->base < 0)
         return copse__refuse(g, COPSE_ERR_ARGUMENT,
                              "rotary: base %g is not a finite number above 0", (double)p->base);
-    COPSE_LATCH(g, check("rotary", x, p, &a));
+    COPSE_LATCH(g, rotary_check("rotary", x, p, &a));
     a.base = p->base > 0 ? p->base : BASE;
     a.offset = p->offset;
     const uint32_t length = last_three(&x->shape)[0];
@@ -318,7 +321,7 @@ copse_tensor *copse_rotary_by(copse_graph *g, copse_tensor *x, copse_tensor *tur
     struct rotary_attr a;
     COPSE_LATCH(g, COPSE_CHECK_OPERANDS("rotary_by", g, x, turns));
     COPSE_LATCH(g, copse_no_reserved(copse_rotary_params, p));
-    COPSE_LATCH(g, check("rotary_by", x, p, &a));
+    COPSE_LATCH(g, rotary_check("rotary_by", x, p, &a));
     return COPSE_NODE(g, &op_rotary, &a, x, turns);
 }
 

@@ -104,7 +104,8 @@ static void conv_weight_host(const void *params, const int32_t *spec,
 #define IN_C  6u
 #define OUT_C 4u
 
-static struct copse_conv_geometry geometry(bool gaps, uint32_t in, uint32_t out, uint32_t groups)
+static struct copse_conv_geometry conv_kernels_geometry(bool gaps, uint32_t in, uint32_t out,
+                                                        uint32_t groups)
 {
     struct copse_conv_geometry of = {
         2, in, out, groups, { 5, 3, 3, 2, 1, 1, -1 }, { 4, 4, 2, 1, 1, 2, -1 }
@@ -117,7 +118,7 @@ static struct copse_conv_geometry geometry(bool gaps, uint32_t in, uint32_t out,
 }
 
 /* Sums where activations are not flat. */
-static void soften(struct copse_self_test *t, int32_t activation)
+static void conv_kernels_soften(struct copse_self_test *t, int32_t activation)
 {
     if (activation < COPSE_SIGMOID)
         return;
@@ -128,7 +129,7 @@ static void soften(struct copse_self_test *t, int32_t activation)
 
 static void conv_test(const struct copse_kernel *k, struct copse_self_test *t)
 {
-    const struct copse_conv_geometry of = geometry(k->spec[2] != 0, IN_C, OUT_C, 2);
+    const struct copse_conv_geometry of = conv_kernels_geometry(k->spec[2] != 0, IN_C, OUT_C, 2);
     const struct copse_params_conv p = {
         .count = copse__conv_pixels(&of) * OUT_C,
         .taps_h = of.h.taps,
@@ -139,12 +140,12 @@ static void conv_test(const struct copse_kernel *k, struct copse_self_test *t)
     };
     COPSE_SELF_TEST(t, p, copse__test_groups(k, p.count), 2 * 5 * 4 * IN_C, 3 * 2 * 3 * OUT_C,
                     OUT_C, p.count);
-    soften(t, k->spec[1]);
+    conv_kernels_soften(t, k->spec[1]);
 }
 
 static void conv_weight_test(const struct copse_kernel *k, struct copse_self_test *t)
 {
-    const struct copse_conv_geometry of = geometry(k->spec[0] != 0, IN_C, OUT_C, 2);
+    const struct copse_conv_geometry of = conv_kernels_geometry(k->spec[0] != 0, IN_C, OUT_C, 2);
     const uint32_t pixels = copse__conv_pixels(&of);
     const struct copse_params_conv_weight p = {
         .count = 2 * 72,
@@ -189,7 +190,7 @@ static void conv_wide_host(const void *params, const int32_t *spec,
 static void conv_wide_test(const struct copse_kernel *k, struct copse_self_test *t)
 {
     const uint32_t out = 16u << k->spec[3], rows = COPSE_CONV_WIDE_ROWS(k->spec[3]);
-    const struct copse_conv_geometry of = geometry(k->spec[2] != 0, 3, out, 1);
+    const struct copse_conv_geometry of = conv_kernels_geometry(k->spec[2] != 0, 3, out, 1);
     const struct copse_params_conv_wide p = {
         .pixels = COPSE_MIN(copse__conv_pixels(&of), 31u),
         .taps_h = of.h.taps,
@@ -201,7 +202,7 @@ static void conv_wide_test(const struct copse_kernel *k, struct copse_self_test 
     };
     COPSE_SELF_TEST(t, p, (p.pixels + rows - 1) / rows, 2 * 5 * 4 * 3, 3 * 2 * 3 * out, out,
                     p.pixels * out);
-    soften(t, k->spec[1]);
+    conv_kernels_soften(t, k->spec[1]);
 }
 
 static double conv_weight_wide_at(const void *params, const int32_t *spec,
@@ -230,7 +231,7 @@ static void conv_weight_wide_test(const struct copse_kernel *k, struct copse_sel
     /* The last panel of outputs is partly used. */
     const uint32_t out = (16u << k->spec[0]) - 3, rows = 3 * 2 * 3,
                    tile = COPSE_CONV_WIDE_ROWS(k->spec[0]);
-    const struct copse_conv_geometry of = geometry(false, 3, out, 1);
+    const struct copse_conv_geometry of = conv_kernels_geometry(false, 3, out, 1);
     const struct copse_params_conv_weight_wide p = {
         .pixels = 24,
         .part = 24,
@@ -283,7 +284,7 @@ static void conv_texel_test(const struct copse_kernel *k, struct copse_self_test
 {
     /* The last texel of outputs is partly used. */
     const uint32_t out = (8u << k->spec[3]) - 3, out_t = (out + 3) / 4, rows = 64u >> k->spec[3];
-    const struct copse_conv_geometry of = geometry(k->spec[2] != 0, 4, out, 1);
+    const struct copse_conv_geometry of = conv_kernels_geometry(k->spec[2] != 0, 4, out, 1);
     const struct copse_params_conv_texel p = {
         .pixels = COPSE_MIN(copse__conv_pixels(&of), 31u),
         .in_h = of.h.in,
@@ -307,7 +308,7 @@ static void conv_texel_test(const struct copse_kernel *k, struct copse_self_test
     };
     COPSE_SELF_TEST(t, p, (p.pixels + rows - 1) / rows, 2 * 5 * 4 * 4, 3 * 2 * 4 * 4 * out_t, out,
                     p.pixels * out);
-    soften(t, k->spec[1]);
+    conv_kernels_soften(t, k->spec[1]);
 }
 
 static double conv_weight_texel_at(const void *params, const int32_t *spec,
@@ -351,7 +352,7 @@ static void conv_weight_texel_test(const struct copse_kernel *k, struct copse_se
 {
     const uint32_t out = (8u << k->spec[0]) - 3, out_t = (out + 3) / 4, tile = 8u >> k->spec[0],
                    in = 5, in_t = 2;
-    const struct copse_conv_geometry of = geometry(false, in, out, 1);
+    const struct copse_conv_geometry of = conv_kernels_geometry(false, in, out, 1);
     const struct copse_params_conv_weight_texel p = {
         .lines = 2 * of.h.out,
         .part = 2 * of.h.out,

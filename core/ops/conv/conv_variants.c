@@ -48,8 +48,8 @@ static copse_status lower_plain(struct copse_lowering *l, const void *work)
 }
 
 /* The weights as panels of whole vectors. */
-static copse_status pack(struct copse_lowering *l, const struct copse_conv *c, uint32_t terms,
-                         uint32_t width, struct copse_operand *panels)
+static copse_status conv_pack(struct copse_lowering *l, const struct copse_conv *c, uint32_t terms,
+                              uint32_t width, struct copse_operand *panels)
 {
     const uint32_t out = c->of.out_channels, count = (out + width - 1) / width;
     const struct copse_params_matmul_wide_pack p = { terms, out, width, 1 };
@@ -83,7 +83,7 @@ static copse_status lower_wide(struct copse_lowering *l, const void *work)
     if (of->groups == 1 && (out % width != 0 || (out > width && p.pixels > 8 * rows))) {
         p.panel = terms * width;
         p.step = width;
-        COPSE_TRY(pack(l, c, terms, width, &weights));
+        COPSE_TRY(conv_pack(l, c, terms, width, &weights));
     }
     const uint64_t groups = (uint64_t)((p.pixels + rows - 1) / rows) * ((out + width - 1) / width);
     return COPSE_LAUNCH(l, conv_wide, spec, p, groups, c->x, weights,
@@ -118,21 +118,22 @@ static const struct copse_variant variants[] = {
       COPSE_NEEDS(COPSE_KERNEL_matmul_pad) },
 };
 
-static bool size(const void *work, struct copse_size *out)
+static bool conv_size(const void *work, struct copse_size *out)
 {
     const struct copse_conv *c = work;
     copse__conv_size(&c->of, out);
     return c->of.batch > 0 && c->of.in_channels > 0 && !copse__conv_has_gaps(&c->of);
 }
 
-static void job(const struct copse_size *at, struct copse_tune_job *j)
+static void conv_job(const struct copse_size *at, struct copse_tune_job *j)
 {
     const struct copse_conv c = { .of = copse__conv_job(at, j) };
     COPSE_JOB_WORK(j, c);
     j->in[1] = COPSE_SHAPE(3, 3, c.of.in_channels, c.of.out_channels);
 }
 
-static copse_tensor *build(copse_graph *g, const struct copse_tune_job *j, copse_tensor *const *in)
+static copse_tensor *conv_build(copse_graph *g, const struct copse_tune_job *j,
+                                copse_tensor *const *in)
 {
     (void)j;
     return copse_conv(g, in[0], in[1], NULL,
@@ -143,9 +144,9 @@ const struct copse_family copse_family_conv = {
     .name = "conv",
     COPSE_VARIANTS(variants),
     .sizes = { { COPSE_CONV_CHANNELS }, { COPSE_CONV_CHANNELS } },
-    .size = size,
-    .job = job,
-    .build = build,
+    .size = conv_size,
+    .job = conv_job,
+    .build = conv_build,
 };
 
 /* ---- shapes ---- */
@@ -190,7 +191,7 @@ static copse_status transposed_axis(const copse_tensor *y, const struct conv_att
 }
 
 /* The geometry of y from its operands and settings. */
-static copse_status geometry(const copse_tensor *y, struct copse_conv_geometry *of)
+static copse_status conv_geometry(const copse_tensor *y, struct copse_conv_geometry *of)
 {
     const struct conv_attr *a = y->attr;
     const copse_shape x = y->in[0]->shape, w = y->in[1]->shape;
@@ -228,10 +229,10 @@ static copse_status geometry(const copse_tensor *y, struct copse_conv_geometry *
     return COPSE_OK;
 }
 
-static copse_status infer(const copse_tensor *y, copse_shape *shape, copse_type *type)
+static copse_status conv_infer(const copse_tensor *y, copse_shape *shape, copse_type *type)
 {
     struct copse_conv_geometry of;
-    COPSE_TRY(geometry(y, &of));
+    COPSE_TRY(conv_geometry(y, &of));
     *shape = y->in[0]->shape;
     shape->dims[1] = of.h.out;
     shape->dims[shape->rank - 2] = of.w.out;
@@ -240,22 +241,22 @@ static copse_status infer(const copse_tensor *y, copse_shape *shape, copse_type 
     return COPSE_OK;
 }
 
-static copse_status launch(struct copse_lowering *l, struct copse_conv *c)
+static copse_status conv_launch(struct copse_lowering *l, struct copse_conv *c)
 {
     COPSE_TRY(copse__widen(l, &c->x));
     COPSE_TRY(copse__widen(l, &c->weights));
     return copse__lower_variant(l, &copse_family_conv, c);
 }
 
-static copse_status lower(struct copse_lowering *l, const copse_tensor *y)
+static copse_status conv_lower(struct copse_lowering *l, const copse_tensor *y)
 {
     struct copse_conv c = { .activation = ((const struct conv_attr *)y->attr)->activation,
                             .x = copse__of(y->in[0]),
                             .weights = copse__of(y->in[1]),
                             .bias = y->in_count == 3 ? y->in[2] : NULL,
                             .y = y };
-    COPSE_TRY(geometry(y, &c.of));
-    return launch(l, &c);
+    COPSE_TRY(conv_geometry(y, &c.of));
+    return conv_launch(l, &c);
 }
 
 /* ---- the derivatives ---- */
@@ -278,7 +279,7 @@ static copse_status gradient_lower(struct copse_lowering *l, const copse_tensor 
                             .x = copse__of(dx->in[0]),
                             .weights = copse__of(dx->in[1]),
                             .y = dx };
-    return launch(l, &c);
+    return conv_launch(l, &c);
 }
 
 /* dx of dy and the weights with transposed channels. */
@@ -311,12 +312,13 @@ static copse_tensor *input_gradient(copse_graph *g, const struct copse_conv_geom
     return COPSE_NODE(g, &op_gradient, &a, dz, w);
 }
 
-static void gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy, copse_tensor **dx)
+static void conv_op_gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy,
+                             copse_tensor **dx)
 {
     const struct conv_attr *a = y->attr;
     copse_tensor *x = y->in[0], *w = y->in[1], *dz, *narrow, *rows;
     struct copse_conv_geometry of;
-    COPSE_LATCH_VOID(g, geometry(y, &of));
+    COPSE_LATCH_VOID(g, conv_geometry(y, &of));
     dz = copse__activation_gradient(g, a->activation, g->nodes.at[y->id], dy);
     narrow = copse__narrow_slope(g, y, dz);
     if (x->needs_gradient)
@@ -334,17 +336,17 @@ static void gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy, co
 static const struct copse_op op_conv = {
     .name = "conv",
     .attr_size = sizeof(struct conv_attr),
-    .infer = infer,
-    .gradient = gradient,
-    .lower = lower,
+    .infer = conv_infer,
+    .gradient = conv_op_gradient,
+    .lower = conv_lower,
     .takes_stored = true,
 };
 static const struct copse_op op_transposed = {
     .name = "conv_transposed",
     .attr_size = sizeof(struct conv_attr),
-    .infer = infer,
-    .gradient = gradient,
-    .lower = lower,
+    .infer = conv_infer,
+    .gradient = conv_op_gradient,
+    .lower = conv_lower,
     .takes_stored = true,
 };
 
@@ -368,8 +370,8 @@ static copse_status check_padding(const char *op, const struct copse_conv_params
     return COPSE_OK;
 }
 
-static copse_status settle(const char *op, const struct copse_conv_params *params,
-                           bool is_transposed, struct conv_attr *a)
+static copse_status conv_settle(const char *op, const struct copse_conv_params *params,
+                                bool is_transposed, struct conv_attr *a)
 {
     const struct copse_conv_params none = { 0 }, *p = params ? params : &none;
     COPSE_TRY(copse_no_reserved(copse_conv_params, p));
@@ -395,15 +397,15 @@ static copse_status settle(const char *op, const struct copse_conv_params *param
     return check_padding(op, p, a);
 }
 
-static copse_tensor *add(copse_graph *g, const struct copse_op *op, copse_tensor *x,
-                         copse_tensor *w, copse_tensor *bias,
-                         const struct copse_conv_params *params)
+static copse_tensor *conv_add(copse_graph *g, const struct copse_op *op, copse_tensor *x,
+                              copse_tensor *w, copse_tensor *bias,
+                              const struct copse_conv_params *params)
 {
     struct conv_attr a;
     copse__product_operands(g, &x, &w);
     if (bias)
         COPSE_LATCH(g, COPSE_COMPUTE_IN_F32(g, &bias));
-    COPSE_LATCH(g, settle(op->name, params, op == &op_transposed, &a));
+    COPSE_LATCH(g, conv_settle(op->name, params, op == &op_transposed, &a));
     copse_tensor *z = bias ? COPSE_NODE(g, op, &a, x, w, bias) : COPSE_NODE(g, op, &a, x, w);
     if (params && params->activation == COPSE_GELU)
         return copse_gelu(g, z);
@@ -416,12 +418,12 @@ copse_tensor *copse_conv(copse_graph *g, copse_tensor *x, copse_tensor *w, copse
                          const struct copse_conv_params *params)
 {
     COPSE_LATCH(g, COPSE_CHECK_OPERANDS("conv", g, x, w));
-    return add(g, &op_conv, x, w, bias, params);
+    return conv_add(g, &op_conv, x, w, bias, params);
 }
 
 copse_tensor *copse_conv_transposed(copse_graph *g, copse_tensor *x, copse_tensor *w,
                                     copse_tensor *bias, const struct copse_conv_params *params)
 {
     COPSE_LATCH(g, COPSE_CHECK_OPERANDS("conv_transposed", g, x, w));
-    return add(g, &op_transposed, x, w, bias, params);
+    return conv_add(g, &op_transposed, x, w, bias, params);
 }

@@ -124,21 +124,22 @@ static const struct copse_variant variants[] = {
       COPSE_NEEDS(COPSE_KERNEL_matmul_pad) },
 };
 
-static bool size(const void *work, struct copse_size *out)
+static bool conv_weight_size(const void *work, struct copse_size *out)
 {
     const struct copse_conv_weight *c = work;
     copse__conv_size(&c->of, out);
     return copse__conv_pixels(&c->of) > 0 && c->of.in_channels > 0;
 }
 
-static void job(const struct copse_size *at, struct copse_tune_job *j)
+static void conv_weight_job(const struct copse_size *at, struct copse_tune_job *j)
 {
     const struct copse_conv_weight c = { .of = copse__conv_job(at, j) };
     COPSE_JOB_WORK(j, c);
     j->in[1] = COPSE_SHAPE(8, 14, 14, c.of.out_channels);
 }
 
-static copse_tensor *build(copse_graph *g, const struct copse_tune_job *j, copse_tensor *const *in)
+static copse_tensor *conv_weight_build(copse_graph *g, const struct copse_tune_job *j,
+                                       copse_tensor *const *in)
 {
     const struct copse_conv_geometry *of = &((const struct copse_conv_weight *)j->work)->of;
     return copse__conv_weight(g, of, COPSE_SHAPE(3, 3, of->in_channels, of->out_channels), in[0],
@@ -149,9 +150,9 @@ const struct copse_family copse_family_conv_weight = {
     .name = "conv_weight",
     COPSE_VARIANTS(variants),
     .sizes = { { COPSE_CONV_CHANNELS }, { COPSE_CONV_CHANNELS } },
-    .size = size,
-    .job = job,
-    .build = build,
+    .size = conv_weight_size,
+    .job = conv_weight_job,
+    .build = conv_weight_build,
 };
 
 /* ---- the op ---- */
@@ -161,14 +162,14 @@ struct weight_attr {
     copse_shape shape;
 };
 
-static copse_status infer(const copse_tensor *dw, copse_shape *shape, copse_type *type)
+static copse_status conv_weight_infer(const copse_tensor *dw, copse_shape *shape, copse_type *type)
 {
     *shape = ((const struct weight_attr *)dw->attr)->shape;
     *type = COPSE_F32;
     return COPSE_OK;
 }
 
-static copse_status lower(struct copse_lowering *l, const copse_tensor *dw)
+static copse_status conv_weight_lower(struct copse_lowering *l, const copse_tensor *dw)
 {
     struct copse_conv_weight c = { ((const struct weight_attr *)dw->attr)->of, copse__of(dw->in[0]),
                                    copse__of(dw->in[1]), dw };
@@ -184,8 +185,8 @@ static copse_status lower(struct copse_lowering *l, const copse_tensor *dw)
 static const struct copse_op op_conv_weight = {
     .name = "conv_weight",
     .attr_size = sizeof(struct weight_attr),
-    .infer = infer,
-    .lower = lower,
+    .infer = conv_weight_infer,
+    .lower = conv_weight_lower,
     .takes_stored = true,
 };
 

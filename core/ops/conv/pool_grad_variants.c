@@ -74,13 +74,14 @@ void copse__pool_job(const struct copse_size *at, struct copse_tune_job *j)
     j->in[0] = COPSE_SHAPE(8, 14, 14, w.channels);
 }
 
-static void job(const struct copse_size *at, struct copse_tune_job *j)
+static void pool_grad_job(const struct copse_size *at, struct copse_tune_job *j)
 {
     copse__pool_job(at, j);
     j->in[1] = COPSE_SHAPE(8, 7, 7, at->of[0]);
 }
 
-static copse_tensor *build(copse_graph *g, const struct copse_tune_job *j, copse_tensor *const *in)
+static copse_tensor *pool_grad_build(copse_graph *g, const struct copse_tune_job *j,
+                                     copse_tensor *const *in)
 {
     const struct copse_window two = { 2, 2, 1, 0, 0, false };
     (void)j;
@@ -93,9 +94,9 @@ const struct copse_family copse_family_pool_grad = {
     COPSE_VARIANTS(variants),
     .sizes = { { COPSE_POOL_SIZES } },
     .size = copse__pool_size,
-    .job = job,
+    .job = pool_grad_job,
     .operations = { 1 },
-    .build = build,
+    .build = pool_grad_build,
 };
 
 /* ---- the op ---- */
@@ -105,14 +106,14 @@ struct gradient_attr {
     copse_shape shape;
 };
 
-static copse_status infer(const copse_tensor *dx, copse_shape *shape, copse_type *type)
+static copse_status pool_grad_infer(const copse_tensor *dx, copse_shape *shape, copse_type *type)
 {
     *shape = ((const struct gradient_attr *)dx->attr)->shape;
     *type = COPSE_F32;
     return COPSE_OK;
 }
 
-static copse_status lower(struct copse_lowering *l, const copse_tensor *dx)
+static copse_status pool_grad_lower(struct copse_lowering *l, const copse_tensor *dx)
 {
     const struct gradient_attr *a = dx->attr;
     struct copse_pool work;
@@ -127,8 +128,8 @@ static copse_status lower(struct copse_lowering *l, const copse_tensor *dx)
 static const struct copse_op op_pool_gradient = {
     .name = "pool_gradient",
     .attr_size = sizeof(struct gradient_attr),
-    .infer = infer,
-    .lower = lower,
+    .infer = pool_grad_infer,
+    .lower = pool_grad_lower,
 };
 
 copse_tensor *copse__pool_gradient(copse_graph *g, const struct copse_pool_attr *of,

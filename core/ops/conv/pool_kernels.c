@@ -27,7 +27,7 @@ static struct place place_of(const struct copse_params_pool *p, const int32_t *s
 }
 
 /* The element of x that a tap reads; false: none. */
-static bool element(const struct place *at, int32_t tap, size_t *x)
+static bool pool_kernels_element(const struct place *at, int32_t tap, size_t *x)
 {
     const struct copse_params_pool *p = at->p;
     const int64_t h = at->h + tap / at->spec[2] * (int64_t)p->step_h,
@@ -36,22 +36,24 @@ static bool element(const struct place *at, int32_t tap, size_t *x)
     return h >= 0 && h < p->in_h && w >= 0 && w < p->in_w;
 }
 
-static size_t count(const struct place *at)
+static size_t pool_kernels_count(const struct place *at)
 {
     size_t n = 0, x;
     for (int32_t tap = 0; tap < at->spec[1] * at->spec[2]; tap++)
-        n += element(at, tap, &x);
+        n += pool_kernels_element(at, tap, &x);
     return n;
 }
 
 /* The first largest element of x, or NaN, in a window; false: it has no element. */
-static bool largest(const struct place *at, const struct copse_host_arg *x, size_t *place)
+static bool pool_kernels_largest(const struct place *at, const struct copse_host_arg *x,
+                                 size_t *place)
 {
     double best = 0;
     bool is_there = false;
     size_t e;
     for (int32_t tap = 0; tap < at->spec[1] * at->spec[2]; tap++) {
-        if (!element(at, tap, &e) || (is_there && (isnan(best) || copse__load(x, e) <= best)))
+        if (!pool_kernels_element(at, tap, &e) ||
+            (is_there && (isnan(best) || copse__load(x, e) <= best)))
             continue;
         is_there = true;
         best = copse__load(x, e);
@@ -68,10 +70,11 @@ static double pool_at(const void *params, const int32_t *spec, const struct cops
     size_t e;
     double sum = 0;
     if (spec[0] == COPSE_POOL_LARGEST)
-        return largest(&at, &args[0], &e) ? copse__load(&args[0], e) : (double)-INFINITY;
+        return pool_kernels_largest(&at, &args[0], &e) ? copse__load(&args[0], e)
+                                                       : (double)-INFINITY;
     for (int32_t tap = 0; tap < spec[1] * spec[2]; tap++)
-        sum += element(&at, tap, &e) ? copse__load(&args[0], e) : 0;
-    return sum / (double)(p->divisor ? p->divisor : COPSE_MAX(count(&at), (size_t)1));
+        sum += pool_kernels_element(&at, tap, &e) ? copse__load(&args[0], e) : 0;
+    return sum / (double)(p->divisor ? p->divisor : COPSE_MAX(pool_kernels_count(&at), (size_t)1));
 }
 
 static void pool_host(const void *params, const int32_t *spec, const struct copse_host_arg *args)
@@ -99,15 +102,15 @@ static double share_of(const struct copse_params_pool *p, const int32_t *spec,
     double sum = 0;
     size_t other;
     if (spec[0] == COPSE_POOL_LARGEST)
-        return largest(&at, &args[0], &other) && other == e ? dy : 0;
+        return pool_kernels_largest(&at, &args[0], &other) && other == e ? dy : 0;
     for (int32_t tap = 0; tap < spec[1] * spec[2]; tap++)
-        if (element(&at, tap, &other) && other == e)
-            sum += dy / (double)(p->divisor ? p->divisor : count(&at));
+        if (pool_kernels_element(&at, tap, &other) && other == e)
+            sum += dy / (double)(p->divisor ? p->divisor : pool_kernels_count(&at));
     return sum;
 }
 
 /* Whether some tap of the windows at `first` along an axis may be element `e`. */
-static bool spans(int64_t first, uint32_t step, int32_t taps, size_t e)
+static bool pool_kernels_spans(int64_t first, uint32_t step, int32_t taps, size_t e)
 {
     return (int64_t)e >= first && (int64_t)e <= first + (int64_t)step * (taps - 1);
 }
@@ -123,8 +126,10 @@ static double pool_grad_at(const void *params, const int32_t *spec,
     double sum = 0;
     for (size_t h = 0; h < p.out_h; h++)
         for (size_t w = 0; w < p.out_w; w++)
-            if (spans((int64_t)(h * p.stride_h) - p.before_h, p.step_h, spec[1], line % p.in_h) &&
-                spans((int64_t)(w * p.stride_w) - p.before_w, p.step_w, spec[2], pixel % p.in_w))
+            if (pool_kernels_spans((int64_t)(h * p.stride_h) - p.before_h, p.step_h, spec[1],
+                                   line % p.in_h) &&
+                pool_kernels_spans((int64_t)(w * p.stride_w) - p.before_w, p.step_w, spec[2],
+                                   pixel % p.in_w))
                 sum += share_of(&p, spec, args,
                                 ((image * p.out_h + h) * p.out_w + w) * p.channels + e % p.channels,
                                 e);
@@ -146,13 +151,13 @@ static void pool_grad_host(const void *params, const int32_t *spec,
         const struct place at = place_of(&p, spec, o);
         const double dy = slope_of(spec, args, o);
         size_t e;
-        if (spec[0] == COPSE_POOL_LARGEST && largest(&at, &args[0], &e) && e < p.count)
+        if (spec[0] == COPSE_POOL_LARGEST && pool_kernels_largest(&at, &args[0], &e) && e < p.count)
             copse__store(&args[2], e, copse__load(&args[2], e) + dy);
         for (int32_t tap = 0; spec[0] == COPSE_POOL_MEAN && tap < spec[1] * spec[2]; tap++)
-            if (element(&at, tap, &e) && e < p.count)
+            if (pool_kernels_element(&at, tap, &e) && e < p.count)
                 copse__store(&args[2], e,
                              copse__load(&args[2], e) +
-                                 dy / (double)(p.divisor ? p.divisor : count(&at)));
+                                 dy / (double)(p.divisor ? p.divisor : pool_kernels_count(&at)));
     }
 }
 

@@ -42,7 +42,8 @@ static const struct copse_variant variants[] = {
       .lower = lower_wide },
 };
 
-static copse_tensor *build(copse_graph *g, const struct copse_tune_job *j, copse_tensor *const *in)
+static copse_tensor *pool_build(copse_graph *g, const struct copse_tune_job *j,
+                                copse_tensor *const *in)
 {
     (void)j;
     return copse_max_pool(g, in[0], &(struct copse_pool_params){ .window = { 2, 2 } });
@@ -55,19 +56,19 @@ const struct copse_family copse_family_pool = {
     .size = copse__pool_size,
     .job = copse__pool_job,
     .operations = { 1 },
-    .build = build,
+    .build = pool_build,
 };
 
 /* ---- shapes ---- */
 
-static uint64_t overlapping(struct copse_conv_axis axis)
+static uint64_t pool_overlapping(struct copse_conv_axis axis)
 {
     return COPSE_MIN(axis.taps,
                      ((uint64_t)(axis.taps - 1) * (uint64_t)axis.step + 1 + axis.stride - 1) /
                          axis.stride);
 }
 
-static copse_status infer(const copse_tensor *y, copse_shape *shape, copse_type *type)
+static copse_status pool_infer(const copse_tensor *y, copse_shape *shape, copse_type *type)
 {
     const struct copse_pool_attr *a = y->attr;
     const copse_shape x = y->in[0]->shape;
@@ -79,10 +80,11 @@ static copse_status infer(const copse_tensor *y, copse_shape *shape, copse_type 
     COPSE_TRY(copse__pool_work(y, a, x, &of));
     const uint64_t taps = (uint64_t)of.h.taps * of.w.taps;
     if (a->kind == COPSE_POOL_LARGEST &&
-        taps + overlapping(of.h) * overlapping(of.w) * taps > MAX_ROUNDS)
+        taps + pool_overlapping(of.h) * pool_overlapping(of.w) * taps > MAX_ROUNDS)
         return copse__shape_error(
             y, "expected windows that overlap less: %llu of %llu elements contain an element",
-            (unsigned long long)(overlapping(of.h) * overlapping(of.w)), (unsigned long long)taps);
+            (unsigned long long)(pool_overlapping(of.h) * pool_overlapping(of.w)),
+            (unsigned long long)taps);
     *shape = x;
     shape->dims[1] = x.rank == 4 ? of.h.out : of.w.out;
     shape->dims[x.rank - 2] = of.w.out;
@@ -90,7 +92,7 @@ static copse_status infer(const copse_tensor *y, copse_shape *shape, copse_type 
     return COPSE_OK;
 }
 
-static copse_status lower(struct copse_lowering *l, const copse_tensor *y)
+static copse_status pool_lower(struct copse_lowering *l, const copse_tensor *y)
 {
     struct copse_pool work;
     COPSE_TRY(copse__pool_work(y, y->attr, y->in[0]->shape, &work));
@@ -99,7 +101,8 @@ static copse_status lower(struct copse_lowering *l, const copse_tensor *y)
     return copse__lower_variant(l, &copse_family_pool, &work);
 }
 
-static void gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy, copse_tensor **dx)
+static void pool_gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy,
+                          copse_tensor **dx)
 {
     dx[0] = copse__pool_gradient(g, y->attr, y->in[0], dy);
 }
@@ -109,16 +112,16 @@ static void gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy, co
 static const struct copse_op op_max_pool = {
     .name = "max_pool",
     .attr_size = sizeof(struct copse_pool_attr),
-    .infer = infer,
-    .gradient = gradient,
-    .lower = lower,
+    .infer = pool_infer,
+    .gradient = pool_gradient,
+    .lower = pool_lower,
 };
 static const struct copse_op op_average_pool = {
     .name = "average_pool",
     .attr_size = sizeof(struct copse_pool_attr),
-    .infer = infer,
-    .gradient = gradient,
-    .lower = lower,
+    .infer = pool_infer,
+    .gradient = pool_gradient,
+    .lower = pool_lower,
 };
 
 static copse_status check_window(const char *op, const struct copse_pool_params *p, uint32_t axes,
@@ -138,7 +141,7 @@ static copse_status check_window(const char *op, const struct copse_pool_params 
     return COPSE_OK;
 }
 
-static copse_status check(const char *op, const struct copse_pool_params *p, uint32_t axes)
+static copse_status pool_check(const char *op, const struct copse_pool_params *p, uint32_t axes)
 {
     COPSE_TRY(copse__check_numbers(op, "stride", p->stride));
     COPSE_TRY(copse__check_numbers(op, "dilation", p->dilation));
@@ -153,7 +156,7 @@ static copse_status check(const char *op, const struct copse_pool_params *p, uin
     return COPSE_OK;
 }
 
-static struct copse_window window(const struct copse_pool_params *p, uint32_t i)
+static struct copse_window pool_window(const struct copse_pool_params *p, uint32_t i)
 {
     return (struct copse_window){ p->window[i],
                                   p->stride[i] ? p->stride[i] : p->window[i],
@@ -163,16 +166,16 @@ static struct copse_window window(const struct copse_pool_params *p, uint32_t i)
                                   p->padding == COPSE_PADDING_SAME };
 }
 
-static copse_tensor *add(copse_graph *g, const struct copse_op *op, copse_tensor *x,
-                         const struct copse_pool_params *p)
+static copse_tensor *pool_add(copse_graph *g, const struct copse_op *op, copse_tensor *x,
+                              const struct copse_pool_params *p)
 {
     const bool is_sequence = x->shape.rank == 3;
     const struct copse_window one = { 1, 1, 1, 0, 0, false };
     COPSE_LATCH(g, copse_need(op->name, p));
     COPSE_LATCH(g, copse_no_reserved(copse_pool_params, p));
-    COPSE_LATCH(g, check(op->name, p, is_sequence ? 1 : 2));
-    const struct copse_pool_attr a = { is_sequence ? one : window(p, 0),
-                                       window(p, is_sequence ? 0 : 1),
+    COPSE_LATCH(g, pool_check(op->name, p, is_sequence ? 1 : 2));
+    const struct copse_pool_attr a = { is_sequence ? one : pool_window(p, 0),
+                                       pool_window(p, is_sequence ? 0 : 1),
                                        op == &op_max_pool ? COPSE_POOL_LARGEST : COPSE_POOL_MEAN,
                                        p->counts_padding };
     return COPSE_NODE(g, op, &a, x);
@@ -182,12 +185,12 @@ copse_tensor *copse_max_pool(copse_graph *g, copse_tensor *x,
                              const struct copse_pool_params *params)
 {
     COPSE_LATCH(g, COPSE_CHECK_OPERANDS("max_pool", g, x));
-    return add(g, &op_max_pool, x, params);
+    return pool_add(g, &op_max_pool, x, params);
 }
 
 copse_tensor *copse_average_pool(copse_graph *g, copse_tensor *x,
                                  const struct copse_pool_params *params)
 {
     COPSE_LATCH(g, COPSE_CHECK_OPERANDS("average_pool", g, x));
-    return add(g, &op_average_pool, x, params);
+    return pool_add(g, &op_average_pool, x, params);
 }

@@ -12,7 +12,7 @@ struct resize_attr {
     int32_t kind;
 };
 
-static copse_status infer(const copse_tensor *y, copse_shape *shape, copse_type *type)
+static copse_status resize_infer(const copse_tensor *y, copse_shape *shape, copse_type *type)
 {
     const struct resize_attr *a = y->attr;
     *shape = y->in[0]->shape;
@@ -29,7 +29,7 @@ static uint32_t inner_of(const copse_shape *shape, uint32_t axis)
     return n;
 }
 
-static copse_status lower(struct copse_lowering *l, const copse_tensor *y)
+static copse_status resize_lower(struct copse_lowering *l, const copse_tensor *y)
 {
     const struct resize_attr *a = y->attr;
     const struct copse_params_resize p = { .count = (uint32_t)copse__elements(y->shape),
@@ -65,7 +65,8 @@ static copse_status gradient_lower(struct copse_lowering *l, const copse_tensor 
                         copse__of(dx->in[0]), copse__of(dx));
 }
 
-static void gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy, copse_tensor **dx);
+static void resize_op_gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy,
+                               copse_tensor **dx);
 
 /* dx of dy. Linear in dy: its derivative is a resize. */
 static const struct copse_op op_resize_gradient = {
@@ -78,12 +79,13 @@ static const struct copse_op op_resize_gradient = {
 static const struct copse_op op_resize = {
     .name = "resize",
     .attr_size = sizeof(struct resize_attr),
-    .infer = infer,
-    .gradient = gradient,
-    .lower = lower,
+    .infer = resize_infer,
+    .gradient = resize_op_gradient,
+    .lower = resize_lower,
 };
 
-static void gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy, copse_tensor **dx)
+static void resize_op_gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy,
+                               copse_tensor **dx)
 {
     dx[0] = COPSE_NODE(g, &op_resize_gradient, y->attr, dy);
 }

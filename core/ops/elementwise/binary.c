@@ -183,7 +183,7 @@ struct place {
             { (p)->b0, (p)->b1, (p)->b2, (p)->b3, (p)->b4, (p)->b5 }, &(spec)[1], (spec)[3] \
     }
 
-static size_t find(const struct place *at, int side, size_t i)
+static size_t binary_find(const struct place *at, int side, size_t i)
 {
     const uint32_t *strides = side ? at->b : at->a;
     size_t sum = 0;
@@ -201,8 +201,8 @@ static double binary_at(const void *params, const int32_t *spec, const struct co
 {
     const struct copse_params_binary *p = params;
     const struct place at = PLACE(p, spec);
-    const double a = copse__load(&args[0], find(&at, 0, i)),
-                 b = copse__load(&args[1], find(&at, 1, i));
+    const double a = copse__load(&args[0], binary_find(&at, 0, i)),
+                 b = copse__load(&args[1], binary_find(&at, 1, i));
     switch (spec[0]) {
 #define BINARY(op, number, f, da, db, reference, ...) \
     case number:                                      \
@@ -229,8 +229,8 @@ static double binary_grad_at(const void *params, const int32_t *spec,
 {
     const struct copse_params_binary_grad *p = params;
     const struct place at = PLACE(p, spec);
-    const double a = copse__load(&args[0], find(&at, 0, i)),
-                 b = copse__load(&args[1], find(&at, 1, i));
+    const double a = copse__load(&args[0], binary_find(&at, 0, i)),
+                 b = copse__load(&args[1], binary_find(&at, 1, i));
     double slope = 0;
     bool is_choice = false;
     switch (spec[0]) {
@@ -261,8 +261,8 @@ static double compare_i32_at(const void *params, const int32_t *spec,
 {
     const struct copse_params_compare_i32 *p = params;
     const struct place at = PLACE(p, spec);
-    const int32_t a = copse__load_i(&args[0], find(&at, 0, i)),
-                  b = copse__load_i(&args[1], find(&at, 1, i));
+    const int32_t a = copse__load_i(&args[0], binary_find(&at, 0, i)),
+                  b = copse__load_i(&args[1], binary_find(&at, 1, i));
     switch (spec[0]) {
 #define BINARY(op, number, ...)
 #define COMPARE(op, number, f) \

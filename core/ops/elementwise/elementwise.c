@@ -93,7 +93,7 @@ copse_tensor *copse__huber(copse_graph *g, copse_tensor *x, float delta)
 
 /* A finite x, limited to +-most, so that functions of it do not overflow or vanish in double. dy
    times such a derivative overflows or vanishes in single precision, as it does for x itself. */
-static double within(double x, double most)
+static double elementwise_within(double x, double most)
 {
     return fabs(x) > most && isfinite(x) ? copysign(most, x) : x;
 }
@@ -113,13 +113,13 @@ static double gelu_tanh_slope(double x)
 {
     if (isinf(x))
         return x > 0;
-    const double w = within(x, 16), u = gelu_tanh_u(w),
+    const double w = elementwise_within(x, 16), u = gelu_tanh_u(w),
                  du = 1.5957691216057308 * (1 + 3 * 0.044715 * w * w);
     return (1 + w * du / (1 + exp(u))) / (1 + exp(-u));
 }
 
 /* x tanh(log(1 + e^x)) = x n / (n + 2) */
-static double mish(double x)
+static double elementwise_mish(double x)
 {
     const double e = exp(x), n = e * (e + 2);
     return x < -1000 ? 0 : x > 100 ? x : x * n / (n + 2);
@@ -129,11 +129,11 @@ static double mish_slope(double x)
 {
     if (isinf(x))
         return x > 0;
-    const double w = within(x, 300), e = exp(w), n = e * (e + 2);
+    const double w = elementwise_within(x, 300), e = exp(w), n = e * (e + 2);
     return n / (n + 2) + w * (2 / (n + 2)) * ((2 * n + 2) / (n + 2)) * (e / (1 + e));
 }
 
-static double power(double x, double a)
+static double elementwise_power(double x, double a)
 {
     const double y = pow(x, a);
     if (x == 0 || !isfinite(x) || isnan(y))
@@ -162,7 +162,7 @@ static void unary_host(const void *params, const int32_t *spec, const struct cop
 
 /* An exact derivative chooses dy or 0: where it is 0, the result is 0 for every dy, also for
    NaN. */
-static double along(double dy, double slope, double ulp)
+static double elementwise_along(double dy, double slope, double ulp)
 {
     return slope == 0 && !(ulp > 0) ? 0 : dy * slope;
 }
@@ -173,13 +173,14 @@ static void unary_grad_host(const void *params, const int32_t *spec,
     const struct copse_params_unary_grad *p = params;
     const double alpha = p->alpha, beta = p->beta;
     switch (spec[0]) {
-#define UNARY(op, number, f, g, reference, slope, low, high, ulp, ulp_g, class)         \
-    case number:                                                                        \
-        for (size_t i = 0; i < p->n; i++) {                                             \
-            const double x = copse__load(&args[0], i);                                  \
-            (void)x;                                                                    \
-            copse__store(&args[2], i, along(copse__load(&args[1], i), (slope), ulp_g)); \
-        }                                                                               \
+#define UNARY(op, number, f, g, reference, slope, low, high, ulp, ulp_g, class)        \
+    case number:                                                                       \
+        for (size_t i = 0; i < p->n; i++) {                                            \
+            const double x = copse__load(&args[0], i);                                 \
+            (void)x;                                                                   \
+            copse__store(&args[2], i,                                                  \
+                         elementwise_along(copse__load(&args[1], i), (slope), ulp_g)); \
+        }                                                                              \
         break;
 #define SCALED UNARY
 #include "kernels/elementwise/unary.def"

@@ -109,7 +109,7 @@ static const struct copse_variant variants[] = {
 
 #define JOB_ELEMENTS 65536u
 
-static bool size(const void *work, struct copse_size *out)
+static bool glu_size(const void *work, struct copse_size *out)
 {
     const struct glu *w = work;
     out->kind = w->kind != FORWARD;
@@ -117,7 +117,7 @@ static bool size(const void *work, struct copse_size *out)
     return w->cols > 0;
 }
 
-static void job(const struct copse_size *at, struct copse_tune_job *j)
+static void glu_job(const struct copse_size *at, struct copse_tune_job *j)
 {
     const struct glu w = { at->kind ? GRADIENT : FORWARD, at->of[0], NULL };
     COPSE_JOB_WORK(j, w);
@@ -130,7 +130,8 @@ static void job(const struct copse_size *at, struct copse_tune_job *j)
 
 static const struct copse_op op_grad;
 
-static copse_tensor *build(copse_graph *g, const struct copse_tune_job *j, copse_tensor *const *in)
+static copse_tensor *glu_build(copse_graph *g, const struct copse_tune_job *j,
+                               copse_tensor *const *in)
 {
     const struct glu_attr a = { UNARY_silu };
     if (((const struct glu *)j->work)->kind == FORWARD)
@@ -144,15 +145,15 @@ const struct copse_family copse_family_glu = {
     .slack = 1e-4f,
     .kinds = { "forward", "gradient" },
     .sizes = { { 64, 1024 } },
-    .size = size,
-    .job = job,
+    .size = glu_size,
+    .job = glu_job,
     .operations = { 10, 20 },
-    .build = build,
+    .build = glu_build,
 };
 
 /* ---- the derivatives: of dy, and gate and value; of both in one tensor ---- */
 
-static uint32_t columns(copse_shape s)
+static uint32_t glu_columns(copse_shape s)
 {
     return s.rank > 0 ? s.dims[s.rank - 1] : 1;
 }
@@ -161,7 +162,7 @@ static uint32_t columns(copse_shape s)
 static struct launch launch_of(const struct glu_attr *a, copse_shape shape,
                                copse_tensor *const *operands, bool is_packed)
 {
-    const uint32_t cols = columns(shape), n = (uint32_t)copse__elements(shape);
+    const uint32_t cols = glu_columns(shape), n = (uint32_t)copse__elements(shape);
     struct launch w = { .function = a->function,
                         .rows = cols > 0 ? n / cols : 0,
                         .gate = operands[0],
@@ -188,7 +189,7 @@ static copse_status grad_lower(struct copse_lowering *l, const copse_tensor *dx)
     w.to = dx;
     return w.rows == 0 ? COPSE_OK
                        : copse__lower_variant(l, &copse_family_glu,
-                                              &(struct glu){ GRADIENT, columns(shape), &w });
+                                              &(struct glu){ GRADIENT, glu_columns(shape), &w });
 }
 
 static const struct copse_op op_grad = {
@@ -198,7 +199,7 @@ static const struct copse_op op_grad = {
     .lower = grad_lower,
 };
 
-static void gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy, copse_tensor **dx)
+static void glu_gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy, copse_tensor **dx)
 {
     if (y->in_count == 1) {
         dx[0] = COPSE_NODE(g, &op_grad, y->attr, dy, y->in[0]);
@@ -215,12 +216,12 @@ static void gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy, co
 
 /* ---- the op ---- */
 
-static copse_status infer(const copse_tensor *y, copse_shape *shape, copse_type *type)
+static copse_status glu_infer(const copse_tensor *y, copse_shape *shape, copse_type *type)
 {
     const bool is_packed = y->in_count == 1;
     *shape = y->in[0]->shape;
     *type = COPSE_F32;
-    if (is_packed && (y->in[0]->type != COPSE_F32 || shape->rank == 0 || columns(*shape) % 2))
+    if (is_packed && (y->in[0]->type != COPSE_F32 || shape->rank == 0 || glu_columns(*shape) % 2))
         return copse__shape_error(y, "expected f32 gates and values [.., 2 n]");
     if (!is_packed && (y->in[0]->type != COPSE_F32 || y->in[1]->type != COPSE_F32 ||
                        !copse__shape_equal(y->in[1]->shape, *shape)))
@@ -230,21 +231,21 @@ static copse_status infer(const copse_tensor *y, copse_shape *shape, copse_type 
     return COPSE_OK;
 }
 
-static copse_status lower(struct copse_lowering *l, const copse_tensor *y)
+static copse_status glu_lower(struct copse_lowering *l, const copse_tensor *y)
 {
     struct launch w = launch_of(y->attr, y->shape, y->in, y->in_count == 1);
     w.to = y;
     return w.rows == 0 ? COPSE_OK
                        : copse__lower_variant(l, &copse_family_glu,
-                                              &(struct glu){ FORWARD, columns(y->shape), &w });
+                                              &(struct glu){ FORWARD, glu_columns(y->shape), &w });
 }
 
 static const struct copse_op op_glu = {
     .name = "glu",
     .attr_size = sizeof(struct glu_attr),
-    .infer = infer,
-    .gradient = gradient,
-    .lower = lower,
+    .infer = glu_infer,
+    .gradient = glu_gradient,
+    .lower = glu_lower,
 };
 
 copse_tensor *copse_glu(copse_graph *g, copse_tensor *gate, copse_tensor *value,

@@ -30,13 +30,14 @@ static const struct copse_variant variants[] = {
     { "wide", COPSE_KERNEL_unary_grad_wide, { 1, 0, 1 }, .lower = lower_wide },
 };
 
-static void job(const struct copse_size *at, struct copse_tune_job *j)
+static void unary_grad_job(const struct copse_size *at, struct copse_tune_job *j)
 {
     copse__unary_job(at, "derivative of gelu", j);
     j->in[1] = j->in[0];
 }
 
-static copse_tensor *build(copse_graph *g, const struct copse_tune_job *j, copse_tensor *const *in)
+static copse_tensor *unary_grad_build(copse_graph *g, const struct copse_tune_job *j,
+                                      copse_tensor *const *in)
 {
     return copse__unary_grad(g, &((const struct copse_unary_work *)j->work)->of, in[0], in[1]);
 }
@@ -47,14 +48,14 @@ const struct copse_family copse_family_unary_grad = {
     .slack = 1e-5f,
     .sizes = { { COPSE_UNARY_SIZES } },
     .size = copse__unary_size,
-    .job = job,
+    .job = unary_grad_job,
     .operations = { 50 },
-    .build = build,
+    .build = unary_grad_build,
 };
 
 /* ---- the op ---- */
 
-static copse_status lower(struct copse_lowering *l, const copse_tensor *y)
+static copse_status unary_grad_lower(struct copse_lowering *l, const copse_tensor *y)
 {
     const struct copse_unary_work w = copse__unary_work(y);
     return copse__lower_variant(l, &copse_family_unary_grad, &w);
@@ -64,7 +65,7 @@ static const struct copse_op op_unary_grad = {
     .name = "unary_grad",
     .attr_size = sizeof(struct copse_unary_attr),
     .infer = copse__unary_infer,
-    .lower = lower,
+    .lower = unary_grad_lower,
 };
 
 copse_tensor *copse__unary_grad(copse_graph *g, const struct copse_unary_attr *a, copse_tensor *x,

@@ -31,12 +31,13 @@ static const struct copse_variant variants[] = {
 
 static const struct copse_op op_job;
 
-static void job(const struct copse_size *at, struct copse_tune_job *j)
+static void unary_job(const struct copse_size *at, struct copse_tune_job *j)
 {
     copse__unary_job(at, "gelu", j);
 }
 
-static copse_tensor *build(copse_graph *g, const struct copse_tune_job *j, copse_tensor *const *in)
+static copse_tensor *unary_build(copse_graph *g, const struct copse_tune_job *j,
+                                 copse_tensor *const *in)
 {
     return COPSE_NODE(g, &op_job, &((const struct copse_unary_work *)j->work)->of, in[0]);
 }
@@ -47,9 +48,9 @@ const struct copse_family copse_family_unary = {
     .slack = 1e-5f,
     .sizes = { { COPSE_UNARY_SIZES } },
     .size = copse__unary_size,
-    .job = job,
+    .job = unary_job,
     .operations = { 50 },
-    .build = build,
+    .build = unary_build,
 };
 
 /* ---- the op ---- */

@@ -3,7 +3,7 @@
 #include "core/ops/ops.h"
 #include "core/ops/self_tests.h"
 
-static copse_status infer(const copse_tensor *y, copse_shape *shape, copse_type *type)
+static copse_status where_infer(const copse_tensor *y, copse_shape *shape, copse_type *type)
 {
     if (y->in[0]->type != COPSE_F32 || y->in[1]->type != y->in[2]->type)
         return copse__shape_error(
@@ -29,7 +29,7 @@ static uint32_t period_of(copse_shape from, copse_shape to)
     return period;
 }
 
-static copse_status lower(struct copse_lowering *l, const copse_tensor *y)
+static copse_status where_lower(struct copse_lowering *l, const copse_tensor *y)
 {
     const uint32_t n = (uint32_t)copse__elements(y->shape);
     uint32_t d[3], m[3], h[3];
@@ -55,7 +55,8 @@ static copse_status lower(struct copse_lowering *l, const copse_tensor *y)
 static const struct copse_op op_where;
 
 /* dy where the operand was chosen, else 0, whatever dy is there. */
-static void gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy, copse_tensor **dx)
+static void where_gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy,
+                           copse_tensor **dx)
 {
     copse_tensor *t;
     copse_tensor *zero = copse_fill(g, COPSE_F32, COPSE_SCALAR, 0);
@@ -71,13 +72,13 @@ static void gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy, co
 
 static const struct copse_op op_where = {
     .name = "where",
-    .infer = infer,
-    .gradient = gradient,
-    .lower = lower,
+    .infer = where_infer,
+    .gradient = where_gradient,
+    .lower = where_lower,
 };
 
 /* The kernel repeats whole operands; others are broadcast first. */
-static copse_status repeat(copse_graph *g, copse_tensor **in)
+static copse_status where_repeat(copse_graph *g, copse_tensor **in)
 {
     copse_shape shape;
     if (!copse__broadcast(in[0]->shape, in[1]->shape, &shape) ||
@@ -99,13 +100,13 @@ copse_tensor *copse_where(copse_graph *g, copse_tensor *condition, copse_tensor 
         in[1] = b;
         in[2] = a;
     }
-    COPSE_LATCH(g, copse_note(repeat(g, in), "while adding where"));
+    COPSE_LATCH(g, copse_note(where_repeat(g, in), "while adding where"));
     return COPSE_NODE(g, &op_where, NULL, in[0], in[1], in[2]);
 }
 
 /* ---- references ---- */
 
-static size_t place(int32_t mode, size_t i, uint32_t period)
+static size_t where_place(int32_t mode, size_t i, uint32_t period)
 {
     return mode ? i % period : i;
 }
@@ -114,9 +115,9 @@ static double where_at(const void *params, const int32_t *spec, const struct cop
                        size_t i)
 {
     const struct copse_params_where *p = params;
-    return copse__load(&args[0], place(spec[0], i, p->dc)) != 0
-               ? copse__load(&args[1], place(spec[1], i, p->da))
-               : copse__load(&args[2], place(spec[2], i, p->db));
+    return copse__load(&args[0], where_place(spec[0], i, p->dc)) != 0
+               ? copse__load(&args[1], where_place(spec[1], i, p->da))
+               : copse__load(&args[2], where_place(spec[2], i, p->db));
 }
 
 static void where_host(const void *params, const int32_t *spec, const struct copse_host_arg *args)
@@ -130,9 +131,9 @@ static double where_i32_at(const void *params, const int32_t *spec,
                            const struct copse_host_arg *args, size_t i)
 {
     const struct copse_params_where_i32 *p = params;
-    return copse__load(&args[0], place(spec[0], i, p->dc)) != 0
-               ? copse__load_i(&args[1], place(spec[1], i, p->da))
-               : copse__load_i(&args[2], place(spec[2], i, p->db));
+    return copse__load(&args[0], where_place(spec[0], i, p->dc)) != 0
+               ? copse__load_i(&args[1], where_place(spec[1], i, p->da))
+               : copse__load_i(&args[2], where_place(spec[2], i, p->db));
 }
 
 static void where_i32_host(const void *params, const int32_t *spec,

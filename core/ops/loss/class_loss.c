@@ -26,7 +26,7 @@ static struct factors factors_of(const struct class_attr *a, uint32_t classes)
     return (struct factors){ (float)(keep + share), (float)share, (float)keep };
 }
 
-static copse_status infer(const copse_tensor *y, copse_shape *shape, copse_type *type)
+static copse_status class_loss_infer(const copse_tensor *y, copse_shape *shape, copse_type *type)
 {
     *shape = COPSE_SHAPE(y->in[0]->shape.dims[0]);
     *type = COPSE_F32;
@@ -34,7 +34,7 @@ static copse_status infer(const copse_tensor *y, copse_shape *shape, copse_type 
 }
 
 /* Without smoothing a row has one term; otherwise one for each class, which are added. */
-static copse_status lower(struct copse_lowering *l, const copse_tensor *y)
+static copse_status class_loss_lower(struct copse_lowering *l, const copse_tensor *y)
 {
     const struct class_attr *a = y->attr;
     const uint32_t rows = y->in[0]->shape.dims[0], cols = y->in[0]->shape.dims[1];
@@ -92,7 +92,8 @@ static const struct copse_op op_gradient = {
     .lower = gradient_lower,
 };
 
-static void gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy, copse_tensor **dx)
+static void class_loss_gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy,
+                                copse_tensor **dx)
 {
     if (y->in[3]->needs_gradient) {
         (void)copse__refuse(g, COPSE_ERR_UNSUPPORTED,
@@ -107,9 +108,9 @@ static void gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy, co
 static const struct copse_op op_class_loss = {
     .name = "cross_entropy",
     .attr_size = sizeof(struct class_attr),
-    .infer = infer,
-    .gradient = gradient,
-    .lower = lower,
+    .infer = class_loss_infer,
+    .gradient = class_loss_gradient,
+    .lower = class_loss_lower,
 };
 
 /* ---- the mean over the weights ---- */
@@ -134,8 +135,8 @@ static copse_tensor *mean_over_weights(copse_graph *g, copse_tensor *losses, cop
     return copse__weighted_mean(g, losses, weights_of_rows(g, labels, weights, a));
 }
 
-static copse_status check(copse_graph *g, copse_tensor *logits, copse_tensor *labels,
-                          const struct copse_cross_entropy_params *p)
+static copse_status class_loss_check(copse_graph *g, copse_tensor *logits, copse_tensor *labels,
+                                     const struct copse_cross_entropy_params *p)
 {
     COPSE_TRY(copse__check_averaging("cross_entropy", p->averaging));
     if (!(p->label_smoothing >= 0.0f && p->label_smoothing <= 1.0f))
@@ -163,8 +164,8 @@ static copse_status check(copse_graph *g, copse_tensor *logits, copse_tensor *la
     return COPSE_OK;
 }
 
-static copse_tensor *add(copse_graph *g, copse_tensor *logits, copse_tensor *labels,
-                         const struct copse_cross_entropy_params *p)
+static copse_tensor *class_loss_add(copse_graph *g, copse_tensor *logits, copse_tensor *labels,
+                                    const struct copse_cross_entropy_params *p)
 {
     const struct class_attr a = { p->ignores, p->ignored_label, p->label_smoothing };
     copse_tensor *stats, *weights = p->class_weights, *losses;
@@ -185,11 +186,11 @@ copse_tensor *copse_cross_entropy(copse_graph *g, copse_tensor *logits, copse_te
     COPSE_LATCH(g, COPSE_CHECK_OPERANDS("cross_entropy", g, logits, labels));
     COPSE_LATCH(g, copse_no_reserved(copse_cross_entropy_params, params));
     COPSE_LATCH(g, COPSE_COMPUTE_IN_F32(g, &logits));
-    COPSE_LATCH(g, check(g, logits, labels, p));
+    COPSE_LATCH(g, class_loss_check(g, logits, labels, p));
     const bool is_plain = !p->class_weights && !p->ignores && p->averaging != COPSE_EACH &&
                           !(p->label_smoothing > 0.0f);
     copse_tensor *y = is_plain ? copse_sparse_cross_entropy(g, logits, labels, p->averaging)
-                               : add(g, logits, labels, p);
+                               : class_loss_add(g, logits, labels, p);
     return copse__noted(g, y, "while adding cross_entropy");
 }
 

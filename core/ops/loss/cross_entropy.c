@@ -11,7 +11,7 @@ struct loss_attr {
     int32_t is_mean;
 };
 
-static copse_status infer(const copse_tensor *y, copse_shape *shape, copse_type *type)
+static copse_status cross_entropy_infer(const copse_tensor *y, copse_shape *shape, copse_type *type)
 {
     (void)y;
     *shape = COPSE_SCALAR;
@@ -19,7 +19,7 @@ static copse_status infer(const copse_tensor *y, copse_shape *shape, copse_type 
     return COPSE_OK;
 }
 
-static copse_status lower(struct copse_lowering *l, const copse_tensor *y)
+static copse_status cross_entropy_lower(struct copse_lowering *l, const copse_tensor *y)
 {
     const struct loss_attr *a = y->attr;
     const struct copse_params_cross_entropy p = { y->in[0]->shape.dims[0],
@@ -34,7 +34,8 @@ static copse_status lower(struct copse_lowering *l, const copse_tensor *y)
                                copse__of(y));
 }
 
-static void gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy, copse_tensor **dx)
+static void cross_entropy_gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy,
+                                   copse_tensor **dx)
 {
     const struct loss_attr *a = y->attr;
     dx[0] = copse__cross_entropy_grad(g, y->in[0], y->in[1], y->in[2], dy, a->is_mean);
@@ -43,9 +44,9 @@ static void gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy, co
 static const struct copse_op op_loss = {
     .name = "sparse_cross_entropy",
     .attr_size = sizeof(struct loss_attr),
-    .infer = infer,
-    .gradient = gradient,
-    .lower = lower,
+    .infer = cross_entropy_infer,
+    .gradient = cross_entropy_gradient,
+    .lower = cross_entropy_lower,
 };
 
 copse_tensor *copse_sparse_cross_entropy(copse_graph *g, copse_tensor *logits, copse_tensor *labels,

@@ -52,7 +52,8 @@ static const struct copse_variant variants[] = {
 };
 
 /* All rows have the class 0. */
-static copse_tensor *build(copse_graph *g, const struct copse_tune_job *j, copse_tensor *const *in)
+static copse_tensor *cross_entropy_grad_build(copse_graph *g, const struct copse_tune_job *j,
+                                              copse_tensor *const *in)
 {
     copse_tensor *labels = copse_fill(g, COPSE_I32, COPSE_SHAPE(j->in[0].dims[0]), 0);
     copse_tensor *dy = copse_fill(g, COPSE_F32, COPSE_SCALAR, 1);
@@ -68,19 +69,20 @@ const struct copse_family copse_family_cross_entropy_grad = {
     .size = copse__row_size,
     .job = copse__row_job,
     .operations = { 20 },
-    .build = build,
+    .build = cross_entropy_grad_build,
 };
 
 /* ---- the op ---- */
 
-static copse_status infer(const copse_tensor *y, copse_shape *shape, copse_type *type)
+static copse_status cross_entropy_grad_infer(const copse_tensor *y, copse_shape *shape,
+                                             copse_type *type)
 {
     *shape = y->in[0]->shape;
     *type = COPSE_F32;
     return COPSE_OK;
 }
 
-static copse_status lower(struct copse_lowering *l, const copse_tensor *y)
+static copse_status cross_entropy_grad_lower(struct copse_lowering *l, const copse_tensor *y)
 {
     const struct grad_attr *a = y->attr;
     const uint32_t rows = y->shape.dims[0];
@@ -97,8 +99,8 @@ static copse_status lower(struct copse_lowering *l, const copse_tensor *y)
 static const struct copse_op op_grad = {
     .name = "sparse_cross_entropy_grad",
     .attr_size = sizeof(struct grad_attr),
-    .infer = infer,
-    .lower = lower,
+    .infer = cross_entropy_grad_infer,
+    .lower = cross_entropy_grad_lower,
 };
 
 copse_tensor *copse__cross_entropy_grad(copse_graph *g, copse_tensor *logits, copse_tensor *labels,
@@ -115,7 +117,7 @@ struct rows {
     double divisor;
 };
 
-static void run(const struct rows *p, const struct copse_host_arg *args)
+static void cross_entropy_grad_run(const struct rows *p, const struct copse_host_arg *args)
 {
     for (size_t i = 0; i < p->n; i++) {
         const size_t row = i / p->cols, col = i % p->cols;
@@ -133,7 +135,7 @@ static void cross_entropy_grad_host(const void *params, const int32_t *spec,
 {
     (void)spec;
     const struct copse_params_cross_entropy_grad *p = params;
-    run(&(struct rows){ p->n, p->cols, (double)p->divisor }, args);
+    cross_entropy_grad_run(&(struct rows){ p->n, p->cols, (double)p->divisor }, args);
 }
 
 static void cross_entropy_grad_wide_host(const void *params, const int32_t *spec,
@@ -141,7 +143,8 @@ static void cross_entropy_grad_wide_host(const void *params, const int32_t *spec
 {
     (void)spec;
     const struct copse_params_cross_entropy_grad_wide *p = params;
-    run(&(struct rows){ (size_t)p->rows * p->cols, p->cols, (double)p->divisor }, args);
+    cross_entropy_grad_run(&(struct rows){ (size_t)p->rows * p->cols, p->cols, (double)p->divisor },
+                           args);
 }
 
 /* ---- self-tests ---- */

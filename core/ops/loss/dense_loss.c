@@ -45,7 +45,7 @@ struct chunk {
     copse_tensor *x, *w, *logits; /* logits [n, cols] */
 };
 
-static void compute(copse_graph *g, const struct layer *a, uint32_t i, struct chunk *c)
+static void dense_loss_compute(copse_graph *g, const struct layer *a, uint32_t i, struct chunk *c)
 {
     copse_tensor *bias = a->bias;
     *c = (struct chunk){ .first = i * a->chunk, .x = a->x, .w = a->w };
@@ -154,7 +154,7 @@ struct loss_attr {
 
 enum { PICKED, ZEROS, STATS, LABELS, X, W, BIAS };
 
-static copse_status infer(const copse_tensor *y, copse_shape *shape, copse_type *type)
+static copse_status dense_loss_infer(const copse_tensor *y, copse_shape *shape, copse_type *type)
 {
     *shape = y->in[LABELS]->shape;
     *type = COPSE_F32;
@@ -162,7 +162,7 @@ static copse_status infer(const copse_tensor *y, copse_shape *shape, copse_type 
 }
 
 /* The label's logit is a row of one class, whose number is 0. */
-static copse_status lower(struct copse_lowering *l, const copse_tensor *y)
+static copse_status dense_loss_lower(struct copse_lowering *l, const copse_tensor *y)
 {
     const struct copse_params_cross_entropy p = { y->shape.dims[0], 1 };
     return COPSE_LAUNCH(
@@ -181,7 +181,7 @@ static void add_slopes(copse_graph *g, const copse_tensor *y, copse_tensor *dy,
     const struct loss_attr *of = y->attr;
     struct chunk_attr attr = { 0, a->classes, of->has_ignored, of->ignored };
     struct chunk c;
-    compute(g, a, i, &c);
+    dense_loss_compute(g, a, i, &c);
     attr.first = c.first;
     copse_tensor *slope =
         COPSE_NODE(g, &op_slope, &attr, c.logits, y->in[LABELS], y->in[STATS], dy);
@@ -205,7 +205,8 @@ static struct layer layer_of(const copse_tensor *y)
                            w.dims[1], of->chunk };
 }
 
-static void gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy, copse_tensor **dx)
+static void dense_loss_gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy,
+                                copse_tensor **dx)
 {
     const struct layer a = layer_of(y);
     const uint32_t chunks = chunks_of(&a);
@@ -228,15 +229,16 @@ static void gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy, co
 static const struct copse_op op_loss = {
     .name = "dense_cross_entropy",
     .attr_size = sizeof(struct loss_attr),
-    .infer = infer,
-    .gradient = gradient,
-    .lower = lower,
+    .infer = dense_loss_infer,
+    .gradient = dense_loss_gradient,
+    .lower = dense_loss_lower,
 };
 
 /* ---- the function ---- */
 
-static copse_status check(const copse_tensor *x, const copse_tensor *w, const copse_tensor *bias,
-                          const copse_tensor *labels, const struct copse_cross_entropy_params *p)
+static copse_status dense_loss_check(const copse_tensor *x, const copse_tensor *w,
+                                     const copse_tensor *bias, const copse_tensor *labels,
+                                     const struct copse_cross_entropy_params *p)
 {
     const copse_shape s = w->shape;
     COPSE_TRY(copse__check_averaging("dense_cross_entropy", p->averaging));
@@ -265,8 +267,8 @@ static copse_status check(const copse_tensor *x, const copse_tensor *w, const co
 }
 
 /* The statistics of the rows, and the logits of the labels. */
-static copse_tensor *survey(copse_graph *g, const struct layer *a, copse_tensor *labels,
-                            copse_tensor **picked)
+static copse_tensor *dense_loss_survey(copse_graph *g, const struct layer *a, copse_tensor *labels,
+                                       copse_tensor **picked)
 {
     const uint32_t chunks = chunks_of(a);
     copse_tensor **parts = copse__alloc(&g->ctx->base.mem, chunks, sizeof(copse_tensor *));
@@ -274,7 +276,7 @@ static copse_tensor *survey(copse_graph *g, const struct layer *a, copse_tensor 
     *picked = copse_fill(g, COPSE_F32, COPSE_SHAPE(a->rows), 0);
     for (uint32_t i = 0; i < chunks; i++) {
         struct chunk c;
-        compute(g, a, i, &c);
+        dense_loss_compute(g, a, i, &c);
         parts[i] = copse__row_stats(g, c.logits);
         *picked = COPSE_NODE(g, &op_label, &((struct chunk_attr){ .first = c.first }), c.logits,
                              labels, *picked);
@@ -297,8 +299,8 @@ static copse_tensor *add_hits(copse_graph *g, copse_tensor *stats, copse_tensor 
     return copse_equal(g, picked, largest);
 }
 
-static copse_tensor *conclude(copse_graph *g, copse_tensor *losses, copse_tensor *labels,
-                              const struct copse_cross_entropy_params *p)
+static copse_tensor *dense_loss_conclude(copse_graph *g, copse_tensor *losses, copse_tensor *labels,
+                                         const struct copse_cross_entropy_params *p)
 {
     if (!p->ignores)
         return copse__average(g, losses, p->averaging);
@@ -313,19 +315,19 @@ static copse_tensor *conclude(copse_graph *g, copse_tensor *losses, copse_tensor
     return copse__weighted_mean(g, losses, weights);
 }
 
-static copse_tensor *add(copse_graph *g, const struct layer *a, copse_tensor *labels,
-                         const struct copse_cross_entropy_params *p, copse_tensor **hits)
+static copse_tensor *dense_loss_add(copse_graph *g, const struct layer *a, copse_tensor *labels,
+                                    const struct copse_cross_entropy_params *p, copse_tensor **hits)
 {
     const struct loss_attr attr = { a->chunk, a->type, p->ignores, p->ignored_label };
     copse_tensor *in[] = { NULL, NULL, NULL, labels, a->x, a->w, a->bias };
-    in[STATS] = survey(g, a, labels, &in[PICKED]);
+    in[STATS] = dense_loss_survey(g, a, labels, &in[PICKED]);
     if (copse__is_failed(in[STATS]))
         return in[STATS];
     in[ZEROS] = copse_fill(g, COPSE_I32, COPSE_SHAPE(a->rows), 0);
     if (hits)
         *hits = add_hits(g, in[STATS], in[PICKED]);
     copse_tensor *losses = copse__node(g, &op_loss, &attr, in, a->bias ? BIAS + 1 : BIAS);
-    return conclude(g, losses, labels, p);
+    return dense_loss_conclude(g, losses, labels, p);
 }
 
 static copse_tensor *add_checked(copse_graph *g, copse_tensor *x, copse_tensor *w,
@@ -342,7 +344,7 @@ static copse_tensor *add_checked(copse_graph *g, copse_tensor *x, copse_tensor *
     COPSE_LATCH(g, COPSE_COMPUTE_IN_F32(g, &x, &w));
     if (bias)
         COPSE_LATCH(g, COPSE_COMPUTE_IN_F32(g, &bias));
-    COPSE_LATCH(g, check(x, w, bias, labels, p));
+    COPSE_LATCH(g, dense_loss_check(x, w, bias, labels, p));
     const struct layer a = { x,
                              w,
                              bias,
@@ -351,7 +353,8 @@ static copse_tensor *add_checked(copse_graph *g, copse_tensor *x, copse_tensor *
                              w->shape.dims[0],
                              w->shape.dims[1],
                              chunk ? chunk : chunk_of(x->shape.dims[0], w->shape.dims[1]) };
-    return copse__noted(g, add(g, &a, labels, p, hits), "while adding dense_cross_entropy");
+    return copse__noted(g, dense_loss_add(g, &a, labels, p, hits),
+                        "while adding dense_cross_entropy");
 }
 
 copse_tensor *copse__dense_cross_entropy(copse_graph *g, copse_tensor *x, copse_tensor *w,

@@ -51,7 +51,8 @@ copse_tensor *copse_smooth_l1_loss(copse_graph *g, copse_tensor *a, copse_tensor
 #define LEAST 1e-16 /* square of the smallest length that counts */
 
 /* sqrt(max(sum of squares, LEAST)): a vector of zeros has a derivative of 0. */
-static copse_tensor *length(copse_graph *g, copse_tensor *x, uint32_t axis, copse_tensor *least)
+static copse_tensor *distance_loss_length(copse_graph *g, copse_tensor *x, uint32_t axis,
+                                          copse_tensor *least)
 {
     copse_tensor *out = copse_square(g, x);
     out = copse_sum(g, out, &axis, 1, false);
@@ -65,9 +66,9 @@ static copse_tensor *add_cosine(copse_graph *g, copse_tensor *a, copse_tensor *b
     copse_tensor *least = copse_fill(g, COPSE_F32, COPSE_SCALAR, LEAST);
     copse_tensor *t = copse_mul(g, a, b);
     t = copse_sum(g, t, &axis, 1, false);
-    copse_tensor *size = length(g, a, axis, least);
+    copse_tensor *size = distance_loss_length(g, a, axis, least);
     t = copse_div(g, t, size);
-    size = length(g, b, axis, least);
+    size = distance_loss_length(g, b, axis, least);
     return copse_div(g, t, size);
 }
 

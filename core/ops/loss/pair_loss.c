@@ -14,7 +14,7 @@ struct pair_attr {
     int32_t kind;
 };
 
-static copse_status infer(const copse_tensor *y, copse_shape *shape, copse_type *type)
+static copse_status pair_loss_infer(const copse_tensor *y, copse_shape *shape, copse_type *type)
 {
     *shape = y->in[0]->shape;
     *type = COPSE_F32;
@@ -28,7 +28,7 @@ static copse_status infer(const copse_tensor *y, copse_shape *shape, copse_type 
             (uint32_t)COPSE_MAX(copse__elements((weight)->shape), 1), 0, 0 \
     }
 
-static copse_status lower(struct copse_lowering *l, const copse_tensor *y)
+static copse_status pair_loss_lower(struct copse_lowering *l, const copse_tensor *y)
 {
     struct copse_params_pair_loss p = PARAMS(y, y->in[2]);
     const int32_t spec[COPSE_MAX_SPECS] = { ((const struct pair_attr *)y->attr)->kind };
@@ -53,7 +53,7 @@ static copse_status gradient_lower(struct copse_lowering *l, const copse_tensor 
 static const struct copse_op op_gradient = {
     .name = "pair_loss_gradient",
     .attr_size = sizeof(struct pair_attr),
-    .infer = infer,
+    .infer = pair_loss_infer,
     .lower = gradient_lower,
 };
 
@@ -87,13 +87,13 @@ static void binary_gradient(copse_graph *g, const copse_tensor *y, copse_tensor 
 static const struct copse_op op_binary = {
     .name = "binary_cross_entropy",
     .attr_size = sizeof(struct pair_attr),
-    .infer = infer,
+    .infer = pair_loss_infer,
     .gradient = binary_gradient,
-    .lower = lower,
+    .lower = pair_loss_lower,
 };
 
 /* Whether `w` is one number or has the shape of the last axes of x. */
-static bool repeats(copse_shape w, copse_shape x)
+static bool pair_loss_repeats(copse_shape w, copse_shape x)
 {
     for (uint32_t i = 0; i < w.rank; i++)
         if (w.rank > x.rank || w.dims[w.rank - 1 - i] != x.dims[x.rank - 1 - i])
@@ -128,7 +128,7 @@ copse_tensor *copse_binary_cross_entropy(copse_graph *g, copse_tensor *logits,
         weight = copse_fill(g, COPSE_F32, COPSE_SCALAR, 1);
     COPSE_LATCH(g, COPSE_CHECK_OPERANDS(name, g, weight));
     COPSE_LATCH(g, COPSE_COMPUTE_IN_F32(g, &weight));
-    if (weight->type != COPSE_F32 || !repeats(weight->shape, logits->shape))
+    if (weight->type != COPSE_F32 || !pair_loss_repeats(weight->shape, logits->shape))
         return copse__refuse(
             g, COPSE_ERR_SHAPE,
             "%s: positive_weight %s%s for logits f32%s: expected f32, one number or the shape "
@@ -163,9 +163,9 @@ static void divergence_gradient(copse_graph *g, const copse_tensor *y, copse_ten
 static const struct copse_op op_divergence = {
     .name = "kl_divergence",
     .attr_size = sizeof(struct pair_attr),
-    .infer = infer,
+    .infer = pair_loss_infer,
     .gradient = divergence_gradient,
-    .lower = lower,
+    .lower = pair_loss_lower,
 };
 
 copse_tensor *copse_kl_divergence(copse_graph *g, copse_tensor *log_q, copse_tensor *p,
@@ -189,7 +189,7 @@ copse_tensor *copse_kl_divergence(copse_graph *g, copse_tensor *log_q, copse_ten
 
 /* ---- references ---- */
 
-static double binary(double x, double y, double w)
+static double pair_loss_binary(double x, double y, double w)
 {
     const double off = 1 - y, on = w * y, side = x > 0 ? off : on;
     return (off + on) * log1p(exp(-fabs(x))) + (side == 0 ? 0 : side * fabs(x));
@@ -202,7 +202,7 @@ static void pair_loss_host(const void *params, const int32_t *spec,
     for (size_t i = 0; i < p->n; i++) {
         const double x = copse__load(&args[0], i), y = copse__load(&args[1], i);
         copse__store(&args[3], i,
-                     spec[0] == BINARY ? binary(x, y, copse__load(&args[2], i % p->d))
+                     spec[0] == BINARY ? pair_loss_binary(x, y, copse__load(&args[2], i % p->d))
                      : y == 0          ? 0
                                        : y * (log(y) - x));
     }

@@ -13,7 +13,7 @@ struct cast_attr {
     copse_type type;
 };
 
-static copse_status infer(const copse_tensor *y, copse_shape *shape, copse_type *type)
+static copse_status cast_infer(const copse_tensor *y, copse_shape *shape, copse_type *type)
 {
     *shape = y->in[0]->shape;
     *type = ((const struct cast_attr *)y->attr)->type;
@@ -21,13 +21,14 @@ static copse_status infer(const copse_tensor *y, copse_shape *shape, copse_type 
 }
 
 /* Derivatives of f16 and bf16 tensors are f32. */
-static void gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy, copse_tensor **dx)
+static void cast_gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy,
+                          copse_tensor **dx)
 {
     (void)y;
     dx[0] = copse__own(g, dy);
 }
 
-static copse_status lower(struct copse_lowering *l, const copse_tensor *y)
+static copse_status cast_lower(struct copse_lowering *l, const copse_tensor *y)
 {
     const uint32_t n = (uint32_t)copse__elements(y->shape);
     if (copse__type_is_half(y->type)) {
@@ -61,9 +62,9 @@ static copse_status lower(struct copse_lowering *l, const copse_tensor *y)
 static const struct copse_op op_cast = {
     .name = "cast",
     .attr_size = sizeof(struct cast_attr),
-    .infer = infer,
-    .gradient = gradient,
-    .lower = lower,
+    .infer = cast_infer,
+    .gradient = cast_gradient,
+    .lower = cast_lower,
     .takes_stored = true,
 };
 

@@ -16,7 +16,7 @@ static uint32_t width_of(copse_shape table)
     return width;
 }
 
-static copse_status infer(const copse_tensor *y, copse_shape *shape, copse_type *type)
+static copse_status gather_infer(const copse_tensor *y, copse_shape *shape, copse_type *type)
 {
     const copse_shape table = y->in[0]->shape, indices = y->in[1]->shape;
     if (y->in[0]->type != COPSE_F32 || y->in[1]->type != COPSE_I32 || table.rank < 1)
@@ -30,7 +30,7 @@ static copse_status infer(const copse_tensor *y, copse_shape *shape, copse_type 
     return COPSE_OK;
 }
 
-static copse_status lower(struct copse_lowering *l, const copse_tensor *y)
+static copse_status gather_lower(struct copse_lowering *l, const copse_tensor *y)
 {
     const copse_shape table = y->in[0]->shape;
     struct copse_params_gather p = { .n = (uint32_t)copse__elements(y->shape),
@@ -74,7 +74,8 @@ static const struct copse_op op_grad = {
     .lower = grad_lower,
 };
 
-static void gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy, copse_tensor **dx)
+static void gather_gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy,
+                            copse_tensor **dx)
 {
     const struct grad_attr a = { y->in[0]->shape };
     if (copse__elements(y->in[1]->shape) > COPSE_MAX_SORTED) {
@@ -92,9 +93,9 @@ static void gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy, co
 
 static const struct copse_op op_gather = {
     .name = "gather",
-    .infer = infer,
-    .gradient = gradient,
-    .lower = lower,
+    .infer = gather_infer,
+    .gradient = gather_gradient,
+    .lower = gather_lower,
 };
 
 copse_tensor *copse_gather(copse_graph *g, copse_tensor *table, copse_tensor *indices)

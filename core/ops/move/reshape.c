@@ -2,7 +2,7 @@
 /* Reshape: a view of the operand. */
 #include "core/ops/ops.h"
 
-static copse_status infer(const copse_tensor *y, copse_shape *shape, copse_type *type)
+static copse_status reshape_infer(const copse_tensor *y, copse_shape *shape, copse_type *type)
 {
     char text[96];
     *shape = *(const copse_shape *)y->attr;
@@ -13,7 +13,8 @@ static copse_status infer(const copse_tensor *y, copse_shape *shape, copse_type 
     return COPSE_OK;
 }
 
-static void gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy, copse_tensor **dx)
+static void reshape_gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy,
+                             copse_tensor **dx)
 {
     dx[0] = copse_reshape(g, dy, y->in[0]->shape);
 }
@@ -22,8 +23,8 @@ static const struct copse_op op_reshape = {
     .name = "reshape",
     .attr_size = sizeof(copse_shape),
     .takes_stored = true,
-    .infer = infer,
-    .gradient = gradient,
+    .infer = reshape_infer,
+    .gradient = reshape_gradient,
 };
 
 copse_tensor *copse_reshape(copse_graph *g, copse_tensor *x, copse_shape shape)

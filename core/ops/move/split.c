@@ -26,8 +26,8 @@ static copse_status check_sizes(const copse_tensor *x, uint32_t axis, const uint
     return COPSE_OK;
 }
 
-static void split(copse_graph *g, copse_tensor *x, uint32_t axis, const uint32_t *sizes,
-                  size_t count, copse_tensor **parts)
+static void split_tensor(copse_graph *g, copse_tensor *x, uint32_t axis, const uint32_t *sizes,
+                         size_t count, copse_tensor **parts)
 {
     uint32_t start[COPSE_MAX_RANK] = { 0 };
     COPSE_LATCH_VOID(g, copse_need("split", g, x));
@@ -49,7 +49,7 @@ void copse_split(copse_graph *g, copse_tensor *x, uint32_t axis, const uint32_t 
                  size_t count, copse_tensor **parts)
 {
     COPSE_LATCH_VOID(g, copse_need("split", parts));
-    split(g, x, axis, sizes, count, parts);
+    split_tensor(g, x, axis, sizes, count, parts);
     for (size_t i = 0; (!g || g->status != COPSE_OK) && i < count; i++)
         parts[i] = copse__failed(g, COPSE_ERR_ARGUMENT);
 }

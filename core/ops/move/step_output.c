@@ -3,8 +3,8 @@
 #include "copse/compat/single_loss.h"
 #include "core/ops/ops.h"
 
-static copse_status check(const copse_graph *g, const char *name, const copse_tensor *t,
-                          copse_output_reduction reduction)
+static copse_status step_output_check(const copse_graph *g, const char *name, const copse_tensor *t,
+                                      copse_output_reduction reduction)
 {
     if (!*name)
         return copse_fail(COPSE_ERR_ARGUMENT, "output: it needs a name");
@@ -30,7 +30,7 @@ void copse_step_output(copse_graph *g, const char *name, copse_tensor *t,
 {
     COPSE_LATCH_VOID(g, copse_need("output", g, name, t));
     COPSE_LATCH_VOID(g, COPSE_CHECK_OPERANDS("output", g, t));
-    COPSE_LATCH_VOID(g, check(g, name, t, reduction));
+    COPSE_LATCH_VOID(g, step_output_check(g, name, t, reduction));
     t = copse__own(g, t);
     if (reduction == COPSE_OUTPUT_MEAN && g->replicas > 1) {
         /* each is weighted by its examples: their sum is the mean */

@@ -91,7 +91,7 @@ copse_status copse__lower_copy(struct copse_lowering *l, copse_type type, copse_
 
 /* ---- references ---- */
 
-static size_t place(size_t i, const uint32_t *dims, const uint32_t *strides, int32_t rank)
+static size_t strided_place(size_t i, const uint32_t *dims, const uint32_t *strides, int32_t rank)
 {
     size_t at = 0;
     for (int32_t d = 0; d < rank - 1; d++) {
@@ -109,7 +109,7 @@ static size_t copy_strided(const void *params, const int32_t *spec, size_t i)
                    "both kernels have the same parameters");
     const uint32_t dims[] = { p->d0, p->d1, p->d2, p->d3, p->d4 };
     const uint32_t strides[] = { p->s0, p->s1, p->s2, p->s3, p->s4, p->s5 };
-    return p->offset + place(i, dims, strides, spec[0]);
+    return p->offset + strided_place(i, dims, strides, spec[0]);
 }
 
 static size_t copy_from(const void *params, const int32_t *spec, size_t i)

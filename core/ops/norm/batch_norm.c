@@ -9,8 +9,9 @@
 #include "core/ops/ops.h"
 
 /* Returns the mean. */
-static copse_tensor *moments(copse_graph *g, copse_tensor *x, const uint32_t *axes,
-                             size_t axis_count, copse_tensor **centred, copse_tensor **variance)
+static copse_tensor *batch_norm_moments(copse_graph *g, copse_tensor *x, const uint32_t *axes,
+                                        size_t axis_count, copse_tensor **centred,
+                                        copse_tensor **variance)
 {
     bool has_examples = axis_count == 0;
     if (axis_count > 0)
@@ -35,7 +36,7 @@ static copse_tensor *sync_moments(copse_graph *g, copse_tensor *x, const uint32_
     copse_tensor *centred;
     COPSE_LATCH(g, COPSE_CHECK_OPERANDS("sync_moments", g, x));
     COPSE_LATCH(g, COPSE_COMPUTE_IN_F32(g, &x));
-    return moments(g, x, axes, axis_count, &centred, variance);
+    return batch_norm_moments(g, x, axes, axis_count, &centred, variance);
 }
 
 copse_tensor *copse_sync_moments(copse_graph *g, copse_tensor *x, const uint32_t *axes,
@@ -97,12 +98,12 @@ static copse_tensor *norm_features(copse_graph *g, copse_tensor *x,
     return copse_reshape(g, y, shape);
 }
 
-static copse_tensor *compose(copse_graph *g, copse_tensor *x, const uint32_t *axes,
-                             size_t axis_count, const struct copse_batch_norm *s, float epsilon,
-                             copse_tensor **mean, copse_tensor **variance)
+static copse_tensor *batch_norm_compose(copse_graph *g, copse_tensor *x, const uint32_t *axes,
+                                        size_t axis_count, const struct copse_batch_norm *s,
+                                        float epsilon, copse_tensor **mean, copse_tensor **variance)
 {
     copse_tensor *centred;
-    *mean = moments(g, x, axes, axis_count, &centred, variance);
+    *mean = batch_norm_moments(g, x, axes, axis_count, &centred, variance);
     if (copse__is_failed(*mean))
         return *mean;
     copse_tensor *small = copse_fill(g, COPSE_F32, COPSE_SCALAR, (double)epsilon);
@@ -132,7 +133,7 @@ copse_tensor *copse_sync_batch_norm(copse_graph *g, copse_tensor *x, const uint3
     if (axes && is_of_features(x, axes, axis_count, s))
         y = norm_features(g, x, s, epsilon, &mean, &variance);
     else
-        y = compose(g, x, axes, axis_count, s, epsilon, &mean, &variance);
+        y = batch_norm_compose(g, x, axes, axis_count, s, epsilon, &mean, &variance);
     if (copse__is_failed(y))
         mean = variance = y;
     if (s->mean)

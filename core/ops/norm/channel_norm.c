@@ -177,7 +177,8 @@ static copse_tensor *over_batches(copse_graph *g, copse_tensor *slopes, uint32_t
 
 /* What the statistics contribute to dx: means of scale dy and of scale dy u. Synchronised means go
    over the batches of all replicas. */
-static copse_tensor *shares(copse_graph *g, const copse_tensor *y, copse_tensor *slopes)
+static copse_tensor *channel_norm_shares(copse_graph *g, const copse_tensor *y,
+                                         copse_tensor *slopes)
 {
     const struct attr *a = y->attr;
     copse_tensor *part;
@@ -191,12 +192,13 @@ static copse_tensor *shares(copse_graph *g, const copse_tensor *y, copse_tensor 
 }
 
 /* dx has the part of the statistics, so that these pass nothing on. */
-static void gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy, copse_tensor **dx)
+static void channel_norm_op_gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy,
+                                     copse_tensor **dx)
 {
     copse_tensor *x = y->in[0], *slopes, *of_statistics;
     slopes = COPSE_NODE(g, &op_slopes, NULL, x, dy, y->in[1], y->in[2]);
     if (x->needs_gradient) {
-        of_statistics = shares(g, y, slopes);
+        of_statistics = channel_norm_shares(g, y, slopes);
         dx[0] =
             COPSE_NODE(g, &op_gradient, NULL, x, y->in[1], y->in[2], y->in[3], dy, of_statistics);
     }
@@ -215,14 +217,15 @@ static const struct copse_op op_norm = {
     .name = "channel_norm",
     .attr_size = sizeof(struct attr),
     .infer = infer_as_x,
-    .gradient = gradient,
+    .gradient = channel_norm_op_gradient,
     .lower = norm_lower,
 };
 
 /* The variance is that about mean + rest: E d^2 - (E d)^2 with d = x - mean. The rest corrects a
    mean larger than sigma; of a smaller one it is only rounding errors. */
-static copse_tensor *finish(copse_graph *g, copse_tensor *mean, copse_tensor *spread, float epsilon,
-                            copse_tensor **variance, copse_tensor **inverse)
+static copse_tensor *channel_norm_finish(copse_graph *g, copse_tensor *mean, copse_tensor *spread,
+                                         float epsilon, copse_tensor **variance,
+                                         copse_tensor **inverse)
 {
     const copse_shape shape = mean->shape;
     *variance = part_of(g, spread, 0);
@@ -252,7 +255,7 @@ copse_tensor *copse__channel_norm(copse_graph *g, const struct copse_channel_nor
     copse_tensor *spread = COPSE_NODE(g, &op_spread, &a, n->x, m);
     if (n->is_synchronised)
         spread = copse__mean_over_batch(g, spread);
-    copse_tensor *centre = finish(g, m, spread, n->epsilon, &v, &inverse);
+    copse_tensor *centre = channel_norm_finish(g, m, spread, n->epsilon, &v, &inverse);
     if (mean)
         *mean = m;
     if (variance)

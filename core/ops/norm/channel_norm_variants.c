@@ -78,14 +78,14 @@ static const struct copse_variant variants[] = {
     { "wide", COPSE_KERNEL_channel_norm_wide, { 1, 0, 1 }, .fits = fits_wide, .lower = lower_wide },
 };
 
-static bool size(const void *work, struct copse_size *out)
+static bool channel_norm_work_size(const void *work, struct copse_size *out)
 {
     const struct work *w = work;
     out->of[0] = w->channels;
     return w->batches > 0 && w->places > 0 && w->channels > 0;
 }
 
-static void job(const struct copse_size *at, struct copse_tune_job *j)
+static void channel_norm_job(const struct copse_size *at, struct copse_tune_job *j)
 {
     const copse_shape x = COPSE_SHAPE(2, 2048, at->of[0]);
     const struct work w = work_of(x, FORWARD);
@@ -117,7 +117,8 @@ static const struct copse_op op_job = {
 
 /* 1 / sigma: the first means, because three inputs are the most. Means, rests and factors are whole
    numbers. */
-static copse_tensor *build(copse_graph *g, const struct copse_tune_job *j, copse_tensor *const *in)
+static copse_tensor *channel_norm_build(copse_graph *g, const struct copse_tune_job *j,
+                                        copse_tensor *const *in)
 {
     const uint32_t channels = ((const struct work *)j->work)->channels;
     copse_tensor *inverse;
@@ -131,10 +132,10 @@ const struct copse_family copse_family_channel_norm = {
     .name = "channel_norm",
     COPSE_VARIANTS(variants),
     .sizes = { { 16, 64 } },
-    .size = size,
-    .job = job,
+    .size = channel_norm_work_size,
+    .job = channel_norm_job,
     .operations = { 6 },
-    .build = build,
+    .build = channel_norm_build,
 };
 
 copse_status copse__lower_channel_norm(struct copse_lowering *l, const copse_tensor *y,

@@ -52,7 +52,7 @@ static struct work work_of(copse_shape x, const struct copse_channel_sums *s)
 /* ---- launches ---- */
 
 /* Every argument needs a buffer. */
-static struct copse_operand of(const struct work *w, const copse_tensor *t)
+static struct copse_operand channel_sums_of(const struct work *w, const copse_tensor *t)
 {
     return copse__of(t ? t : w->of.x);
 }
@@ -70,7 +70,8 @@ static copse_status lower_plain(struct copse_lowering *l, const void *work)
                                                  w->chunks,  w->rows,   w->batches * w->channels };
     return COPSE_LAUNCH(l, channel_sums, spec, p,
                         copse__groups_for(l, COPSE_KERNEL_channel_sums, p.n), copse__of(w->of.x),
-                        of(w, w->of.slope), of(w, w->of.mean), of(w, w->of.inverse), w->sums);
+                        channel_sums_of(w, w->of.slope), channel_sums_of(w, w->of.mean),
+                        channel_sums_of(w, w->of.inverse), w->sums);
 }
 
 static bool fits_wide(const struct copse_limits *limits, const void *work)
@@ -88,8 +89,8 @@ static copse_status lower_wide(struct copse_lowering *l, const void *work)
                                                       w->rows,     w->batches * w->channels };
     const uint64_t strips = (w->channels + STRIP - 1) / STRIP;
     return COPSE_LAUNCH(l, channel_sums_wide, spec, p, w->batches * w->chunks * strips,
-                        copse__of(w->of.x), of(w, w->of.slope), of(w, w->of.mean),
-                        of(w, w->of.inverse), w->sums);
+                        copse__of(w->of.x), channel_sums_of(w, w->of.slope),
+                        channel_sums_of(w, w->of.mean), channel_sums_of(w, w->of.inverse), w->sums);
 }
 
 /* ---- the family ---- */
@@ -99,14 +100,14 @@ static const struct copse_variant variants[] = {
     { "wide", COPSE_KERNEL_channel_sums_wide, { 1, 0, 1 }, .fits = fits_wide, .lower = lower_wide },
 };
 
-static bool size(const void *work, struct copse_size *out)
+static bool channel_sums_work_size(const void *work, struct copse_size *out)
 {
     const struct work *w = work;
     out->of[0] = w->channels;
     return sums_of(w) > 0;
 }
 
-static void job(const struct copse_size *at, struct copse_tune_job *j)
+static void channel_sums_job(const struct copse_size *at, struct copse_tune_job *j)
 {
     const copse_shape x = COPSE_SHAPE(1, 4096, at->of[0]);
     const struct work w = work_of(x, &(struct copse_channel_sums){ .op = MEAN, .group = 1 });
@@ -135,7 +136,8 @@ static const struct copse_op op_job = {
     .lower = lower_job,
 };
 
-static copse_tensor *build(copse_graph *g, const struct copse_tune_job *j, copse_tensor *const *in)
+static copse_tensor *channel_sums_build(copse_graph *g, const struct copse_tune_job *j,
+                                        copse_tensor *const *in)
 {
     (void)j;
     return COPSE_NODE(g, &op_job, NULL, in[0]);
@@ -145,10 +147,10 @@ const struct copse_family copse_family_channel_sums = {
     .name = "channel_sums",
     COPSE_VARIANTS(variants),
     .sizes = { { 16, 64 } },
-    .size = size,
-    .job = job,
+    .size = channel_sums_work_size,
+    .job = channel_sums_job,
     .operations = { 8 },
-    .build = build,
+    .build = channel_sums_build,
 };
 
 /* ---- the sums of chunks, and of these ---- */

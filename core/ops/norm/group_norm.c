@@ -45,8 +45,8 @@ static copse_status check_sizes(const char *op, const struct copse_channel_norm 
 }
 
 /* `groups` NULL: each channel is one. */
-static copse_tensor *add(const char *op, copse_graph *g, struct copse_channel_norm *n,
-                         const uint32_t *groups)
+static copse_tensor *group_norm_add(const char *op, copse_graph *g, struct copse_channel_norm *n,
+                                    const uint32_t *groups)
 {
     COPSE_LATCH(g, COPSE_CHECK_OPERANDS(op, g, n->x, n->scale, n->offset));
     COPSE_LATCH(g, COPSE_COMPUTE_IN_F32(g, &n->x, &n->scale, &n->offset));
@@ -67,12 +67,12 @@ copse_tensor *copse_group_norm(copse_graph *g, copse_tensor *x, uint32_t groups,
                                copse_tensor *scale, copse_tensor *offset, float epsilon)
 {
     struct copse_channel_norm n = { .x = x, .scale = scale, .offset = offset, .epsilon = epsilon };
-    return add("group_norm", g, &n, &groups);
+    return group_norm_add("group_norm", g, &n, &groups);
 }
 
 copse_tensor *copse_instance_norm(copse_graph *g, copse_tensor *x, copse_tensor *scale,
                                   copse_tensor *offset, float epsilon)
 {
     struct copse_channel_norm n = { .x = x, .scale = scale, .offset = offset, .epsilon = epsilon };
-    return add("instance_norm", g, &n, NULL);
+    return group_norm_add("instance_norm", g, &n, NULL);
 }

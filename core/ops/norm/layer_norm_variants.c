@@ -76,7 +76,7 @@ static const struct copse_variant variants[] = {
     { "wide", COPSE_KERNEL_layer_norm_wide, { 1, 0, 1 }, .lower = lower_wide },
 };
 
-static bool size(const void *work, struct copse_size *out)
+static bool layer_norm_work_size(const void *work, struct copse_size *out)
 {
     const struct layer_norm *w = work;
     out->kind = w->op != FORWARD;
@@ -84,7 +84,7 @@ static bool size(const void *work, struct copse_size *out)
     return w->rows > 0 && w->cols > 0;
 }
 
-static void job(const struct copse_size *at, struct copse_tune_job *j)
+static void layer_norm_job(const struct copse_size *at, struct copse_tune_job *j)
 {
     const struct layer_norm w = {
         .op = at->kind ? GRADIENT : FORWARD, .is_centered = 1, .rows = 256, .cols = at->of[0]
@@ -97,7 +97,8 @@ static void job(const struct copse_size *at, struct copse_tune_job *j)
 
 static const struct copse_op op_gradient;
 
-static copse_tensor *build(copse_graph *g, const struct copse_tune_job *j, copse_tensor *const *in)
+static copse_tensor *layer_norm_build(copse_graph *g, const struct copse_tune_job *j,
+                                      copse_tensor *const *in)
 {
     const struct layer_norm_attr a = { 1.0f, 1 };
     return ((const struct layer_norm *)j->work)->op == FORWARD
@@ -111,10 +112,10 @@ const struct copse_family copse_family_layer_norm = {
     .slack = 1e-4f,
     .kinds = { "forward", "gradient" },
     .sizes = { { 32, 256, 2048 } },
-    .size = size,
-    .job = job,
+    .size = layer_norm_work_size,
+    .job = layer_norm_job,
     .operations = { 8, 16 },
-    .build = build,
+    .build = layer_norm_build,
 };
 
 /* ---- the derivatives ---- */
@@ -172,7 +173,7 @@ static copse_tensor *sum_rows(copse_graph *g, copse_tensor *x)
 
 /* ---- the op ---- */
 
-static copse_status infer(const copse_tensor *y, copse_shape *shape, copse_type *type)
+static copse_status layer_norm_infer(const copse_tensor *y, copse_shape *shape, copse_type *type)
 {
     *shape = y->in[0]->shape;
     *type = COPSE_F32;
@@ -190,7 +191,8 @@ static copse_status infer(const copse_tensor *y, copse_shape *shape, copse_type 
     return COPSE_OK;
 }
 
-static void gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy, copse_tensor **dx)
+static void layer_norm_op_gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy,
+                                   copse_tensor **dx)
 {
     copse_tensor *x = y->in[0], *scale = y->in[1], *t;
     if (x->needs_gradient)
@@ -203,7 +205,7 @@ static void gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy, co
         dx[2] = sum_rows(g, dy);
 }
 
-static copse_status lower(struct copse_lowering *l, const copse_tensor *y)
+static copse_status layer_norm_lower(struct copse_lowering *l, const copse_tensor *y)
 {
     return lower_as(l, y, FORWARD, y->in[1], y->in[y->in_count - 1]);
 }
@@ -211,17 +213,17 @@ static copse_status lower(struct copse_lowering *l, const copse_tensor *y)
 static const struct copse_op op_layer_norm = {
     .name = "layer_norm",
     .attr_size = sizeof(struct layer_norm_attr),
-    .infer = infer,
-    .gradient = gradient,
-    .lower = lower,
+    .infer = layer_norm_infer,
+    .gradient = layer_norm_op_gradient,
+    .lower = layer_norm_lower,
 };
 
 static const struct copse_op op_rms_norm = {
     .name = "rms_norm",
     .attr_size = sizeof(struct layer_norm_attr),
-    .infer = infer,
-    .gradient = gradient,
-    .lower = lower,
+    .infer = layer_norm_infer,
+    .gradient = layer_norm_op_gradient,
+    .lower = layer_norm_lower,
 };
 
 static copse_status check_epsilon(const char *op, float epsilon)
@@ -304,7 +306,7 @@ static void layer_norm_host(const void *params, const int32_t *spec,
 #define R COPSE_TEST_ROWS
 #define C COPSE_TEST_LINE
 
-static void launch(const struct copse_kernel *k, struct copse_self_test *t)
+static void layer_norm_launch(const struct copse_kernel *k, struct copse_self_test *t)
 {
     t->counts[0] = t->counts[3] = R * C;
     t->counts[1] = C;
@@ -317,7 +319,7 @@ static void layer_norm_test(const struct copse_kernel *k, struct copse_self_test
     const struct copse_params_layer_norm p = { R, C, 1.0f };
     memcpy(t->params, &p, sizeof p);
     t->groups = R;
-    launch(k, t);
+    layer_norm_launch(k, t);
 }
 
 static void layer_norm_wide_host(const void *params, const int32_t *spec,
@@ -333,7 +335,7 @@ static void layer_norm_wide_test(const struct copse_kernel *k, struct copse_self
     const struct copse_params_layer_norm_wide p = { R, C, 1.0f, 2 };
     memcpy(t->params, &p, sizeof p);
     t->groups = 2;
-    launch(k, t);
+    layer_norm_launch(k, t);
 }
 
 /* ---- bases of tolerances ---- */

@@ -89,7 +89,7 @@ copse_tensor *copse__activation_gradient(copse_graph *g, copse_activation activa
 
 /* ---- the derivative ---- */
 
-static copse_tensor *flatten(copse_graph *g, copse_tensor *x)
+static copse_tensor *dense_flatten(copse_graph *g, copse_tensor *x)
 {
     const uint32_t last = x->shape.rank - 1;
     uint32_t rows = 1;
@@ -106,11 +106,11 @@ static void dense_gradient(copse_graph *g, const copse_tensor *y, copse_tensor *
     const struct dense_attr *d = y->attr;
     copse_tensor *x = y->in[0], *w = y->in[1], *dz, *narrow, *x2, *flat;
     dz = copse__activation_gradient(g, d->activation, g->nodes.at[y->id], dy);
-    dz = flatten(g, dz);
+    dz = dense_flatten(g, dz);
     narrow = copse__narrow_slope(g, y, dz);
     /* The input is not needed after its product, and the derivative by the input is as large. */
     if (w->needs_gradient) {
-        x2 = flatten(g, x);
+        x2 = dense_flatten(g, x);
         dx[1] = copse_matmul(g, x2, narrow, true, false);
     }
     if (x->needs_gradient) {

@@ -38,7 +38,8 @@ struct elements {
     bool are_magnitudes;
 };
 
-static double element(const struct copse_host_arg *x, size_t i, const struct elements *of)
+static double matmul_kernels_element(const struct copse_host_arg *x, size_t i,
+                                     const struct elements *of)
 {
     if (of->type == COPSE_F32)
         return copse__load(x, i);
@@ -59,7 +60,8 @@ static void load_block(const struct strided *from, const struct elements *of, si
 {
     for (size_t i = 0; i < rows; i++)
         for (size_t j = 0; j < cols; j++)
-            to[i * to_row + j] = element(from->x, from->first + i * from->row + j * from->col, of);
+            to[i * to_row + j] =
+                matmul_kernels_element(from->x, from->first + i * from->row + j * from->col, of);
 }
 
 static void multiply_block(struct blocks *x, size_t rows, size_t depth)
@@ -78,8 +80,8 @@ _Static_assert(sizeof(struct copse_params_matmul) == sizeof(struct copse_params_
 _Static_assert(sizeof(struct copse_params_matmul) == sizeof(struct copse_params_matmul_cooperative),
                "parameters");
 
-static void product(const struct copse_params_matmul *p, const int32_t *spec,
-                    const struct copse_host_arg *args, const struct elements *of)
+static void matmul_kernels_product(const struct copse_params_matmul *p, const int32_t *spec,
+                                   const struct copse_host_arg *args, const struct elements *of)
 {
     const size_t m = p->m, n = p->n, k = p->k;
     const size_t a_row = spec[2] ? 1 : k, a_col = spec[2] ? m : 1;
@@ -119,11 +121,11 @@ static void product(const struct copse_params_matmul *p, const int32_t *spec,
 
 static void matmul_host(const void *params, const int32_t *spec, const struct copse_host_arg *args)
 {
-    product(params, spec, args, &(struct elements){ COPSE_F32, false });
+    matmul_kernels_product(params, spec, args, &(struct elements){ COPSE_F32, false });
 }
 
 /* spec[5], which the kernels do not have: magnitudes of the operands. */
-static struct elements halves(const int32_t *spec)
+static struct elements matmul_kernels_halves(const int32_t *spec)
 {
     return (struct elements){ spec[4] ? COPSE_BF16 : COPSE_F16, spec[5] != 0 };
 }
@@ -131,8 +133,8 @@ static struct elements halves(const int32_t *spec)
 static void matmul_half_host(const void *params, const int32_t *spec,
                              const struct copse_host_arg *args)
 {
-    const struct elements of = halves(spec);
-    product(params, spec, args, &of);
+    const struct elements of = matmul_kernels_halves(spec);
+    matmul_kernels_product(params, spec, args, &of);
 }
 
 static double product_at(const struct copse_params_matmul *p, const int32_t *spec,
@@ -144,8 +146,8 @@ static double product_at(const struct copse_params_matmul *p, const int32_t *spe
                  b = item / p->b_each % p->b_count * k * n;
     double sum = p->k_begin > 0 ? copse__load(&args[3], place) : 0;
     for (size_t l = p->k_begin; l < p->k_end; l++)
-        sum += element(&args[0], a + (spec[2] ? l * m + i : i * k + l), of) *
-               element(&args[1], b + (spec[3] ? j * k + l : l * n + j), of);
+        sum += matmul_kernels_element(&args[0], a + (spec[2] ? l * m + i : i * k + l), of) *
+               matmul_kernels_element(&args[1], b + (spec[3] ? j * k + l : l * n + j), of);
     return p->k_end == p->k
                ? copse__activate(spec[1], spec[0] ? sum + copse__load(&args[2], j) : sum)
                : sum;
@@ -160,7 +162,7 @@ static double matmul_at(const void *params, const int32_t *spec, const struct co
 static double matmul_half_at(const void *params, const int32_t *spec,
                              const struct copse_host_arg *args, size_t place)
 {
-    const struct elements of = halves(spec);
+    const struct elements of = matmul_kernels_halves(spec);
     return product_at(params, spec, args, &of, place);
 }
 
@@ -206,7 +208,7 @@ static uint32_t divide_up(uint32_t n, uint32_t by)
 }
 
 /* Multiples of 1/16: sums are in the non-flat range of activations and still exact. */
-static void soften(struct copse_self_test *t, uint32_t buffer, int32_t activation)
+static void matmul_kernels_soften(struct copse_self_test *t, uint32_t buffer, int32_t activation)
 {
     for (uint32_t i = 0; i < COPSE_SELF_TEST_WORDS; i++)
         copse__test_set(t, buffer, i, (float)((int)(7 * i + i / 9) % 9 - 4) / 16.0f);
@@ -228,7 +230,7 @@ static void matmul_test(const struct copse_kernel *k, struct copse_self_test *t)
                                            .b_count = k->spec[4] ? 1 : 2 };
     COPSE_SELF_TEST(t, p, 2 * (uint64_t)divide_up(M, 4 * k->group_y) * divide_up(N, 4 * k->group_x),
                     2 * M * K, 2 * K * N, N, 2 * M * N);
-    soften(t, 0, k->spec[1]);
+    matmul_kernels_soften(t, 0, k->spec[1]);
 }
 
 static double matmul_wide_at(const void *params, const int32_t *spec,
@@ -272,7 +274,7 @@ static void matmul_wide_test(const struct copse_kernel *k, struct copse_self_tes
         .b_count = 1,
     };
     COPSE_SELF_TEST(t, p, (uint64_t)divide_up(M, 6) * panels, M * K, panels * K * width, N, M * N);
-    soften(t, 0, k->spec[1]);
+    matmul_kernels_soften(t, 0, k->spec[1]);
 }
 
 /* Place i of `x` is element i % cols of row i / cols, where rows are padded to a multiple of the
@@ -407,7 +409,7 @@ static void matmul_texel_test(const struct copse_kernel *k, struct copse_self_te
     };
     COPSE_SELF_TEST(t, p, 2 * (uint64_t)divide_up(M, 8) * divide_up(N, 64), 8 * a_row * a_rows,
                     8 * b_row * b_rows, N, 2 * M * N);
-    soften(t, 0, k->spec[1]);
+    matmul_kernels_soften(t, 0, k->spec[1]);
 }
 
 /* Whole numbers from -4 to 4, divided by `by`. */
@@ -438,7 +440,7 @@ static void matmul_half_test(const struct copse_kernel *k, struct copse_self_tes
                                                 .b_count = 1 };
     COPSE_SELF_TEST(t, p, 2 * (uint64_t)divide_up(M, 4 * k->group_y) * divide_up(N, 4 * k->group_x),
                     M * TERMS, TERMS * N / 2, N, 2 * M * N);
-    soften(t, 2, k->spec[1]);
+    matmul_kernels_soften(t, 2, k->spec[1]);
     set_halves(t, 0, 16, k->spec[4] != 0);
     set_halves(t, 1, 1, k->spec[4] != 0);
 }
@@ -458,7 +460,7 @@ static void matmul_cooperative_test(const struct copse_kernel *k, struct copse_s
                                                        .b_count = 1 };
     COPSE_SELF_TEST(t, p, 2 * (uint64_t)divide_up(M, 64) * divide_up(N, 64), M * TERMS,
                     TERMS * N / 2, N, 2 * M * N);
-    soften(t, 2, k->spec[1]);
+    matmul_kernels_soften(t, 2, k->spec[1]);
     set_halves(t, 0, 16, false);
     set_halves(t, 1, 1, false);
 }
@@ -467,8 +469,8 @@ static void bias_activation_test(const struct copse_kernel *k, struct copse_self
 {
     const struct copse_params_bias_activation p = { 91, 7 };
     COPSE_SELF_TEST(t, p, copse__test_groups(k, p.count), 91, 7, 91);
-    soften(t, 0, k->spec[1]);
-    soften(t, 1, k->spec[1]);
+    matmul_kernels_soften(t, 0, k->spec[1]);
+    matmul_kernels_soften(t, 1, k->spec[1]);
 }
 
 /* ---- laws ---- */

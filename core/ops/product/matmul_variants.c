@@ -27,7 +27,8 @@ static struct copse_operand bias_of(const struct copse_product *p)
 }
 
 /* The product with f32 operands: those of 16 bits are widened. */
-static copse_status widened(struct copse_lowering *l, const void *work, struct copse_product *p)
+static copse_status matmul_widened(struct copse_lowering *l, const void *work,
+                                   struct copse_product *p)
 {
     *p = *(const struct copse_product *)work;
     COPSE_TRY(copse__widen(l, &p->a));
@@ -35,7 +36,7 @@ static copse_status widened(struct copse_lowering *l, const void *work, struct c
 }
 
 /* Whether items of the batch read one matrix of an operand. */
-static bool repeats(const struct copse_product *p)
+static bool matmul_repeats(const struct copse_product *p)
 {
     return p->of_a.count < p->batch || p->of_b.count < p->batch;
 }
@@ -47,10 +48,10 @@ static copse_status lower_shared(struct copse_lowering *l, const void *work)
     struct copse_product wide;
     const struct copse_product *p = &wide;
     uint32_t x, y;
-    COPSE_TRY(widened(l, work, &wide));
+    COPSE_TRY(matmul_widened(l, work, &wide));
     copse__kernel_group(copse__limits(l), COPSE_KERNEL_matmul, &x, &y);
     const int32_t spec[COPSE_MAX_SPECS] = { p->bias != NULL, (int32_t)p->activation,
-                                            p->a_transposed, p->b_transposed, repeats(p) };
+                                            p->a_transposed, p->b_transposed, matmul_repeats(p) };
     const uint64_t groups = p->batch * divide_up(p->m, 4 * y) * divide_up(p->n, 4 * x);
     struct copse_params_matmul params = {
         p->m, p->n, p->k, 0, 0, p->batch, p->of_a.each, p->of_a.count, p->of_b.each, p->of_b.count
@@ -132,7 +133,7 @@ static copse_status lower_wide(struct copse_lowering *l, const void *work)
 {
     struct copse_product operands;
     const struct copse_product *p = &operands;
-    COPSE_TRY(widened(l, work, &operands));
+    COPSE_TRY(matmul_widened(l, work, &operands));
     const int32_t log_vectors = p->n <= 16 ? 0 : p->n <= 32 ? 1 : 2;
     const uint32_t width = 16u << log_vectors;
     const uint64_t size_a = (uint64_t)p->m * p->k, size_b = (uint64_t)p->k * p->n;
@@ -201,13 +202,13 @@ static copse_status lower_texel(struct copse_lowering *l, const void *work)
     struct copse_product wide;
     const struct copse_product *p = &wide;
     struct texel_matrix a, b;
-    COPSE_TRY(widened(l, work, &wide));
+    COPSE_TRY(matmul_widened(l, work, &wide));
     COPSE_TRY(texel_matrix(l, p->a, p->of_a.count, p->a_transposed ? p->k : p->m,
                            p->a_transposed ? p->m : p->k, p->a_transposed, &a));
     COPSE_TRY(texel_matrix(l, p->b, p->of_b.count, p->b_transposed ? p->n : p->k,
                            p->b_transposed ? p->k : p->n, !p->b_transposed, &b));
     const int32_t spec[COPSE_MAX_SPECS] = { p->bias != NULL, (int32_t)p->activation,
-                                            p->a_transposed, p->b_transposed, repeats(p) };
+                                            p->a_transposed, p->b_transposed, matmul_repeats(p) };
     struct copse_params_matmul_texel params = {
         .m = p->m,
         .n = p->n,
@@ -247,7 +248,7 @@ static copse_status lower_clblast(struct copse_lowering *l, const void *work)
 {
     struct copse_product wide;
     const struct copse_product *p = &wide;
-    COPSE_TRY(widened(l, work, &wide));
+    COPSE_TRY(matmul_widened(l, work, &wide));
     const bool ends = p->bias || p->activation != COPSE_LINEAR;
     struct copse_operand c = p->c;
     if (ends)
@@ -387,7 +388,7 @@ static bool size_class(const void *work, char name[COPSE_SIZE_CLASS])
 static const bool transposes[][2] = { { false, false }, { true, false }, { false, true } };
 enum { JOBS = COPSE_COUNT(transposes) * SIZES * SIZES * SIZES };
 
-static void job(const struct copse_size *at, struct copse_tune_job *j)
+static void matmul_job(const struct copse_size *at, struct copse_tune_job *j)
 {
     const bool is_half = at->job >= JOBS;
     const size_t t = at->job % COPSE_COUNT(transposes),
@@ -410,7 +411,8 @@ static void job(const struct copse_size *at, struct copse_tune_job *j)
     j->in[1] = p.b_transposed ? COPSE_SHAPE(p.n, p.k) : COPSE_SHAPE(p.k, p.n);
 }
 
-static copse_tensor *build(copse_graph *g, const struct copse_tune_job *j, copse_tensor *const *in)
+static copse_tensor *matmul_build(copse_graph *g, const struct copse_tune_job *j,
+                                  copse_tensor *const *in)
 {
     const struct copse_product *p = j->work;
     copse_tensor *a = in[0], *b = in[1];
@@ -435,9 +437,9 @@ const struct copse_family copse_family_matmul = {
     .takes_operands = takes_operands,
     .size_class = size_class,
     .job_count = 2 * JOBS,
-    .job = job,
+    .job = matmul_job,
     .takes_job = takes_job,
-    .build = build,
+    .build = matmul_build,
 };
 
 /* Scratch memory has floats. */
@@ -503,7 +505,7 @@ static bool shares_b(const copse_tensor *y)
            copse__elements(lead_of(y->in[1])) == 1;
 }
 
-static copse_status infer(const copse_tensor *y, copse_shape *shape, copse_type *type)
+static copse_status matmul_infer(const copse_tensor *y, copse_shape *shape, copse_type *type)
 {
     const struct matmul_attr *t = y->attr;
     const copse_shape a = y->in[0]->shape, b = y->in[1]->shape;
@@ -538,7 +540,8 @@ static copse_tensor *all_rows(copse_graph *g, copse_tensor *x)
     return copse_reshape(g, x, COPSE_SHAPE(rows, x->shape.dims[x->shape.rank - 1]));
 }
 
-static void gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy, copse_tensor **dx)
+static void matmul_gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy,
+                            copse_tensor **dx)
 {
     const struct matmul_attr *t = y->attr;
     copse_tensor *a = y->in[0], *b = y->in[1];
@@ -561,7 +564,7 @@ static void gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy, co
 
 /* ---- the op ---- */
 
-static copse_status lower(struct copse_lowering *l, const copse_tensor *y)
+static copse_status matmul_lower(struct copse_lowering *l, const copse_tensor *y)
 {
     const struct matmul_attr *t = y->attr;
     const copse_shape s = y->shape, lead = lead_of(y);
@@ -589,14 +592,14 @@ static copse_status lower(struct copse_lowering *l, const copse_tensor *y)
 static const struct copse_op op_matmul = {
     .name = "matmul",
     .attr_size = sizeof(struct matmul_attr),
-    .infer = infer,
-    .gradient = gradient,
-    .lower = lower,
+    .infer = matmul_infer,
+    .gradient = matmul_gradient,
+    .lower = matmul_lower,
     .takes_stored = true,
 };
 
 /* Copies an operand that no kernel can read in place: one that repeats between axes that do not. */
-static copse_tensor *copy(copse_graph *g, copse_shape lead, copse_tensor *x)
+static copse_tensor *matmul_copy(copse_graph *g, copse_shape lead, copse_tensor *x)
 {
     struct copse_product_items items;
     const copse_shape s = x->shape;
@@ -617,8 +620,8 @@ copse_tensor *copse_matmul(copse_graph *g, copse_tensor *a, copse_tensor *b, boo
     COPSE_LATCH(g, g->status);
     if (a->shape.rank >= 2 && b->shape.rank >= 2 &&
         copse__broadcast(lead_of(a), lead_of(b), &lead)) {
-        a = copy(g, lead, a);
-        b = copy(g, lead, b);
+        a = matmul_copy(g, lead, a);
+        b = matmul_copy(g, lead, b);
     }
     return COPSE_NODE(g, &op_matmul, &t, a, b);
 }

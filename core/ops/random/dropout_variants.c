@@ -19,7 +19,7 @@ struct dropout_attr {
     float scale;
 };
 
-static copse_status infer(const copse_tensor *y, copse_shape *shape, copse_type *type)
+static copse_status dropout_infer(const copse_tensor *y, copse_shape *shape, copse_type *type)
 {
     if (y->in[0]->type != COPSE_F32)
         return copse__shape_error(y, "expected f32");
@@ -67,14 +67,14 @@ static const struct copse_variant variants[] = {
     { "wide", COPSE_KERNEL_dropout_wide, { 1, 0, 1 }, .lower = lower_wide },
 };
 
-static bool size(const void *work, struct copse_size *out)
+static bool dropout_size(const void *work, struct copse_size *out)
 {
     const struct dropout *w = work;
     out->of[0] = w->n;
     return w->n > 0;
 }
 
-static void job(const struct copse_size *at, struct copse_tune_job *j)
+static void dropout_job(const struct copse_size *at, struct copse_tune_job *j)
 {
     const struct dropout w = { .n = at->of[0], .row_elements = 64 };
     COPSE_JOB_WORK(j, w);
@@ -83,7 +83,8 @@ static void job(const struct copse_size *at, struct copse_tune_job *j)
 }
 
 /* A rate so low that no element is dropped, whatever the step and the seed are. */
-static copse_tensor *build(copse_graph *g, const struct copse_tune_job *j, copse_tensor *const *in)
+static copse_tensor *dropout_build(copse_graph *g, const struct copse_tune_job *j,
+                                   copse_tensor *const *in)
 {
     (void)j;
     return copse_dropout(g, in[0], 0x1p-40f, true);
@@ -93,15 +94,15 @@ const struct copse_family copse_family_dropout = {
     .name = "dropout",
     COPSE_VARIANTS(variants),
     .sizes = { { 4096, 1u << 18 } },
-    .size = size,
-    .job = job,
+    .size = dropout_size,
+    .job = dropout_job,
     .operations = { 60 },
-    .build = build,
+    .build = dropout_build,
 };
 
 /* ---- the op ---- */
 
-static copse_status lower(struct copse_lowering *l, const copse_tensor *y)
+static copse_status dropout_lower(struct copse_lowering *l, const copse_tensor *y)
 {
     const struct dropout_attr *a = y->attr;
     struct dropout w = {
@@ -113,7 +114,8 @@ static copse_status lower(struct copse_lowering *l, const copse_tensor *y)
 }
 
 /* Linear with a diagonal matrix, so it is its own transpose. */
-static void gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy, copse_tensor **dx)
+static void dropout_gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy,
+                             copse_tensor **dx)
 {
     dx[0] = COPSE_NODE(g, y->op, y->attr, dy);
 }
@@ -121,9 +123,9 @@ static void gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy, co
 static const struct copse_op op_dropout = {
     .name = "dropout",
     .attr_size = sizeof(struct dropout_attr),
-    .infer = infer,
-    .gradient = gradient,
-    .lower = lower,
+    .infer = dropout_infer,
+    .gradient = dropout_gradient,
+    .lower = dropout_lower,
     .stream_at = 1 + offsetof(struct dropout_attr, stream),
 };
 
@@ -145,8 +147,8 @@ copse_tensor *copse_dropout(copse_graph *g, copse_tensor *x, float rate, bool is
 
 /* ---- reference ---- */
 
-static double element(const struct copse_params_dropout_wide *p, const struct copse_host_arg *args,
-                      size_t i)
+static double dropout_element(const struct copse_params_dropout_wide *p,
+                              const struct copse_host_arg *args, size_t i)
 {
     const uint32_t *words = args[1].data;
     const uint32_t key[2] = { words[COPSE_STEP_SEED_LO], words[COPSE_STEP_SEED_HI] };
@@ -163,7 +165,7 @@ static double dropout_wide_at(const void *params, const int32_t *spec,
                               const struct copse_host_arg *args, size_t i)
 {
     (void)spec;
-    return element(params, args, i);
+    return dropout_element(params, args, i);
 }
 
 static double dropout_at(const void *params, const int32_t *spec, const struct copse_host_arg *args,
@@ -175,7 +177,7 @@ static double dropout_at(const void *params, const int32_t *spec, const struct c
                                                   .threshold = p->threshold,
                                                   .scale = p->scale };
     (void)spec;
-    return element(&of, args, i);
+    return dropout_element(&of, args, i);
 }
 
 static void dropout_host(const void *params, const int32_t *spec, const struct copse_host_arg *args)
@@ -203,7 +205,7 @@ static void dropout_wide_host(const void *params, const int32_t *spec,
     const struct copse_params_dropout_wide *p = params;
     (void)spec;
     for (size_t i = 0; i < p->n; i++)
-        copse__store(&args[2], i, element(p, args, i));
+        copse__store(&args[2], i, dropout_element(p, args, i));
 }
 
 static void dropout_wide_test(const struct copse_kernel *k, struct copse_self_test *t)

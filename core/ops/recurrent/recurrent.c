@@ -85,7 +85,7 @@ static copse_tensor *mask_of(copse_graph *g, const struct layer *a)
 }
 
 /* x where the mask is, else 0. */
-static copse_tensor *masked(copse_graph *g, copse_tensor *mask, copse_tensor *x)
+static copse_tensor *recurrent_masked(copse_graph *g, copse_tensor *mask, copse_tensor *x)
 {
     if (!mask)
         return x;
@@ -109,7 +109,7 @@ static copse_tensor *first_state(copse_graph *g, const struct layer *a)
 }
 
 /* The other of two orders of the axes: sequences first, or steps first. */
-static copse_tensor *turn(copse_graph *g, copse_tensor *x)
+static copse_tensor *recurrent_turn(copse_graph *g, copse_tensor *x)
 {
     static const uint32_t order[] = { 1, 0, 2 };
     const copse_shape s = x->shape;
@@ -134,11 +134,12 @@ static copse_tensor *end_state(copse_graph *g, const struct layer *a, copse_tens
     return copse_reshape(g, end, COPSE_SHAPE(a->batch, a->units));
 }
 
-static copse_tensor *add(copse_graph *g, struct layer *a, copse_tensor **last, copse_tensor **cell)
+static copse_tensor *recurrent_add(copse_graph *g, struct layer *a, copse_tensor **last,
+                                   copse_tensor **cell)
 {
     copse_tensor *mask = a->params.lengths ? mask_of(g, a) : NULL;
-    a->x = masked(g, mask, a->x);
-    a->x = turn(g, a->x);
+    a->x = recurrent_masked(g, mask, a->x);
+    a->x = recurrent_turn(g, a->x);
     copse_tensor *t = copse_dense(g, a->x, a->w, a->params.bias, COPSE_LINEAR);
     copse_tensor *first = first_state(g, a);
     copse_tensor *states = copse__recurrent_steps(g, a->kind, t, a->r, first,
@@ -148,8 +149,8 @@ static copse_tensor *add(copse_graph *g, struct layer *a, copse_tensor **last, c
     if (cell)
         *cell = end_state(g, a, states, 1);
     t = states_of(g, a, states, 0, 1, a->time);
-    t = turn(g, t);
-    return masked(g, mask, t);
+    t = recurrent_turn(g, t);
+    return recurrent_masked(g, mask, t);
 }
 
 /* ---- the layers ---- */
@@ -164,7 +165,7 @@ static copse_tensor *add_checked(copse_graph *g, struct layer *a,
         a->params = *params;
     COPSE_LATCH(g, check_weights(a));
     COPSE_LATCH(g, check_params(g, a));
-    return copse__noted(g, add(g, a, last, cell), "while adding %s", a->name);
+    return copse__noted(g, recurrent_add(g, a, last, cell), "while adding %s", a->name);
 }
 
 static copse_tensor *add_layer(copse_graph *g, const char *name, enum copse_recurrent_kind kind,

@@ -8,7 +8,7 @@
 
 /* ---- references ---- */
 
-static double sigmoid(double x)
+static double recurrent_host_sigmoid(double x)
 {
     return 1 / (1 + exp(-x));
 }
@@ -56,13 +56,16 @@ static void recurrent_host(const void *params, const int32_t *spec,
         double y = tanh(g.from[0] + g.product[0]);
         if (spec[0] == COPSE_RECURRENT_LSTM) {
             const double c = copse__load(state, p->before + p->n + i);
-            const double next = sigmoid(g.from[1] + g.product[1]) * c +
-                                sigmoid(g.from[0] + g.product[0]) * tanh(g.from[2] + g.product[2]);
-            y = sigmoid(g.from[3] + g.product[3]) * tanh(next);
+            const double next =
+                recurrent_host_sigmoid(g.from[1] + g.product[1]) * c +
+                recurrent_host_sigmoid(g.from[0] + g.product[0]) * tanh(g.from[2] + g.product[2]);
+            y = recurrent_host_sigmoid(g.from[3] + g.product[3]) * tanh(next);
             copse__store(state, p->after + p->n + i, is_on ? next : c);
         } else if (spec[0] == COPSE_RECURRENT_GRU) {
-            const double r = sigmoid(g.from[0] + g.product[0]), x = g.from[1] + g.product[1];
-            y = sigmoid(-x) * tanh(g.from[2] + r * g.product[2]) + sigmoid(x) * old;
+            const double r = recurrent_host_sigmoid(g.from[0] + g.product[0]),
+                         x = g.from[1] + g.product[1];
+            y = recurrent_host_sigmoid(-x) * tanh(g.from[2] + r * g.product[2]) +
+                recurrent_host_sigmoid(x) * old;
         }
         copse__store(state, p->after + i, is_on ? y : old);
         copse__store(now, i, is_on ? y : old);
@@ -83,9 +86,9 @@ static struct slopes slopes_of(const struct gates *g, int32_t kind, double h, do
     for (int k = 0; k < 4; k++)
         x[k] = g->from[k] + g->product[k];
     if (kind == COPSE_RECURRENT_LSTM) {
-        const double in = sigmoid(x[0]), keep = sigmoid(x[1]), candidate = tanh(x[2]),
-                     next = keep * c + in * candidate;
-        const double d = *dc + *dh * sigmoid(x[3]) * tanh_slope(next);
+        const double in = recurrent_host_sigmoid(x[0]), keep = recurrent_host_sigmoid(x[1]),
+                     candidate = tanh(x[2]), next = keep * c + in * candidate;
+        const double d = *dc + *dh * recurrent_host_sigmoid(x[3]) * tanh_slope(next);
         s.from[0] = d * candidate * sigmoid_slope(x[0]);
         s.from[1] = d * c * sigmoid_slope(x[1]);
         s.from[2] = d * in * tanh_slope(x[2]);
@@ -93,11 +96,11 @@ static struct slopes slopes_of(const struct gates *g, int32_t kind, double h, do
         *dh = 0;
         *dc = d * keep;
     } else if (kind == COPSE_RECURRENT_GRU) {
-        const double r = sigmoid(x[0]), n = g->from[2] + r * g->product[2];
-        s.from[2] = *dh * sigmoid(-x[1]) * tanh_slope(n);
+        const double r = recurrent_host_sigmoid(x[0]), n = g->from[2] + r * g->product[2];
+        s.from[2] = *dh * recurrent_host_sigmoid(-x[1]) * tanh_slope(n);
         s.from[1] = *dh * (h - tanh(n)) * sigmoid_slope(x[1]);
         s.from[0] = s.from[2] * g->product[2] * sigmoid_slope(x[0]);
-        *dh *= sigmoid(x[1]);
+        *dh *= recurrent_host_sigmoid(x[1]);
         memcpy(s.product, s.from, sizeof s.product);
         s.product[2] = s.from[2] * r;
         return s;

@@ -16,52 +16,55 @@ struct number {
     double v, e;
 };
 
-static struct number exact(double v)
+static struct number recurrent_sizes_exact(double v)
 {
     return (struct number){ v, 0 };
 }
 
 /* 0 where a factor is 0: the other may be infinite. */
-static double times(double a, double b)
+static double recurrent_sizes_times(double a, double b)
 {
     return a == 0 || b == 0 ? 0 : fabs(a * b);
 }
 
-static struct number sum(struct number a, struct number b)
+static struct number recurrent_sizes_sum(struct number a, struct number b)
 {
     return (struct number){ a.v + b.v, a.e + b.e + fabs(a.v + b.v) };
 }
 
-static struct number product(struct number a, struct number b)
+static struct number recurrent_sizes_product(struct number a, struct number b)
 {
-    return (struct number){ a.v * b.v,
-                            times(a.v, b.e) + times(b.v, a.e) + times(a.v, b.v) + LEAST };
+    return (struct number){ a.v * b.v, recurrent_sizes_times(a.v, b.e) +
+                                           recurrent_sizes_times(b.v, a.e) +
+                                           recurrent_sizes_times(a.v, b.v) + LEAST };
 }
 
-static struct number sigmoid(struct number x)
+static struct number recurrent_sizes_sigmoid(struct number x)
 {
     const double e = exp(-fabs(x.v)), v = 1 / (1 + exp(-x.v));
-    return (struct number){ v, times(e / ((1 + e) * (1 + e)), x.e) + v + LEAST };
+    return (struct number){ v, recurrent_sizes_times(e / ((1 + e) * (1 + e)), x.e) + v + LEAST };
 }
 
-static struct number hyperbolic(struct number x)
+static struct number recurrent_sizes_hyperbolic(struct number x)
 {
     const double e = exp(-2 * fabs(x.v)), v = tanh(x.v);
-    return (struct number){ v, times(4 * e / ((1 + e) * (1 + e)), x.e) + fabs(v) + LEAST };
+    return (struct number){ v, recurrent_sizes_times(4 * e / ((1 + e) * (1 + e)), x.e) + fabs(v) +
+                                   LEAST };
 }
 
-static struct number minus(struct number x)
+static struct number recurrent_sizes_minus(struct number x)
 {
     return (struct number){ -x.v, x.e };
 }
 
 /* d times the derivative at x of sigmoid, or of tanh. The second derivative is at most twice the
    first. */
-static struct number slope(struct number x, struct number d, bool is_tanh)
+static struct number recurrent_sizes_slope(struct number x, struct number d, bool is_tanh)
 {
     const double e = exp((is_tanh ? -2 : -1) * fabs(x.v)),
                  s = (is_tanh ? 4 : 1) * e / ((1 + e) * (1 + e));
-    return (struct number){ d.v * s, times(d.v * s, 1 + 2 * x.e) + times(s, d.e) + LEAST };
+    return (struct number){ d.v * s, recurrent_sizes_times(d.v * s, 1 + 2 * x.e) +
+                                         recurrent_sizes_times(s, d.e) + LEAST };
 }
 
 /* What the input and the hidden state give the gates of unit i. */
@@ -76,9 +79,9 @@ static struct gates gates_of(const struct copse_host_arg *from, size_t from_firs
     struct gates g = { .from = { { 0, 0 } } };
     const size_t at = i / width * width * count + i % width;
     for (size_t k = 0; k < count; k++) {
-        g.from[k] = exact(copse__load(from, from_first + at + k * width));
-        g.product[k] = exact(copse__load(hidden, hidden_first + at + k * width));
-        g.x[k] = sum(g.from[k], g.product[k]);
+        g.from[k] = recurrent_sizes_exact(copse__load(from, from_first + at + k * width));
+        g.product[k] = recurrent_sizes_exact(copse__load(hidden, hidden_first + at + k * width));
+        g.x[k] = recurrent_sizes_sum(g.from[k], g.product[k]);
     }
     return g;
 }
@@ -88,14 +91,18 @@ static size_t count_of(int32_t kind)
     return kind == LSTM ? 4 : kind == GRU ? 3 : 1;
 }
 
-static struct number candidate(const struct gates *g)
+static struct number recurrent_sizes_candidate(const struct gates *g)
 {
-    return sum(g->from[2], product(sigmoid(g->x[0]), g->product[2]));
+    return recurrent_sizes_sum(
+        g->from[2], recurrent_sizes_product(recurrent_sizes_sigmoid(g->x[0]), g->product[2]));
 }
 
 static struct number cell_of(const struct gates *g, double c)
 {
-    return sum(product(sigmoid(g->x[1]), exact(c)), product(sigmoid(g->x[0]), hyperbolic(g->x[2])));
+    return recurrent_sizes_sum(
+        recurrent_sizes_product(recurrent_sizes_sigmoid(g->x[1]), recurrent_sizes_exact(c)),
+        recurrent_sizes_product(recurrent_sizes_sigmoid(g->x[0]),
+                                recurrent_sizes_hyperbolic(g->x[2])));
 }
 
 void copse__recurrent_size(const void *params, const int32_t *spec,
@@ -107,15 +114,19 @@ void copse__recurrent_size(const void *params, const int32_t *spec,
         const struct gates g =
             gates_of(&args[0], p->from_first, &args[1], 0, count_of(spec[0]), p->width, i);
         const double old = copse__load(state, p->before + i);
-        struct number y = hyperbolic(g.x[0]);
+        struct number y = recurrent_sizes_hyperbolic(g.x[0]);
         if (spec[0] == LSTM) {
             const struct number cell = cell_of(&g, copse__load(state, p->before + p->n + i));
             copse__store(state, p->after + p->n + i, cell.e);
-            y = product(sigmoid(g.x[3]), hyperbolic(cell));
+            y = recurrent_sizes_product(recurrent_sizes_sigmoid(g.x[3]),
+                                        recurrent_sizes_hyperbolic(cell));
         } else if (spec[0] == GRU) {
-            const struct number z = sigmoid(g.x[1]), rest = sigmoid(minus(g.x[1]));
-            y = sum(product((struct number){ rest.v, rest.e + z.e }, hyperbolic(candidate(&g))),
-                    product(z, exact(old)));
+            const struct number z = recurrent_sizes_sigmoid(g.x[1]),
+                                rest = recurrent_sizes_sigmoid(recurrent_sizes_minus(g.x[1]));
+            y = recurrent_sizes_sum(
+                recurrent_sizes_product((struct number){ rest.v, rest.e + z.e },
+                                        recurrent_sizes_hyperbolic(recurrent_sizes_candidate(&g))),
+                recurrent_sizes_product(z, recurrent_sizes_exact(old)));
         }
         copse__store(state, p->after + i, y.e);
         copse__store(now, i, y.e);
@@ -129,24 +140,38 @@ struct slopes {
 static struct slopes slopes_of(const struct gates *g, int32_t kind, double h, double c,
                                struct number dh, struct number dc)
 {
-    struct slopes s = { .dh = exact(0), .dc = exact(0) };
+    struct slopes s = { .dh = recurrent_sizes_exact(0), .dc = recurrent_sizes_exact(0) };
     if (kind == LSTM) {
-        const struct number cell = cell_of(g, c), in = sigmoid(g->x[0]), forget = sigmoid(g->x[1]);
-        const struct number d = sum(dc, slope(cell, product(dh, sigmoid(g->x[3])), true));
-        s.from[0] = slope(g->x[0], product(d, hyperbolic(g->x[2])), false);
-        s.from[1] = slope(g->x[1], product(d, exact(c)), false);
-        s.from[2] = slope(g->x[2], product(d, in), true);
-        s.from[3] = slope(g->x[3], product(dh, hyperbolic(cell)), false);
-        s.dc = product(d, forget);
+        const struct number cell = cell_of(g, c), in = recurrent_sizes_sigmoid(g->x[0]),
+                            forget = recurrent_sizes_sigmoid(g->x[1]);
+        const struct number d = recurrent_sizes_sum(
+            dc, recurrent_sizes_slope(
+                    cell, recurrent_sizes_product(dh, recurrent_sizes_sigmoid(g->x[3])), true));
+        s.from[0] = recurrent_sizes_slope(
+            g->x[0], recurrent_sizes_product(d, recurrent_sizes_hyperbolic(g->x[2])), false);
+        s.from[1] = recurrent_sizes_slope(
+            g->x[1], recurrent_sizes_product(d, recurrent_sizes_exact(c)), false);
+        s.from[2] = recurrent_sizes_slope(g->x[2], recurrent_sizes_product(d, in), true);
+        s.from[3] = recurrent_sizes_slope(
+            g->x[3], recurrent_sizes_product(dh, recurrent_sizes_hyperbolic(cell)), false);
+        s.dc = recurrent_sizes_product(d, forget);
     } else if (kind == GRU) {
-        const struct number n = candidate(g);
-        s.from[2] = slope(n, product(dh, sigmoid(minus(g->x[1]))), true);
-        s.from[1] = slope(g->x[1], product(dh, sum(exact(h), minus(hyperbolic(n)))), false);
-        s.from[0] = slope(g->x[0], product(s.from[2], g->product[2]), false);
-        s.hidden = product(s.from[2], sigmoid(g->x[0]));
-        s.dh = product(dh, sigmoid(g->x[1]));
+        const struct number n = recurrent_sizes_candidate(g);
+        s.from[2] = recurrent_sizes_slope(
+            n, recurrent_sizes_product(dh, recurrent_sizes_sigmoid(recurrent_sizes_minus(g->x[1]))),
+            true);
+        s.from[1] = recurrent_sizes_slope(
+            g->x[1],
+            recurrent_sizes_product(
+                dh, recurrent_sizes_sum(recurrent_sizes_exact(h),
+                                        recurrent_sizes_minus(recurrent_sizes_hyperbolic(n)))),
+            false);
+        s.from[0] = recurrent_sizes_slope(g->x[0],
+                                          recurrent_sizes_product(s.from[2], g->product[2]), false);
+        s.hidden = recurrent_sizes_product(s.from[2], recurrent_sizes_sigmoid(g->x[0]));
+        s.dh = recurrent_sizes_product(dh, recurrent_sizes_sigmoid(g->x[1]));
     } else
-        s.from[0] = slope(g->x[0], dh, true);
+        s.from[0] = recurrent_sizes_slope(g->x[0], dh, true);
     return s;
 }
 
@@ -161,14 +186,17 @@ void copse__recurrent_grad_size(const void *params, const int32_t *spec,
     for (size_t i = 0; i < p->n; i++) {
         const size_t row = i / p->width, col = i % p->width;
         const bool is_on = spec[2] && (!spec[1] || (int64_t)p->step < copse__load_i(&args[2], row));
-        struct number dh = exact(copse__load(slopes, p->slope_first + i)), dc = exact(0);
+        struct number dh = recurrent_sizes_exact(copse__load(slopes, p->slope_first + i)),
+                      dc = recurrent_sizes_exact(0);
         if (has_cell)
-            dc = exact(copse__load(slopes, p->slope_first + p->n + i));
+            dc = recurrent_sizes_exact(copse__load(slopes, p->slope_first + p->n + i));
         if (!p->is_first) {
-            dh = sum(dh,
-                     sum(exact(copse__load(carry, i)), exact(copse__load(carry, p->passed + i))));
+            dh = recurrent_sizes_sum(
+                dh, recurrent_sizes_sum(recurrent_sizes_exact(copse__load(carry, i)),
+                                        recurrent_sizes_exact(copse__load(carry, p->passed + i))));
             if (has_cell)
-                dc = sum(dc, exact(copse__load(carry, p->passed + p->n + i)));
+                dc = recurrent_sizes_sum(
+                    dc, recurrent_sizes_exact(copse__load(carry, p->passed + p->n + i)));
         }
         struct slopes s = { .dh = dh, .dc = dc };
         if (is_on) {

@@ -37,8 +37,8 @@ static struct sizes sizes_of(copse_shape products, int32_t kind)
 
 /* `count` words of x from `first` on, as a range that begins at a multiple of COPSE_UNIT; *at is
    the first one's place in it. */
-static struct copse_operand window(const copse_tensor *x, uint32_t first, uint32_t count,
-                                   uint32_t *at)
+static struct copse_operand recurrent_steps_window(const copse_tensor *x, uint32_t first,
+                                                   uint32_t count, uint32_t *at)
 {
     struct copse_operand o = copse__of(x);
     *at = first % COPSE_UNIT;
@@ -65,7 +65,8 @@ struct forward {
     struct copse_operand lengths, recurrent, now;
 };
 
-static copse_status step(struct copse_lowering *l, const struct forward *f, uint32_t t)
+static copse_status recurrent_steps_step(struct copse_lowering *l, const struct forward *f,
+                                         uint32_t t)
 {
     const struct steps_attr *a = f->y->attr;
     const struct sizes *s = &f->size;
@@ -81,15 +82,16 @@ static copse_status step(struct copse_lowering *l, const struct forward *f, uint
                                            .k = s->units };
     COPSE_TRY(copse__lower_product(l, &product));
     copse__divisor(s->units, &p.m, &p.h);
-    const struct copse_operand from = window(f->y->in[PRODUCTS], t * s->row, s->row, &p.from_first);
+    const struct copse_operand from =
+        recurrent_steps_window(f->y->in[PRODUCTS], t * s->row, s->row, &p.from_first);
     const struct copse_operand states =
-        window(f->y, t * s->states * s->n, 2 * s->states * s->n, &p.before);
+        recurrent_steps_window(f->y, t * s->states * s->n, 2 * s->states * s->n, &p.before);
     p.after = p.before + s->states * s->n;
     return COPSE_LAUNCH(l, recurrent, spec, p, copse__groups_for(l, COPSE_KERNEL_recurrent, p.n),
                         from, f->recurrent, f->lengths, states, f->now);
 }
 
-static copse_status lower(struct copse_lowering *l, const copse_tensor *y)
+static copse_status recurrent_steps_lower(struct copse_lowering *l, const copse_tensor *y)
 {
     const struct steps_attr *a = y->attr;
     struct forward f = { .y = y,
@@ -105,13 +107,14 @@ static copse_status lower(struct copse_lowering *l, const copse_tensor *y)
                                  (uint64_t)f.size.states * f.size.n));
     for (uint32_t t = 0; t < f.size.time && status == COPSE_OK; t++) {
         copse__scratch_round(l);
-        status = step(l, &f, t);
+        status = recurrent_steps_step(l, &f, t);
     }
     copse__scratch_rounds_end(l);
     return status;
 }
 
-static copse_status infer(const copse_tensor *y, copse_shape *shape, copse_type *type)
+static copse_status recurrent_steps_infer(const copse_tensor *y, copse_shape *shape,
+                                          copse_type *type)
 {
     const struct sizes s =
         sizes_of(y->in[PRODUCTS]->shape, ((const struct steps_attr *)y->attr)->kind);
@@ -167,14 +170,16 @@ static copse_status step_back(struct copse_lowering *l, const struct backward *b
     uint32_t same;
     copse__divisor(s->units, &p.m, &p.h);
     const struct copse_operand from =
-        window(b->y->in[GRAD_PRODUCTS], t * s->row, s->row, &p.from_first);
+        recurrent_steps_window(b->y->in[GRAD_PRODUCTS], t * s->row, s->row, &p.from_first);
     const struct copse_operand recurrent =
-        window(b->y->in[GRAD_RECURRENT], t * s->row, s->row, &same);
-    const struct copse_operand state = window(b->y->in[GRAD_STATES], t * states, states, &p.before);
+        recurrent_steps_window(b->y->in[GRAD_RECURRENT], t * s->row, s->row, &same);
+    const struct copse_operand state =
+        recurrent_steps_window(b->y->in[GRAD_STATES], t * states, states, &p.before);
     const struct copse_operand slope =
-        window(b->y->in[GRAD_SLOPE], (t + is_on) * states, states, &p.slope_first);
-    const struct copse_operand to = is_on ? window(b->y, t * slopes, slopes, &p.to_first)
-                                          : window(b->y, s->time * slopes, states, &p.to_first);
+        recurrent_steps_window(b->y->in[GRAD_SLOPE], (t + is_on) * states, states, &p.slope_first);
+    const struct copse_operand to =
+        is_on ? recurrent_steps_window(b->y, t * slopes, slopes, &p.to_first)
+              : recurrent_steps_window(b->y, s->time * slopes, states, &p.to_first);
     COPSE_TRY(COPSE_LAUNCH(l, recurrent_grad, spec, p,
                            copse__groups_for(l, COPSE_KERNEL_recurrent_grad, p.n), from, recurrent,
                            b->lengths, state, slope, b->carry, to, b->now));
@@ -222,8 +227,8 @@ static const struct copse_op op_grad = {
 
 /* ---- the derivative ---- */
 
-static copse_tensor *part(copse_graph *g, copse_tensor *x, copse_shape start, copse_shape size,
-                          copse_shape shape)
+static copse_tensor *recurrent_steps_part(copse_graph *g, copse_tensor *x, copse_shape start,
+                                          copse_shape size, copse_shape shape)
 {
     return copse_reshape(g, copse_slice(g, x, start.dims, size.dims), shape);
 }
@@ -236,7 +241,8 @@ static copse_tensor *gate_slopes(copse_graph *g, copse_tensor *all, const struct
     const uint32_t rows = s->time * s->batch, width = s->units * slopes_of(s, kind),
                    two = 2 * s->units;
     copse_tensor *gates, *of_input, *parts[2];
-    gates = part(g, all, COPSE_SHAPE(0), COPSE_SHAPE(rows * width), COPSE_SHAPE(rows, width));
+    gates = recurrent_steps_part(g, all, COPSE_SHAPE(0), COPSE_SHAPE(rows * width),
+                                 COPSE_SHAPE(rows, width));
     *of_hidden = gates;
     if (kind != COPSE_RECURRENT_GRU)
         return gates;
@@ -256,8 +262,9 @@ static void add_derivatives(copse_graph *g, const copse_tensor *y, copse_tensor 
     const uint32_t rows = s.time * s.batch, order[] = { 1, 0 };
     copse_tensor *states = g->nodes.at[y->id], *bias = a->has_bias ? y->in[OTHERS] : NULL, *before,
                  *again, *turned, *all, *of_input, *of_hidden;
-    before = part(g, states, COPSE_SHAPE(0, 0, 0, 0), COPSE_SHAPE(s.time, 1, s.batch, s.units),
-                  COPSE_SHAPE(rows, s.units));
+    before =
+        recurrent_steps_part(g, states, COPSE_SHAPE(0, 0, 0, 0),
+                             COPSE_SHAPE(s.time, 1, s.batch, s.units), COPSE_SHAPE(rows, s.units));
     again = copse_dense(g, before, y->in[WEIGHTS], bias, COPSE_LINEAR);
     turned = copse_transpose(g, y->in[WEIGHTS], order);
     copse_tensor *const in[] = { y->in[PRODUCTS], again,
@@ -269,14 +276,15 @@ static void add_derivatives(copse_graph *g, const copse_tensor *y, copse_tensor 
     if (y->in[WEIGHTS]->needs_gradient)
         dx[WEIGHTS] = copse_matmul(g, before, of_hidden, true, false);
     if (y->in[FIRST]->needs_gradient)
-        dx[FIRST] = part(g, all, COPSE_SHAPE(s.time * s.n * slopes_of(&s, a->kind)),
-                         COPSE_SHAPE(s.states * s.n), y->in[FIRST]->shape);
+        dx[FIRST] = recurrent_steps_part(g, all, COPSE_SHAPE(s.time * s.n * slopes_of(&s, a->kind)),
+                                         COPSE_SHAPE(s.states * s.n), y->in[FIRST]->shape);
     if (bias && bias->needs_gradient)
         dx[OTHERS] = copse__column_sum(g, of_hidden);
 }
 
 /* In f32, as the products of the steps. */
-static void gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy, copse_tensor **dx)
+static void recurrent_steps_gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy,
+                                     copse_tensor **dx)
 {
     const copse_type precision = g->precision;
     g->precision = COPSE_F32;
@@ -287,9 +295,9 @@ static void gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy, co
 static const struct copse_op op_steps = {
     .name = "recurrent",
     .attr_size = sizeof(struct steps_attr),
-    .infer = infer,
-    .gradient = gradient,
-    .lower = lower,
+    .infer = recurrent_steps_infer,
+    .gradient = recurrent_steps_gradient,
+    .lower = recurrent_steps_lower,
 };
 
 copse_tensor *copse__recurrent_steps(copse_graph *g, enum copse_recurrent_kind kind,

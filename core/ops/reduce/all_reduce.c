@@ -4,7 +4,7 @@
 #include "core/device/kernel/mean.h"
 #include "core/ops/ops.h"
 
-static copse_status infer(const copse_tensor *y, copse_shape *shape, copse_type *type)
+static copse_status all_reduce_infer(const copse_tensor *y, copse_shape *shape, copse_type *type)
 {
     if (y->in[0]->type != COPSE_F32)
         return copse__shape_error(y, "expected f32");
@@ -13,13 +13,14 @@ static copse_status infer(const copse_tensor *y, copse_shape *shape, copse_type 
     return COPSE_OK;
 }
 
-static void gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy, copse_tensor **dx)
+static void all_reduce_gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy,
+                                copse_tensor **dx)
 {
     dx[0] = COPSE_NODE(g, y->op, NULL, dy);
 }
 
 /* Programs do not call this, and the evaluator in double precision has no other replicas. */
-static copse_status lower(struct copse_lowering *l, const copse_tensor *y)
+static copse_status all_reduce_lower(struct copse_lowering *l, const copse_tensor *y)
 {
     (void)l;
     return copse_fail(COPSE_ERR_UNSUPPORTED, "%s: there are no other replicas here", y->op->name);
@@ -27,9 +28,9 @@ static copse_status lower(struct copse_lowering *l, const copse_tensor *y)
 
 static const struct copse_op op_all_reduce = {
     .name = "all_reduce",
-    .infer = infer,
-    .gradient = gradient,
-    .lower = lower,
+    .infer = all_reduce_infer,
+    .gradient = all_reduce_gradient,
+    .lower = all_reduce_lower,
     .crosses = true,
 };
 
@@ -51,9 +52,9 @@ static void pass_gradient(copse_graph *g, const copse_tensor *y, copse_tensor *d
 
 static const struct copse_op op_sum_of_mean = {
     .name = "all_reduce",
-    .infer = infer,
+    .infer = all_reduce_infer,
     .gradient = pass_gradient,
-    .lower = lower,
+    .lower = all_reduce_lower,
     .crosses = true,
 };
 
@@ -80,7 +81,7 @@ static copse_status mean_lower(struct copse_lowering *l, const copse_tensor *y)
 static const struct copse_op op_mean_over_replicas = {
     .name = "all_reduce",
     .attr_size = sizeof(struct mean_attr),
-    .infer = infer,
+    .infer = all_reduce_infer,
     .gradient = mean_gradient,
     .lower = mean_lower,
 };

@@ -10,7 +10,7 @@ struct argmax_attr {
     uint32_t axis;
 };
 
-static copse_status infer(const copse_tensor *y, copse_shape *shape, copse_type *type)
+static copse_status argmax_infer(const copse_tensor *y, copse_shape *shape, copse_type *type)
 {
     const uint32_t axis = ((const struct argmax_attr *)y->attr)->axis;
     const copse_shape *x = &y->in[0]->shape;
@@ -25,7 +25,7 @@ static copse_status infer(const copse_tensor *y, copse_shape *shape, copse_type 
     return COPSE_OK;
 }
 
-static copse_status lower(struct copse_lowering *l, const copse_tensor *y)
+static copse_status argmax_lower(struct copse_lowering *l, const copse_tensor *y)
 {
     const uint32_t axis = ((const struct argmax_attr *)y->attr)->axis;
     const copse_shape *x = &y->in[0]->shape;
@@ -60,8 +60,8 @@ static copse_status lower(struct copse_lowering *l, const copse_tensor *y)
 static const struct copse_op op_argmax = {
     .name = "argmax",
     .attr_size = sizeof(struct argmax_attr),
-    .infer = infer,
-    .lower = lower,
+    .infer = argmax_infer,
+    .lower = argmax_lower,
 };
 
 copse_tensor *copse_argmax(copse_graph *g, copse_tensor *x, uint32_t axis)

@@ -60,7 +60,7 @@ static const struct copse_variant variants[] = {
       .lower = lower_wide },
 };
 
-static bool size(const void *work, struct copse_size *out)
+static bool column_sum_size(const void *work, struct copse_size *out)
 {
     const struct column_sum *s = work;
     out->of[0] = s->rows;
@@ -68,14 +68,15 @@ static bool size(const void *work, struct copse_size *out)
     return s->rows > 0 && s->cols > 0;
 }
 
-static void job(const struct copse_size *at, struct copse_tune_job *j)
+static void column_sum_job(const struct copse_size *at, struct copse_tune_job *j)
 {
     const struct column_sum s = { .rows = at->of[0], .cols = at->of[1] };
     COPSE_JOB_WORK(j, s);
     j->in[0] = COPSE_SHAPE(s.rows, s.cols);
 }
 
-static copse_tensor *build(copse_graph *g, const struct copse_tune_job *j, copse_tensor *const *in)
+static copse_tensor *column_sum_build(copse_graph *g, const struct copse_tune_job *j,
+                                      copse_tensor *const *in)
 {
     (void)j;
     return copse__column_sum(g, in[0]);
@@ -85,22 +86,22 @@ const struct copse_family copse_family_column_sum = {
     .name = "column_sum",
     COPSE_VARIANTS(variants),
     .sizes = { { 32, 256, 2048 }, { 8, 32, 128, 512 } },
-    .size = size,
-    .job = job,
+    .size = column_sum_size,
+    .job = column_sum_job,
     .operations = { 1 },
-    .build = build,
+    .build = column_sum_build,
 };
 
 /* ---- the op ---- */
 
-static copse_status infer(const copse_tensor *y, copse_shape *shape, copse_type *type)
+static copse_status column_sum_infer(const copse_tensor *y, copse_shape *shape, copse_type *type)
 {
     *shape = COPSE_SHAPE(y->in[0]->shape.dims[1]);
     *type = COPSE_F32;
     return COPSE_OK;
 }
 
-static copse_status lower(struct copse_lowering *l, const copse_tensor *y)
+static copse_status column_sum_lower(struct copse_lowering *l, const copse_tensor *y)
 {
     const struct column_sum s = { y->in[0]->shape.dims[0], y->shape.dims[0], y };
     return copse__lower_variant(l, &copse_family_column_sum, &s);
@@ -108,8 +109,8 @@ static copse_status lower(struct copse_lowering *l, const copse_tensor *y)
 
 static const struct copse_op op_bias_grad = {
     .name = "bias_grad",
-    .infer = infer,
-    .lower = lower,
+    .infer = column_sum_infer,
+    .lower = column_sum_lower,
 };
 
 copse_tensor *copse__column_sum(copse_graph *g, copse_tensor *x)

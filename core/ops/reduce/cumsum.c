@@ -15,7 +15,7 @@ struct cumsum_attr {
     int32_t is_exclusive, is_reversed;
 };
 
-static copse_status infer(const copse_tensor *y, copse_shape *shape, copse_type *type)
+static copse_status cumsum_infer(const copse_tensor *y, copse_shape *shape, copse_type *type)
 {
     const struct cumsum_attr *a = y->attr;
     const copse_shape *x = &y->in[0]->shape;
@@ -65,7 +65,7 @@ static copse_status add_up(const struct scan *s, bool is_reversed, bool is_exclu
 /* counts[i] is the length of a line of level i. Level 0 are the elements; sums[i] are those of the
    chunks of level i, which are the elements of level i + 1, and starts[i] their exclusive
    cumulative sum. */
-static copse_status lower(struct copse_lowering *l, const copse_tensor *y)
+static copse_status cumsum_lower(struct copse_lowering *l, const copse_tensor *y)
 {
     const struct cumsum_attr *a = y->attr;
     struct scan s = { .l = l, .outer = 1, .inner = 1, .unread = copse__of(y->in[0]) };
@@ -93,7 +93,8 @@ static copse_status lower(struct copse_lowering *l, const copse_tensor *y)
                   levels ? starts[0] : s.unread, copse__of(y));
 }
 
-static void gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy, copse_tensor **dx)
+static void cumsum_gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy,
+                            copse_tensor **dx)
 {
     const struct cumsum_attr *a = y->attr;
     dx[0] = copse_cumsum(g, dy, a->axis, a->is_exclusive, !a->is_reversed);
@@ -102,9 +103,9 @@ static void gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy, co
 static const struct copse_op op_cumsum = {
     .name = "cumsum",
     .attr_size = sizeof(struct cumsum_attr),
-    .infer = infer,
-    .gradient = gradient,
-    .lower = lower,
+    .infer = cumsum_infer,
+    .gradient = cumsum_gradient,
+    .lower = cumsum_lower,
 };
 
 copse_tensor *copse_cumsum(copse_graph *g, copse_tensor *x, uint32_t axis, bool is_exclusive,

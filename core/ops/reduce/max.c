@@ -2,7 +2,7 @@
 /* Maximum over axes. Equal largest elements share the derivative equally. */
 #include "core/ops/ops.h"
 
-static void gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy, copse_tensor **dx)
+static void max_gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy, copse_tensor **dx)
 {
     const struct copse_reduce_attr *a = y->attr;
     copse_tensor *largest = copse__repeat_back(g, y, (copse_tensor *)y);
@@ -17,7 +17,7 @@ static const struct copse_op op_max = {
     .name = "max",
     .attr_size = sizeof(struct copse_reduce_attr),
     .infer = copse__reduce_infer,
-    .gradient = gradient,
+    .gradient = max_gradient,
     .lower = copse__reduce_lower,
 };
 

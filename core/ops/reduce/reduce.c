@@ -54,7 +54,7 @@ copse_status copse__reduce_lower(struct copse_lowering *l, const copse_tensor *y
                                copse__of(y->in[0]), copse__of(y));
 }
 
-static uint32_t product(copse_shape s, uint32_t from, uint32_t to)
+static uint32_t reduce_product(copse_shape s, uint32_t from, uint32_t to)
 {
     uint32_t n = 1;
     while (from < to)
@@ -84,8 +84,8 @@ static copse_tensor *reduce_flagged(copse_graph *g, const struct copse_op *op,
             end--;
             continue;
         }
-        const uint32_t outer = product(s, 0, start), count = product(s, start, end),
-                       inner = product(s, end, s.rank);
+        const uint32_t outer = reduce_product(s, 0, start), count = reduce_product(s, start, end),
+                       inner = reduce_product(s, end, s.rank);
         for (uint32_t i = start; i < end; i++)
             s.dims[i] = 1;
         x = reduce_middle(g, op, kind, x, outer, count, inner, s);

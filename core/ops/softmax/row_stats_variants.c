@@ -65,7 +65,8 @@ static const struct copse_variant variants[] = {
     { "wide", COPSE_KERNEL_row_stats_wide, { 1, 0, 1 }, .fits = fits_wide, .lower = lower_wide },
 };
 
-static copse_tensor *build(copse_graph *g, const struct copse_tune_job *j, copse_tensor *const *in)
+static copse_tensor *row_stats_build(copse_graph *g, const struct copse_tune_job *j,
+                                     copse_tensor *const *in)
 {
     (void)j;
     return copse__row_stats(g, in[0]);
@@ -79,19 +80,19 @@ const struct copse_family copse_family_row_stats = {
     .size = copse__row_size,
     .job = copse__row_job,
     .operations = { 20 },
-    .build = build,
+    .build = row_stats_build,
 };
 
 /* ---- the op ---- */
 
-static copse_status infer(const copse_tensor *y, copse_shape *shape, copse_type *type)
+static copse_status row_stats_infer(const copse_tensor *y, copse_shape *shape, copse_type *type)
 {
     *shape = COPSE_SHAPE(copse__row_count(y->in[0]->shape), 2);
     *type = COPSE_F32;
     return COPSE_OK;
 }
 
-static copse_status lower(struct copse_lowering *l, const copse_tensor *y)
+static copse_status row_stats_lower(struct copse_lowering *l, const copse_tensor *y)
 {
     const struct stats w = { copse__row_work(y->in[0]->shape), y->in[0], y };
     return copse__lower_variant(l, &copse_family_row_stats, &w);
@@ -100,8 +101,8 @@ static copse_status lower(struct copse_lowering *l, const copse_tensor *y)
 /* Its users compute the complete derivative through their own operand x, so it needs none. */
 static const struct copse_op op_row_stats = {
     .name = "row_stats",
-    .infer = infer,
-    .lower = lower,
+    .infer = row_stats_infer,
+    .lower = row_stats_lower,
 };
 
 copse_tensor *copse__row_stats(copse_graph *g, copse_tensor *x)

@@ -48,13 +48,14 @@ static const struct copse_variant variants[] = {
     { "wide", COPSE_KERNEL_softmax_grad_wide, { 1, 0, 1 }, .lower = lower_wide },
 };
 
-static void job(const struct copse_size *at, struct copse_tune_job *j)
+static void softmax_grad_job(const struct copse_size *at, struct copse_tune_job *j)
 {
     copse__row_job(at, j);
     j->in[1] = j->in[0];
 }
 
-static copse_tensor *build(copse_graph *g, const struct copse_tune_job *j, copse_tensor *const *in)
+static copse_tensor *softmax_grad_build(copse_graph *g, const struct copse_tune_job *j,
+                                        copse_tensor *const *in)
 {
     (void)j;
     return copse__softmax_grad(g, in[0], in[1], false);
@@ -66,21 +67,21 @@ const struct copse_family copse_family_softmax_grad = {
     .slack = 1e-4f,
     .sizes = { { COPSE_ROW_SIZES } },
     .size = copse__row_size,
-    .job = job,
+    .job = softmax_grad_job,
     .operations = { 5 },
-    .build = build,
+    .build = softmax_grad_build,
 };
 
 /* ---- the op ---- */
 
-static copse_status infer(const copse_tensor *y, copse_shape *shape, copse_type *type)
+static copse_status softmax_grad_infer(const copse_tensor *y, copse_shape *shape, copse_type *type)
 {
     *shape = y->in[0]->shape;
     *type = COPSE_F32;
     return COPSE_OK;
 }
 
-static copse_status lower(struct copse_lowering *l, const copse_tensor *y)
+static copse_status softmax_grad_lower(struct copse_lowering *l, const copse_tensor *y)
 {
     const struct softmax_grad_attr *a = y->attr;
     const struct softmax_grad w = { copse__row_work(y->shape), a->is_logarithm, y->in[0], y->in[1],
@@ -91,12 +92,13 @@ static copse_status lower(struct copse_lowering *l, const copse_tensor *y)
 static const struct copse_op op_softmax_grad = {
     .name = "softmax_grad",
     .attr_size = sizeof(struct softmax_grad_attr),
-    .infer = infer,
-    .lower = lower,
+    .infer = softmax_grad_infer,
+    .lower = softmax_grad_lower,
 };
 
 /* The same from other ops, for rows that are too long. */
-static copse_tensor *compose(copse_graph *g, copse_tensor *y, copse_tensor *dy, bool is_logarithm)
+static copse_tensor *softmax_grad_compose(copse_graph *g, copse_tensor *y, copse_tensor *dy,
+                                          bool is_logarithm)
 {
     const uint32_t last = y->shape.rank - 1;
     copse_tensor *t = dy;
@@ -117,7 +119,7 @@ copse_tensor *copse__softmax_grad(copse_graph *g, copse_tensor *y, copse_tensor 
 {
     const struct softmax_grad_attr a = { is_logarithm };
     if (copse__row_cols(y->shape) > MOST_COLS)
-        return compose(g, y, dy, is_logarithm);
+        return softmax_grad_compose(g, y, dy, is_logarithm);
     return COPSE_NODE(g, &op_softmax_grad, &a, y, dy);
 }
 

@@ -58,7 +58,8 @@ static const struct copse_variant variants[] = {
     { "wide", COPSE_KERNEL_softmax_wide, { 1, 0, 1 }, .fits = fits_wide, .lower = lower_wide },
 };
 
-static copse_tensor *build(copse_graph *g, const struct copse_tune_job *j, copse_tensor *const *in)
+static copse_tensor *softmax_build(copse_graph *g, const struct copse_tune_job *j,
+                                   copse_tensor *const *in)
 {
     (void)j;
     return copse_softmax(g, in[0]);
@@ -72,12 +73,12 @@ const struct copse_family copse_family_softmax = {
     .size = copse__row_size,
     .job = copse__row_job,
     .operations = { 20 },
-    .build = build,
+    .build = softmax_build,
 };
 
 /* ---- the ops ---- */
 
-static copse_status infer(const copse_tensor *y, copse_shape *shape, copse_type *type)
+static copse_status softmax_infer(const copse_tensor *y, copse_shape *shape, copse_type *type)
 {
     if (y->in[0]->type != COPSE_F32)
         return copse__shape_error(y, "expected f32");
@@ -116,13 +117,13 @@ static void log_softmax_gradient(copse_graph *g, const copse_tensor *y, copse_te
 
 static const struct copse_op op_softmax = {
     .name = "softmax",
-    .infer = infer,
+    .infer = softmax_infer,
     .gradient = softmax_gradient,
     .lower = softmax_lower,
 };
 static const struct copse_op op_log_softmax = {
     .name = "log_softmax",
-    .infer = infer,
+    .infer = softmax_infer,
     .gradient = log_softmax_gradient,
     .lower = log_softmax_lower,
 };

@@ -57,7 +57,7 @@ struct gradient_attr {
     uint32_t count, width;
 };
 
-static copse_status infer(const copse_tensor *y, copse_shape *shape, copse_type *type)
+static copse_status row_gradient_infer(const copse_tensor *y, copse_shape *shape, copse_type *type)
 {
     const struct gradient_attr *a = y->attr;
     *shape = COPSE_SHAPE(a->count, a->width);
@@ -65,7 +65,7 @@ static copse_status infer(const copse_tensor *y, copse_shape *shape, copse_type 
     return COPSE_OK;
 }
 
-static copse_status lower(struct copse_lowering *l, const copse_tensor *y)
+static copse_status row_gradient_lower(struct copse_lowering *l, const copse_tensor *y)
 {
     const struct gradient_attr *a = y->attr;
     const struct copse_row_sort sorted = { part_of(y->in[1], LIST_ORDER, a->count),
@@ -74,14 +74,14 @@ static copse_status lower(struct copse_lowering *l, const copse_tensor *y)
                                  copse__of(y));
 }
 
-static copse_tensor *join(copse_graph *g, copse_tensor *a, copse_tensor *b);
+static copse_tensor *row_gradient_join(copse_graph *g, copse_tensor *a, copse_tensor *b);
 
 static const struct copse_op op_gradient = {
     .name = "row_gradient",
     .attr_size = sizeof(struct gradient_attr),
-    .infer = infer,
-    .lower = lower,
-    .join = join,
+    .infer = row_gradient_infer,
+    .lower = row_gradient_lower,
+    .join = row_gradient_join,
 };
 
 copse_tensor *copse__row_gradient(copse_graph *g, copse_tensor *dy, copse_tensor *indices,
@@ -97,7 +97,7 @@ copse_tensor *copse__row_gradient(copse_graph *g, copse_tensor *dy, copse_tensor
 }
 
 /* Both lookups as one: the positions of `a` come first. */
-static copse_tensor *join(copse_graph *g, copse_tensor *a, copse_tensor *b)
+static copse_tensor *row_gradient_join(copse_graph *g, copse_tensor *a, copse_tensor *b)
 {
     copse_tensor *const both[] = { a, b };
     copse_tensor *dy[2], *indices[2], *all_dy, *all_indices;

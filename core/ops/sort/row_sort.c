@@ -17,10 +17,10 @@ static uint32_t bits_of(uint32_t n)
     return bits;
 }
 
-static copse_status pass(struct copse_lowering *l, const copse_tensor *indices,
-                         const struct copse_params_sort_count *p, struct copse_operand from,
-                         struct copse_operand to, struct copse_operand counts,
-                         struct copse_operand totals)
+static copse_status row_sort_pass(struct copse_lowering *l, const copse_tensor *indices,
+                                  const struct copse_params_sort_count *p,
+                                  struct copse_operand from, struct copse_operand to,
+                                  struct copse_operand counts, struct copse_operand totals)
 {
     const int32_t spec[COPSE_MAX_SPECS] = { p->shift == 0 };
     const struct copse_params_sort_offsets offsets = { p->blocks, p->digits };
@@ -56,7 +56,7 @@ copse_status copse__lower_row_order(struct copse_lowering *l, const copse_tensor
     COPSE_TRY(copse__scratch(l, p.digits, &totals));
     for (uint32_t i = 0; i < passes; i++) {
         p.shift = i * digit;
-        COPSE_TRY(pass(l, indices, &p, order[(i + 1) % 2], order[i % 2], counts, totals));
+        COPSE_TRY(row_sort_pass(l, indices, &p, order[(i + 1) % 2], order[i % 2], counts, totals));
     }
     *out = order[(passes + 1) % 2];
     return COPSE_OK;
@@ -157,7 +157,7 @@ static void sort_starts_host(const void *params, const int32_t *spec,
 #define EACH   30u
 
 /* The positions from the last to the first. */
-static void reverse(uint32_t *order)
+static void row_sort_reverse(uint32_t *order)
 {
     for (uint32_t i = 0; i < N; i++)
         order[i] = N - 1 - i;
@@ -167,7 +167,7 @@ static void sort_count_test(const struct copse_kernel *k, struct copse_self_test
 {
     const struct copse_params_sort_count p = { N, ROWS, BLOCKS, EACH, 0, DIGITS };
     COPSE_SELF_TEST(t, p, copse__test_groups(k, BLOCKS), N, N, DIGITS * BLOCKS);
-    reverse(t->words[1]);
+    row_sort_reverse(t->words[1]);
 }
 
 static void sort_offsets_test(const struct copse_kernel *k, struct copse_self_test *t)
@@ -183,7 +183,7 @@ static void sort_place_test(const struct copse_kernel *k, struct copse_self_test
     const struct copse_params_sort_place p = { N, ROWS, BLOCKS, EACH, 0, DIGITS };
     uint32_t counts[DIGITS][BLOCKS] = { { 0 } };
     COPSE_SELF_TEST(t, p, copse__test_groups(k, BLOCKS), N, N, DIGITS, DIGITS * BLOCKS, N);
-    reverse(t->words[1]);
+    row_sort_reverse(t->words[1]);
     memset(t->words[2], 0, DIGITS * sizeof t->words[2][0]);
     for (uint32_t i = 0; i < N; i++) {
         const uint32_t digit = t->words[0][k->spec[0] ? i : N - 1 - i];
@@ -200,7 +200,7 @@ static void sort_starts_test(const struct copse_kernel *k, struct copse_self_tes
 {
     const struct copse_params_sort_starts p = { N, ROWS };
     COPSE_SELF_TEST(t, p, copse__test_groups(k, ROWS + 1), N, N, ROWS + 1);
-    reverse(t->words[1]);
+    row_sort_reverse(t->words[1]);
     for (uint32_t i = 0; i < N; i++)
         t->words[0][N - 1 - i] = i * 4 / N;
 }

@@ -14,7 +14,7 @@ struct top_k_attr {
     uint32_t k;
 };
 
-static copse_status infer(const copse_tensor *y, copse_shape *shape, copse_type *type)
+static copse_status top_k_infer(const copse_tensor *y, copse_shape *shape, copse_type *type)
 {
     const uint32_t k = ((const struct top_k_attr *)y->attr)->k;
     const copse_shape *x = &y->in[0]->shape;
@@ -40,7 +40,7 @@ static uint32_t width_after(uint32_t width, uint32_t span, uint32_t keep)
     return (lists - 1) * keep + COPSE_MIN(keep, width - (lists - 1) * span);
 }
 
-static copse_status lower(struct copse_lowering *l, const copse_tensor *y)
+static copse_status top_k_lower(struct copse_lowering *l, const copse_tensor *y)
 {
     const copse_shape *x = &y->in[0]->shape;
     const uint32_t k = last_of(&y->shape), rows = (uint32_t)(copse__elements(y->shape) / k);
@@ -74,8 +74,8 @@ static copse_status lower(struct copse_lowering *l, const copse_tensor *y)
 static const struct copse_op op_top_k = {
     .name = "top_k",
     .attr_size = sizeof(struct top_k_attr),
-    .infer = infer,
-    .lower = lower,
+    .infer = top_k_infer,
+    .lower = top_k_lower,
 };
 
 /* ---- the values, and their derivative ---- */

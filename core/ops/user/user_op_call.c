@@ -79,7 +79,7 @@ static void shapes_of(const copse_tensor *y, copse_shape shapes[COPSE_USER_OPERA
         shapes[i] = y->in[i]->shape;
 }
 
-static copse_status infer(const copse_tensor *y, copse_shape *shape, copse_type *type)
+static copse_status user_op_call_infer(const copse_tensor *y, copse_shape *shape, copse_type *type)
 {
     const copse_user_op *op = op_of(y->op);
     copse_shape shapes[COPSE_USER_OPERANDS];
@@ -97,7 +97,7 @@ static copse_status infer(const copse_tensor *y, copse_shape *shape, copse_type 
     return copse__shape_error(y, "refused by its shape rule: %s", said);
 }
 
-static copse_status lower(struct copse_lowering *l, const copse_tensor *y)
+static copse_status user_op_call_lower(struct copse_lowering *l, const copse_tensor *y)
 {
     const copse_user_op *op = op_of(y->op);
     const enum copse_kernel_id id = (enum copse_kernel_id)op->id;
@@ -112,7 +112,8 @@ static copse_status lower(struct copse_lowering *l, const copse_tensor *y)
     return copse__launch(l, id, launch.spec, launch.params, launch.groups, args, y->in_count + 1);
 }
 
-static void gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy, copse_tensor **dx)
+static void user_op_call_gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy,
+                                  copse_tensor **dx)
 {
     const copse_user_op *op = op_of(y->op);
     copse_shape shapes[COPSE_USER_OPERANDS];
@@ -141,14 +142,14 @@ void copse__user_op_node(copse_user_op *op)
 {
     op->op = (struct copse_op){ .name = op->p.name,
                                 .attr_size = op->p.settings_size,
-                                .infer = infer,
-                                .lower = lower,
-                                .gradient = op->p.gradient ? gradient : NULL };
+                                .infer = user_op_call_infer,
+                                .lower = user_op_call_lower,
+                                .gradient = op->p.gradient ? user_op_call_gradient : NULL };
 }
 
 const copse_user_op *copse__user_op_of(const copse_tensor *t)
 {
-    return t->op->infer == infer ? op_of(t->op) : NULL;
+    return t->op->infer == user_op_call_infer ? op_of(t->op) : NULL;
 }
 
 copse_tensor *copse_user_op_add(copse_graph *g, const copse_user_op *op,

@@ -66,7 +66,7 @@ static copse_status check_numbers(const struct copse_user_op_params *p)
     return COPSE_OK;
 }
 
-static copse_status check(copse_context *ctx, const struct copse_user_op_params *p)
+static copse_status user_op_register_check(copse_context *ctx, const struct copse_user_op_params *p)
 {
     uint32_t id;
     if (!is_identifier(p->name))
@@ -133,7 +133,7 @@ static copse_status make_row(copse_user_op *op)
     return COPSE_OK;
 }
 
-static void destroy(copse_user_op *op)
+static void user_op_register_destroy(copse_user_op *op)
 {
     struct copse_mem *mem = &op->ctx->base.mem;
     copse__user_kernel_remove(op->id);
@@ -148,7 +148,7 @@ static void free_all(copse_context *ctx)
     while (ctx->user_ops) {
         copse_user_op *op = ctx->user_ops;
         ctx->user_ops = op->next;
-        destroy(op);
+        user_op_register_destroy(op);
     }
 }
 
@@ -165,7 +165,7 @@ static copse_status take_params(copse_user_op *op, const struct copse_user_op_pa
 }
 
 /* Two threads that register the same name: the second one is refused. */
-static copse_status publish(copse_user_op *op)
+static copse_status user_op_register_publish(copse_user_op *op)
 {
     uint32_t id;
     copse__mutex_lock(&op->ctx->lock);
@@ -189,16 +189,16 @@ copse_status copse_user_op_register(copse_context *ctx, const struct copse_user_
     *out = NULL;
     COPSE_TRY(copse_no_reserved(copse_user_op_params, params));
     COPSE_TRY(copse_need("user op", params->name, params->reference, params->samples));
-    COPSE_TRY(check(ctx, params));
+    COPSE_TRY(user_op_register_check(ctx, params));
     copse_user_op *op = copse__alloc(&ctx->base.mem, 1, sizeof *op);
     COPSE_TRY(copse_need_memory(op, "user op"));
     op->ctx = ctx;
     op->arena.mem = &ctx->base.mem;
     copse_status s = take_params(op, params);
     if (s == COPSE_OK)
-        s = publish(op);
+        s = user_op_register_publish(op);
     if (s != COPSE_OK)
-        destroy(op);
+        user_op_register_destroy(op);
     else
         *out = op;
     return s;

@@ -10,7 +10,7 @@ static const uint32_t row_counts[COPSE_USER_ROWS] = { 0, 1, 257, 4097 };
 
 /* ---- copies and checks ---- */
 
-static copse_status check(const copse_user_op *op, size_t i)
+static copse_status user_op_samples_check(const copse_user_op *op, size_t i)
 {
     const struct copse_user_sample *x = &op->p.samples[i];
     struct copse_user_launch launch;
@@ -44,7 +44,7 @@ static copse_status check(const copse_user_op *op, size_t i)
     return copse__user_launch(op, x->shapes, y, x->settings, op->kernel.row.group_x, &launch);
 }
 
-static copse_status copy(copse_user_op *op)
+static copse_status user_op_samples_copy(copse_user_op *op)
 {
     const size_t size = op->p.settings_size;
     struct copse_user_sample *list =
@@ -69,8 +69,8 @@ static copse_status copy(copse_user_op *op)
 
 /* ---- the self-test ---- */
 
-static void fill(const copse_user_op *op, const struct copse_user_sample *x,
-                 struct copse_self_test *t)
+static void user_op_samples_fill(const copse_user_op *op, const struct copse_user_sample *x,
+                                 struct copse_self_test *t)
 {
     for (uint32_t a = 0; a < op->p.operands; a++)
         for (uint32_t i = 0; i < t->counts[a]; i++) {
@@ -104,13 +104,14 @@ void copse__user_self_test(const struct copse_kernel *k, struct copse_self_test 
     for (uint32_t a = 0; a < op->p.operands; a++)
         t->counts[a] = (uint32_t)copse__elements(x->shapes[a]);
     t->counts[op->p.operands] = (uint32_t)copse__elements(y);
-    fill(op, x, t);
+    user_op_samples_fill(op, x, t);
     t->slack = op->p.ulp > 0 || op->p.ratio > 0 ? COPSE_SELF_TEST_SLACK : 0.0f;
 }
 
 /* ---- cases ---- */
 
-static copse_tensor *build(copse_graph *g, copse_tensor *const *in, const void *user)
+static copse_tensor *user_op_samples_build(copse_graph *g, copse_tensor *const *in,
+                                           const void *user)
 {
     const struct copse_user_case *c = user;
     return copse_user_op_add(g, c->op, in, c->op->p.operands, c->settings);
@@ -123,7 +124,7 @@ static void put_case(const copse_user_op *op, const struct copse_user_sample *x,
     *c = (struct copse_case){
         .op = op->p.name,
         .name = name,
-        .build = build,
+        .build = user_op_samples_build,
         .user = user,
         .in_count = op->p.operands,
         .forward = { .ulp = op->p.ulp, .ratio = op->p.ratio },
@@ -189,7 +190,7 @@ static copse_status make_table(copse_user_op *op)
     for (size_t i = 0; i < count; i++)
         COPSE_TRY(copse_need_memory(cases[i].name, "user op"));
     *row = (struct copse_case_op){ .name = op->p.name,
-                                   .call = build,
+                                   .call = user_op_samples_build,
                                    .user = &users[0],
                                    .in_count = op->p.operands,
                                    .divides = true };
@@ -202,8 +203,8 @@ static copse_status make_table(copse_user_op *op)
 
 copse_status copse__user_samples(copse_user_op *op)
 {
-    COPSE_TRY(copy(op));
+    COPSE_TRY(user_op_samples_copy(op));
     for (size_t i = 0; i < op->p.sample_count; i++)
-        COPSE_TRY(check(op, i));
+        COPSE_TRY(user_op_samples_check(op, i));
     return make_table(op);
 }

@@ -34,7 +34,8 @@ static uint32_t inbox_rows(const struct copse_recorder *r)
 
 /* Staged: the row in which src's message to dst arrives. Pairs are added one by one and need only
    one row. */
-static struct copse_binding inbox(const struct copse_recorder *r, const struct copse_move *m)
+static struct copse_binding bucket_record_inbox(const struct copse_recorder *r,
+                                                const struct copse_move *m)
 {
     const bool is_by_pairs =
         r->x->params.reduction == COPSE_REDUCE_TREE && !copse__has_workers(r->x);
@@ -67,7 +68,7 @@ static copse_status make_room(struct copse_recorder *r)
 /* ---- commands ---- */
 
 /* Shared: the contributions are read in place. Staged: from the inbox, own one included. */
-static copse_status sum(struct copse_recorder *r, const struct copse_move *m)
+static copse_status bucket_record_sum(struct copse_recorder *r, const struct copse_move *m)
 {
     const struct copse_exchange *x = r->x;
     const uint64_t row = copse__record_row(m);
@@ -85,7 +86,8 @@ static copse_status sum(struct copse_recorder *r, const struct copse_move *m)
             (struct copse_binding){ r->piece->gradients[m->dst], 0,
                                     COPSE_WORD_BYTES * (size_t)r->piece->elements * x->rank_count };
     } else {
-        COPSE_TRY(copse__record_copy(r, m, copse__record_gradients(r, m->dst, m), inbox(r, m)));
+        COPSE_TRY(copse__record_copy(r, m, copse__record_gradients(r, m->dst, m),
+                                     bucket_record_inbox(r, m)));
     }
     *total = (struct copse_binding){ x->reducer->inbox[m->dst],
                                      copse__record_row_bytes(m) * inbox_rows(r),
@@ -98,10 +100,10 @@ static copse_status sum(struct copse_recorder *r, const struct copse_move *m)
     return copse__record_tree(r, m, &t);
 }
 
-static copse_status accumulate(struct copse_recorder *r, const struct copse_move *m)
+static copse_status bucket_record_accumulate(struct copse_recorder *r, const struct copse_move *m)
 {
     struct copse_command c;
-    struct copse_binding from = inbox(r, m);
+    struct copse_binding from = bucket_record_inbox(r, m);
     if (r->piece->is_shared) {
         from = copse__record_gradients(r, m->src, m);
         from.buffer = r->piece->gradients[m->dst]; /* as the destination's device sees it */
@@ -158,8 +160,8 @@ static copse_status make_measures(struct copse_recorder *r, const struct copse_m
     return COPSE_OK;
 }
 
-static copse_status measure(struct copse_recorder *r, const struct copse_move *m,
-                            const struct copse_update *u)
+static copse_status bucket_record_measure(struct copse_recorder *r, const struct copse_move *m,
+                                          const struct copse_update *u)
 {
     struct copse_command c[COPSE_MEASURES];
     COPSE_TRY(r->rule->measure(r->rule->user, copse__rank_device(r->x, m->dst), u, c));
@@ -168,10 +170,9 @@ static copse_status measure(struct copse_recorder *r, const struct copse_move *m
     return COPSE_OK;
 }
 
-static copse_status call(struct copse_recorder *r, const struct copse_move *m,
-                         const struct copse_update *u,
-                         copse_status (*fn)(void *, copse_device *, const struct copse_update *,
-                                            struct copse_command *))
+static copse_status bucket_record_call(
+    struct copse_recorder *r, const struct copse_move *m, const struct copse_update *u,
+    copse_status (*fn)(void *, copse_device *, const struct copse_update *, struct copse_command *))
 {
     struct copse_command c;
     if (!fn)
@@ -180,7 +181,7 @@ static copse_status call(struct copse_recorder *r, const struct copse_move *m,
     return copse__record_command(r, m, &c);
 }
 
-static copse_status update(struct copse_recorder *r, const struct copse_move *m)
+static copse_status bucket_record_update(struct copse_recorder *r, const struct copse_move *m)
 {
     struct copse_update u = {
         .values = copse__record_values(r, m->dst, m),
@@ -193,20 +194,20 @@ static copse_status update(struct copse_recorder *r, const struct copse_move *m)
     if (r->rule->slots > 0)
         COPSE_TRY(make_slots(r, m, &u.slots));
     if (r->half == COPSE_HALF_SUM)
-        return measure(r, m, &u);
-    COPSE_TRY(call(r, m, &u, r->rule->before));
-    COPSE_TRY(call(r, m, &u, r->rule->update));
-    return call(r, m, &u, r->rule->behind);
+        return bucket_record_measure(r, m, &u);
+    COPSE_TRY(bucket_record_call(r, m, &u, r->rule->before));
+    COPSE_TRY(bucket_record_call(r, m, &u, r->rule->update));
+    return bucket_record_call(r, m, &u, r->rule->behind);
 }
 
-static copse_status broadcast(struct copse_recorder *r, const struct copse_move *m)
+static copse_status bucket_record_broadcast(struct copse_recorder *r, const struct copse_move *m)
 {
     struct copse_binding from = copse__record_values(r, m->src, m);
     from.buffer = r->piece->values[m->dst]; /* as the destination's device sees it */
     return copse__record_copy(r, m, from, copse__record_values(r, m->dst, m));
 }
 
-static copse_status emit(struct copse_recorder *r, const struct copse_move *m)
+static copse_status bucket_record_emit(struct copse_recorder *r, const struct copse_move *m)
 {
     switch (m->kind) {
     case COPSE_MOVE_GATHER:
@@ -218,13 +219,13 @@ static copse_status emit(struct copse_recorder *r, const struct copse_move *m)
     case COPSE_MOVE_JOIN:
         return copse__record_workers_join(r, m);
     case COPSE_MOVE_SUM:
-        return sum(r, m);
+        return bucket_record_sum(r, m);
     case COPSE_MOVE_ACCUMULATE:
-        return accumulate(r, m);
+        return bucket_record_accumulate(r, m);
     case COPSE_MOVE_UPDATE:
-        return update(r, m);
+        return bucket_record_update(r, m);
     case COPSE_MOVE_BROADCAST:
-        return r->piece->is_shared ? broadcast(r, m) : COPSE_OK;
+        return r->piece->is_shared ? bucket_record_broadcast(r, m) : COPSE_OK;
     }
     return copse_fail(COPSE_ERR_INTERNAL, "exchange: there is no move %d", (int)m->kind);
 }
@@ -268,7 +269,8 @@ static struct copse_binding source_of(const struct copse_recorder *r, const stru
 
 static struct copse_binding target_of(const struct copse_recorder *r, const struct copse_move *m)
 {
-    return m->kind == COPSE_MOVE_BROADCAST ? copse__record_values(r, m->dst, m) : inbox(r, m);
+    return m->kind == COPSE_MOVE_BROADCAST ? copse__record_values(r, m->dst, m)
+                                           : bucket_record_inbox(r, m);
 }
 
 /* One view to those ranks that have another queue. The moves differ in their destination only. */
@@ -288,7 +290,8 @@ static copse_status add_copy(struct copse_recorder *r, const struct copse_move *
 }
 
 /* Staged: copies through host memory first; ranks with the source's queue copy when they play. */
-static copse_status send(struct copse_recorder *r, const struct copse_move *moves, size_t count)
+static copse_status bucket_record_send(struct copse_recorder *r, const struct copse_move *moves,
+                                       size_t count)
 {
     struct copse_exchange_step step = { .kind = COPSE_STEP_SEND,
                                         .rank = moves->src,
@@ -340,13 +343,13 @@ static copse_status record_phases(struct copse_recorder *r)
         if (moves[i].kind == COPSE_MOVE_GATHER || moves[i].kind == COPSE_MOVE_BROADCAST) {
             COPSE_TRY(play_pending(r));
             COPSE_TRY(r->piece->is_shared ? await_sources(r, &moves[i], end - i)
-                                          : send(r, &moves[i], end - i));
+                                          : bucket_record_send(r, &moves[i], end - i));
         } else if (moves[i].kind >= COPSE_MOVE_PUSH && moves[i].kind != COPSE_MOVE_JOIN) {
             COPSE_TRY(play_pending(r));
             COPSE_TRY(copse__record_workers_phase(r, &moves[i], end - i));
         }
         for (size_t m = i; m < end; m++)
-            COPSE_TRY(emit(r, &moves[m]));
+            COPSE_TRY(bucket_record_emit(r, &moves[m]));
     }
     return play_pending(r);
 }

@@ -107,8 +107,9 @@ static size_t offset_of(const struct copse_recorder *r, const struct copse_move 
     return COPSE_WORD_BYTES * (size_t)(m->first - r->chunk);
 }
 
-static copse_status step(struct copse_recorder *r, int kind, uint32_t message_kind, uint32_t worker,
-                         size_t first, const struct copse_move *m)
+static copse_status bucket_record_workers_step(struct copse_recorder *r, int kind,
+                                               uint32_t message_kind, uint32_t worker, size_t first,
+                                               const struct copse_move *m)
 {
     struct copse_exchange_step s = { .kind = kind,
                                      .message_kind = message_kind,
@@ -134,7 +135,8 @@ static copse_status record_reads(struct copse_recorder *r, const struct copse_mo
                 r->x->rank_count > 1 ? r->total[m->slice] : copse__record_gradients(r, m->src, m);
         COPSE_TRY(add_host_copy(r, m->src, from, offset_of(r, m)));
     }
-    return step(r, COPSE_STEP_READ, is_sum ? COPSE_KIND_SUMS : COPSE_KIND_RESULTS, 0, first, moves);
+    return bucket_record_workers_step(
+        r, COPSE_STEP_READ, is_sum ? COPSE_KIND_SUMS : COPSE_KIND_RESULTS, 0, first, moves);
 }
 
 static copse_status record_sends(struct copse_recorder *r, uint32_t message_kind,
@@ -146,9 +148,9 @@ static copse_status record_sends(struct copse_recorder *r, uint32_t message_kind
     for (uint32_t v = 0; v < r->x->workers.count; v++)
         is_any |=
             slices[v].size > 0 && (v == this_worker(r)) == (message_kind == COPSE_KIND_RESULTS);
-    return is_any
-               ? step(r, COPSE_STEP_WORKER_SEND, message_kind, 0, r->bucket->host_copies.count, m)
-               : COPSE_OK;
+    return is_any ? bucket_record_workers_step(r, COPSE_STEP_WORKER_SEND, message_kind, 0,
+                                               r->bucket->host_copies.count, m)
+                  : COPSE_OK;
 }
 
 /* Received slices are written to the devices, worker by worker. */
@@ -172,8 +174,9 @@ static copse_status record_receives(struct copse_recorder *r, const struct copse
                                              offset_of(r, m)));
         }
         if (r->bucket->host_copies.count > first)
-            COPSE_TRY(step(r, COPSE_STEP_WORKER_RECV, is_sum ? COPSE_KIND_SUMS : COPSE_KIND_RESULTS,
-                           v, first, moves));
+            COPSE_TRY(bucket_record_workers_step(r, COPSE_STEP_WORKER_RECV,
+                                                 is_sum ? COPSE_KIND_SUMS : COPSE_KIND_RESULTS, v,
+                                                 first, moves));
     }
     return COPSE_OK;
 }

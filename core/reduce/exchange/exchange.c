@@ -24,7 +24,7 @@
 
 /* ---- life ---- */
 
-static copse_status check(const struct copse_exchange_params *p)
+static copse_status exchange_check(const struct copse_exchange_params *p)
 {
     if (p->rank_count == 0 || p->rank_count > COPSE_MAX_REPLICAS)
         return copse_fail(COPSE_ERR_ARGUMENT, "exchange: %u ranks: 1 to %d are possible",
@@ -47,7 +47,7 @@ copse_status copse__exchange_create(const struct copse_exchange_params *params,
                                     copse_exchange **out)
 {
     *out = NULL;
-    COPSE_TRY(check(params));
+    COPSE_TRY(exchange_check(params));
     struct copse_mem *mem = &params->ctx->base.mem;
     copse_exchange *x = copse__alloc(mem, 1, sizeof *x);
     if (!x)
@@ -119,7 +119,7 @@ void copse__exchange_release(copse_exchange **at)
 
 /* ---- a run ---- */
 
-static copse_status play(copse_exchange *x, const struct copse_exchange_step *step)
+static copse_status exchange_play(copse_exchange *x, const struct copse_exchange_step *step)
 {
     const bool is_other = x->other.segment == step->segment;
     COPSE_TRY(copse_note(is_other ? x->other.replay(x->other.user, step->rank, step->segment)
@@ -144,7 +144,7 @@ static copse_status run_step(copse_exchange *x, uint32_t bucket,
         return copse__reducer_wait(x->reducer, step->rank, x->last[step->rank],
                                    "reducing its slices", NULL);
     case COPSE_STEP_PLAY:
-        return play(x, step);
+        return exchange_play(x, step);
     case COPSE_STEP_SEND:
         COPSE_TRY(copse__copies_send(x->reducer, &b->copies, step->first, step->count));
         return copse__reducer_submit(x->reducer);

@@ -40,8 +40,8 @@ static copse_status begin_collective(const copse_exchange *x, uint32_t bucket, u
 
 /* Post the receives, then wait until all workers are at this chunk. Messages are sent only after
    that. */
-static copse_status begin(copse_exchange *x, uint32_t bucket,
-                          const struct copse_exchange_step *step)
+static copse_status exchange_workers_begin(copse_exchange *x, uint32_t bucket,
+                                           const struct copse_exchange_step *step)
 {
     copse_reducer *r = x->reducer;
     COPSE_TRY(copse__worker_wait_sends(&x->messages, r->busy, r->user));
@@ -57,8 +57,9 @@ static copse_status begin(copse_exchange *x, uint32_t bucket,
 }
 
 /* Between the devices and `host`, which outlives a device that hangs. */
-static copse_status copy(copse_exchange *x, const struct copse_bucket *b,
-                         const struct copse_exchange_step *step, unsigned char *host)
+static copse_status exchange_workers_copy(copse_exchange *x, const struct copse_bucket *b,
+                                          const struct copse_exchange_step *step,
+                                          unsigned char *host)
 {
     for (size_t i = step->first; i < step->first + step->count; i++) {
         const struct copse_host_copy *c = &b->host_copies.at[i];
@@ -76,9 +77,9 @@ copse_status copse__exchange_workers_step(copse_exchange *x, const struct copse_
     switch (step->kind) {
     case COPSE_STEP_BEGIN:
         x->chunk = b->worker_slices.at + step->first;
-        return begin(x, bucket, step);
+        return exchange_workers_begin(x, bucket, step);
     case COPSE_STEP_READ:
-        return copy(x, b, step, is_sum ? x->sums_out.at : x->values.at);
+        return exchange_workers_copy(x, b, step, is_sum ? x->sums_out.at : x->values.at);
     case COPSE_STEP_WORKER_SEND:
         COPSE_TRY(copse__reducer_wait_reads(x->reducer, "reading for other workers"));
         return copse__worker_send(&x->messages, step->message_kind, x->chunk,
@@ -86,6 +87,6 @@ copse_status copse__exchange_workers_step(copse_exchange *x, const struct copse_
     default:
         COPSE_TRY(copse__worker_wait_recvs(&x->messages, step->message_kind, step->worker, 1,
                                            x->reducer->busy, x->reducer->user));
-        return copy(x, b, step, is_sum ? x->sums_in.at : x->values.at);
+        return exchange_workers_copy(x, b, step, is_sum ? x->sums_in.at : x->values.at);
     }
 }

@@ -6,7 +6,7 @@
 
 /* ---- shared or staged ---- */
 
-static copse_status cannot(const copse_exchange *x, const char *id, const char *why)
+static copse_status pieces_cannot(const copse_exchange *x, const char *id, const char *why)
 {
     return x->params.transfer == COPSE_TRANSFER_SHARED
                ? copse_fail(COPSE_ERR_UNSUPPORTED,
@@ -23,7 +23,8 @@ copse_status copse__exchange_check_sharing(copse_exchange *x)
         return COPSE_OK;
     for (uint32_t r = 0; r < x->rank_count && !x->is_one_queue; r++)
         if (copse__rank_device(x, r)->limits->host_import_alignment == 0)
-            return cannot(x, copse__rank_device(x, r)->info.id, "cannot use host memory itself");
+            return pieces_cannot(x, copse__rank_device(x, r)->info.id,
+                                 "cannot use host memory itself");
     x->can_share = true;
     return COPSE_OK;
 }
@@ -58,7 +59,8 @@ static uint32_t too_large_for(const copse_exchange *x, size_t bytes)
 
 /* One import per opened device: ranks with the same device share it. `host` NULL: memory of the
    device. */
-static copse_status import(copse_exchange *x, void *host, size_t bytes, copse_buffer **buffers)
+static copse_status pieces_import(copse_exchange *x, void *host, size_t bytes,
+                                  copse_buffer **buffers)
 {
     for (uint32_t r = 0; r < x->rank_count; r++) {
         copse_device *dev = copse__rank_device(x, r);
@@ -79,7 +81,7 @@ static copse_status make_shared(copse_exchange *x, struct copse_piece *p, size_t
     for (int i = 0; i < 2; i++) {
         copse_buffer **buffers = i == 0 ? p->values : p->gradients;
         if (x->is_one_queue) {
-            COPSE_TRY(import(x, NULL, bytes, buffers));
+            COPSE_TRY(pieces_import(x, NULL, bytes, buffers));
             COPSE_TRY(copse_queue_fill(x->ranks[0].queue, buffers[0], 0, bytes, 0));
             continue;
         }
@@ -87,7 +89,7 @@ static copse_status make_shared(copse_exchange *x, struct copse_piece *p, size_t
         if (!p->host[i])
             return copse_fail(COPSE_ERR_NO_MEMORY, "exchange: no memory for %zu shared bytes",
                               bytes);
-        COPSE_TRY(import(x, p->host[i], bytes, buffers));
+        COPSE_TRY(pieces_import(x, p->host[i], bytes, buffers));
     }
     return COPSE_OK;
 }
@@ -134,7 +136,7 @@ copse_status copse__exchange_piece(copse_exchange *x, uint64_t elements, uint32_
     if (x->can_share && !p.is_shared) {
         snprintf(why, sizeof why, "cannot bind the %zu bytes of %u ranks at once", bytes,
                  x->rank_count);
-        COPSE_TRY(cannot(x, copse__rank_device(x, too_large_for(x, bytes))->info.id, why));
+        COPSE_TRY(pieces_cannot(x, copse__rank_device(x, too_large_for(x, bytes))->info.id, why));
     }
 
     copse_status s;

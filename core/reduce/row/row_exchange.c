@@ -6,7 +6,7 @@
 
 /* ---- life ---- */
 
-static copse_status check(const struct copse_row_exchange_params *p)
+static copse_status row_exchange_check(const struct copse_row_exchange_params *p)
 {
     if (p->rows == 0 || p->width == 0 || p->rule.behind || !p->rule.update ||
         p->rule.slots > COPSE_EXCHANGE_SLOTS)
@@ -33,7 +33,8 @@ static copse_status make_slots(copse_row_exchange *x)
     return COPSE_OK;
 }
 
-static copse_status init(copse_row_exchange *x, const struct copse_row_exchange_params *p)
+static copse_status row_exchange_init(copse_row_exchange *x,
+                                      const struct copse_row_exchange_params *p)
 {
     copse_queue *queues[COPSE_MAX_REPLICAS];
     x->params.ctx = copse_context_retain(p->ctx);
@@ -61,12 +62,12 @@ copse_status copse__row_exchange_create(const struct copse_row_exchange_params *
                                         copse_row_exchange **out)
 {
     *out = NULL;
-    COPSE_TRY(check(p));
+    COPSE_TRY(row_exchange_check(p));
     copse_row_exchange *x = copse__alloc(&p->ctx->base.mem, 1, sizeof *x);
     COPSE_TRY(copse_need_memory(x, "exchange"));
     x->params = *p;
     x->mem = &p->ctx->base.mem;
-    const copse_status s = init(x, p);
+    const copse_status s = row_exchange_init(x, p);
     if (s)
         copse__row_exchange_release(&x);
     *out = x;
@@ -115,7 +116,7 @@ copse_status copse__row_exchange_reserve(copse_row_exchange *x, uint32_t count)
 /* ---- runs ---- */
 
 /* From the update on. */
-static copse_status spread(copse_row_exchange *x)
+static copse_status row_exchange_spread(copse_row_exchange *x)
 {
     COPSE_TRY(copse__row_send(x, &x->spread));
     for (uint32_t r = 0; r < x->params.rank_count; r++)
@@ -125,7 +126,8 @@ static copse_status spread(copse_row_exchange *x)
     return COPSE_OK;
 }
 
-static copse_status run(copse_row_exchange *x, const uint64_t *ready, const atomic_bool *stop)
+static copse_status row_exchange_run(copse_row_exchange *x, const uint64_t *ready,
+                                     const atomic_bool *stop)
 {
     for (uint32_t r = 0; r < x->params.rank_count; r++)
         if (!copse__row_is_local(x, r))
@@ -133,7 +135,7 @@ static copse_status run(copse_row_exchange *x, const uint64_t *ready, const atom
                 copse__reducer_wait(x->reducer, r, ready[r], "computing its gradients", stop));
     COPSE_TRY(copse__row_send(x, &x->gather));
     COPSE_TRY(copse__row_play(x, copse__row_first(x), x->owner));
-    return x->params.rule.measures > 0 ? COPSE_OK : spread(x);
+    return x->params.rule.measures > 0 ? COPSE_OK : row_exchange_spread(x);
 }
 
 copse_status copse__row_exchange_run(copse_row_exchange *x, const uint64_t *ready,
@@ -147,13 +149,14 @@ copse_status copse__row_exchange_run(copse_row_exchange *x, const uint64_t *read
                           x->params.name);
     if (x->room == 0) /* no loss depends on the variable */
         return COPSE_OK;
-    return copse_note(run(x, ready, stop), "in the exchange of rows of '%s'", x->params.name);
+    return copse_note(row_exchange_run(x, ready, stop), "in the exchange of rows of '%s'",
+                      x->params.name);
 }
 
-static copse_status finish(copse_row_exchange *x)
+static copse_status row_exchange_finish(copse_row_exchange *x)
 {
     COPSE_TRY(copse__row_play(x, x->update, x->owner));
-    return spread(x);
+    return row_exchange_spread(x);
 }
 
 copse_status copse__row_exchange_finish(copse_row_exchange *x)
@@ -161,7 +164,8 @@ copse_status copse__row_exchange_finish(copse_row_exchange *x)
     x->reducer->busy = NULL;
     if (x->each == 0)
         return COPSE_OK;
-    return copse_note(copse__row_has_workers(x) ? copse__row_workers_finish(x) : finish(x),
+    return copse_note(copse__row_has_workers(x) ? copse__row_workers_finish(x)
+                                                : row_exchange_finish(x),
                       "in the exchange of rows of '%s'", x->params.name);
 }
 

@@ -79,7 +79,7 @@ static uint64_t groups_of(const struct copse_kernel *k, uint64_t n)
 }
 
 /* List k has multiples of k + 1, each twice, and then no row. */
-static void fill(uint32_t *rows)
+static void row_kernels_fill(uint32_t *rows)
 {
     for (uint32_t i = 0; i < ENTRIES; i++) {
         const uint32_t row = i % EACH / 2 * 2 * (i / EACH + 1);
@@ -94,7 +94,7 @@ static void row_find_test(const struct copse_kernel *k, struct copse_self_test *
     t->groups = groups_of(k, p.n);
     t->counts[0] = t->counts[1] = ENTRIES;
     t->counts[2] = LISTS * ENTRIES;
-    fill(t->words[0]);
+    row_kernels_fill(t->words[0]);
 }
 
 static void row_join_test(const struct copse_kernel *k, struct copse_self_test *t)
@@ -110,7 +110,7 @@ static void row_join_test(const struct copse_kernel *k, struct copse_self_test *
     t->counts[0] = ENTRIES;
     t->counts[1] = LISTS * ENTRIES;
     t->counts[2] = t->counts[3] = ENTRIES * WIDTH;
-    fill(rows);
+    row_kernels_fill(rows);
     row_find_host(&find_p, NULL,
                   (struct copse_host_arg[]){ { rows, ENTRIES, false },
                                              { t->words[0], ENTRIES, false },

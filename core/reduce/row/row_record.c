@@ -14,7 +14,7 @@ struct recorder {
 
 /* ---- memory ---- */
 
-static copse_status make(copse_queue *q, size_t bytes, copse_buffer **out)
+static copse_status row_record_make(copse_queue *q, size_t bytes, copse_buffer **out)
 {
     return copse_buffer_create(q->dev, &(struct copse_buffer_params){ .size = bytes }, out);
 }
@@ -29,20 +29,20 @@ static copse_status make_join(copse_row_exchange *x)
         j->terms = copse_buffer_retain(x->terms[0]);
         j->sums = copse_buffer_retain(x->terms[0]);
     } else {
-        COPSE_TRY(make(q, COPSE_WORD_BYTES * entries, &j->rows));
-        COPSE_TRY(make(q, copse__row_bytes(x, entries), &j->terms));
-        COPSE_TRY(make(q, copse__row_bytes(x, entries), &j->sums));
+        COPSE_TRY(row_record_make(q, COPSE_WORD_BYTES * entries, &j->rows));
+        COPSE_TRY(row_record_make(q, copse__row_bytes(x, entries), &j->terms));
+        COPSE_TRY(row_record_make(q, copse__row_bytes(x, entries), &j->sums));
     }
-    COPSE_TRY(make(q, COPSE_WORD_BYTES * entries * x->all, &j->places));
-    COPSE_TRY(make(q, COPSE_WORD_BYTES * entries, &j->leads));
-    COPSE_TRY(make(q, copse__row_bytes(x, entries), &j->values));
+    COPSE_TRY(row_record_make(q, COPSE_WORD_BYTES * entries * x->all, &j->places));
+    COPSE_TRY(row_record_make(q, COPSE_WORD_BYTES * entries, &j->leads));
+    COPSE_TRY(row_record_make(q, copse__row_bytes(x, entries), &j->values));
     if (x->params.rule.measures > 0) {
         const size_t bytes = COPSE_MEASURE_BYTES * (size_t)(entries * x->params.width / COPSE_UNIT);
-        COPSE_TRY(make(q, bytes, &j->measures));
+        COPSE_TRY(row_record_make(q, bytes, &j->measures));
         COPSE_TRY(copse__reducer_host(x->reducer, &x->measures, bytes));
     }
     return x->params.rule.slots > 0
-               ? make(q, x->params.rule.slots * copse__row_bytes(x, entries), &j->slots)
+               ? row_record_make(q, x->params.rule.slots * copse__row_bytes(x, entries), &j->slots)
                : COPSE_OK;
 }
 
@@ -50,8 +50,8 @@ static copse_status make_lists(copse_row_exchange *x)
 {
     for (uint32_t r = 0; r < x->params.rank_count; r++) {
         copse_queue *q = x->ranks[r].queue;
-        COPSE_TRY(make(q, COPSE_WORD_BYTES * (size_t)x->room, &x->rows[r]));
-        COPSE_TRY(make(q, copse__row_bytes(x, x->room), &x->terms[r]));
+        COPSE_TRY(row_record_make(q, COPSE_WORD_BYTES * (size_t)x->room, &x->rows[r]));
+        COPSE_TRY(row_record_make(q, copse__row_bytes(x, x->room), &x->terms[r]));
         /* is read, where no list has rows */
         COPSE_TRY(copse_queue_fill(q, x->terms[r], 0, copse__row_bytes(x, x->room), 0));
     }
@@ -63,15 +63,17 @@ static copse_status make_memory(copse_row_exchange *x)
     for (uint32_t r = 0; r < x->params.rank_count; r++) {
         if (copse__row_is_local(x, r))
             continue;
-        COPSE_TRY(make(x->ranks[r].queue, COPSE_WORD_BYTES * copse__row_entries(x), &x->leads[r]));
-        COPSE_TRY(make(x->ranks[r].queue, copse__row_bytes(x, copse__row_entries(x)), &x->news[r]));
+        COPSE_TRY(row_record_make(x->ranks[r].queue, COPSE_WORD_BYTES * copse__row_entries(x),
+                                  &x->leads[r]));
+        COPSE_TRY(row_record_make(x->ranks[r].queue, copse__row_bytes(x, copse__row_entries(x)),
+                                  &x->news[r]));
     }
     return x->owner == COPSE_ROW_NO_OWNER ? COPSE_OK : make_join(x);
 }
 
 /* ---- commands ---- */
 
-static copse_status push(struct recorder *r, const struct copse_command *c)
+static copse_status row_record_push(struct recorder *r, const struct copse_command *c)
 {
     return COPSE_PUSH(r->x->mem, &r->commands, *c) ? COPSE_OK : copse_no_memory("exchange");
 }
@@ -90,13 +92,13 @@ static copse_status command_of(copse_row_exchange *x, copse_device *dev, enum co
                                 0);
 }
 
-static copse_status launch(struct recorder *r, enum copse_kernel_id id, const void *params,
-                           uint64_t count, const struct copse_binding *bindings,
-                           size_t binding_count)
+static copse_status row_record_launch(struct recorder *r, enum copse_kernel_id id,
+                                      const void *params, uint64_t count,
+                                      const struct copse_binding *bindings, size_t binding_count)
 {
     struct copse_command c;
     COPSE_TRY(command_of(r->x, r->queue->dev, id, params, count, bindings, binding_count, &c));
-    return push(r, &c);
+    return row_record_push(r, &c);
 }
 
 static struct copse_binding all_of(copse_buffer *buffer)
@@ -122,7 +124,7 @@ static copse_status take_rows(struct recorder *r, struct copse_binding table,
 {
     struct copse_command c;
     COPSE_TRY(take_command(r->x, r->queue->dev, table, leads, to, &c));
-    return push(r, &c);
+    return row_record_push(r, &c);
 }
 
 static copse_status put_rows(struct recorder *r, struct copse_binding from,
@@ -133,19 +135,20 @@ static copse_status put_rows(struct recorder *r, struct copse_binding from,
                                       .width = x->params.width,
                                       .rows = x->params.rows };
     copse__divisor(p.width, &p.m, &p.h);
-    return launch(r, COPSE_KERNEL_row_put, &p, p.n,
-                  (const struct copse_binding[]){ from, leads, table }, 3);
+    return row_record_launch(r, COPSE_KERNEL_row_put, &p, p.n,
+                             (const struct copse_binding[]){ from, leads, table }, 3);
 }
 
-static copse_status call(struct recorder *r, const struct copse_update *u,
-                         copse_status (*fn)(void *, copse_device *, const struct copse_update *,
-                                            struct copse_command *))
+static copse_status row_record_call(struct recorder *r, const struct copse_update *u,
+                                    copse_status (*fn)(void *, copse_device *,
+                                                       const struct copse_update *,
+                                                       struct copse_command *))
 {
     struct copse_command c;
     if (!fn)
         return COPSE_OK;
     COPSE_TRY(fn(r->x->params.rule.user, r->queue->dev, u, &c));
-    return push(r, &c);
+    return row_record_push(r, &c);
 }
 
 /* Place of a rank of this worker in the join. */
@@ -155,11 +158,13 @@ static struct copse_binding part_of(const copse_row_exchange *x, copse_buffer *b
     return (struct copse_binding){ buffer, (x->params.group->first + rank) * bytes, bytes };
 }
 
-static copse_status copy(struct recorder *r, struct copse_binding from, struct copse_binding to)
+static copse_status row_record_copy(struct recorder *r, struct copse_binding from,
+                                    struct copse_binding to)
 {
     to.size = from.size;
-    return push(r, &(struct copse_command){
-                       .kind = COPSE_COMMAND_COPY, .bindings = { from, to }, .binding_count = 2 });
+    return row_record_push(r, &(struct copse_command){ .kind = COPSE_COMMAND_COPY,
+                                                       .bindings = { from, to },
+                                                       .binding_count = 2 });
 }
 
 /* The part of a rank's list in the join that its list does not fill names no row. */
@@ -170,10 +175,10 @@ static copse_status fill_rest(struct recorder *r, uint32_t rank)
     rest.offset += COPSE_WORD_BYTES * (size_t)x->room;
     rest.size -= COPSE_WORD_BYTES * (size_t)x->room;
     return rest.size == 0 ? COPSE_OK
-                          : push(r, &(struct copse_command){ .kind = COPSE_COMMAND_FILL,
-                                                             .bindings = { rest },
-                                                             .binding_count = 1,
-                                                             .word = x->params.rows });
+                          : row_record_push(r, &(struct copse_command){ .kind = COPSE_COMMAND_FILL,
+                                                                        .bindings = { rest },
+                                                                        .binding_count = 1,
+                                                                        .word = x->params.rows });
 }
 
 /* The lists of ranks with the owner's queue; others are copied through host memory. */
@@ -182,17 +187,18 @@ static copse_status copy_lists(struct recorder *r)
     copse_row_exchange *x = r->x;
     for (uint32_t k = 0; x->all > 1 && k < x->params.rank_count; k++) {
         if (copse__row_is_local(x, k)) {
-            COPSE_TRY(copy(r, all_of(x->rows[k]),
-                           part_of(x, x->join.rows, k, COPSE_WORD_BYTES * (size_t)x->each)));
-            COPSE_TRY(copy(r, all_of(x->terms[k]),
-                           part_of(x, x->join.terms, k, copse__row_bytes(x, x->each))));
+            COPSE_TRY(
+                row_record_copy(r, all_of(x->rows[k]),
+                                part_of(x, x->join.rows, k, COPSE_WORD_BYTES * (size_t)x->each)));
+            COPSE_TRY(row_record_copy(r, all_of(x->terms[k]),
+                                      part_of(x, x->join.terms, k, copse__row_bytes(x, x->each))));
         }
         COPSE_TRY(fill_rest(r, k));
     }
     return COPSE_OK;
 }
 
-static copse_status join(struct recorder *r)
+static copse_status row_record_join(struct recorder *r)
 {
     copse_row_exchange *x = r->x;
     const struct copse_row_join *j = &x->join;
@@ -205,15 +211,15 @@ static copse_status join(struct recorder *r)
                                          .width = x->params.width };
     copse__divisor(sum.width, &sum.m, &sum.h);
     COPSE_TRY(copy_lists(r));
-    COPSE_TRY(launch(
+    COPSE_TRY(row_record_launch(
         r, COPSE_KERNEL_row_find, &find, find.n,
         (const struct copse_binding[]){ all_of(j->rows), all_of(j->leads), all_of(j->places) }, 3));
     if (x->all == 1)
         return COPSE_OK;
-    return launch(r, COPSE_KERNEL_row_join, &sum, sum.n,
-                  (const struct copse_binding[]){ all_of(j->leads), all_of(j->places),
-                                                  all_of(j->terms), all_of(j->sums) },
-                  4);
+    return row_record_launch(r, COPSE_KERNEL_row_join, &sum, sum.n,
+                             (const struct copse_binding[]){ all_of(j->leads), all_of(j->places),
+                                                             all_of(j->terms), all_of(j->sums) },
+                             4);
 }
 
 static struct copse_binding slot_of(const copse_row_exchange *x, uint32_t slot)
@@ -240,7 +246,7 @@ static struct copse_update update_of(const copse_row_exchange *x)
     return u;
 }
 
-static copse_status update(struct recorder *r)
+static copse_status row_record_update(struct recorder *r)
 {
     copse_row_exchange *x = r->x;
     const struct copse_exchange_rule *rule = &x->params.rule;
@@ -251,8 +257,8 @@ static copse_status update(struct recorder *r)
         COPSE_TRY(take_rows(r, slot_of(x, k), leads, slot_rows_of(x, k)));
     if (rule->slots > 0)
         u.slots = all_of(x->join.slots);
-    COPSE_TRY(call(r, &u, rule->before));
-    COPSE_TRY(call(r, &u, rule->update));
+    COPSE_TRY(row_record_call(r, &u, rule->before));
+    COPSE_TRY(row_record_call(r, &u, rule->update));
     for (uint32_t k = 0; k < rule->slots; k++)
         COPSE_TRY(put_rows(r, slot_rows_of(x, k), leads, slot_of(x, k)));
     for (uint32_t k = 0; k < x->params.rank_count; k++)
@@ -261,7 +267,7 @@ static copse_status update(struct recorder *r)
     return COPSE_OK;
 }
 
-static copse_status end(struct recorder *r, struct copse_segment **out)
+static copse_status row_record_end(struct recorder *r, struct copse_segment **out)
 {
     const copse_status s = copse__segment_create(r->queue, r->commands.at, r->commands.count, out);
     r->commands.count = 0;
@@ -274,20 +280,20 @@ static copse_status record_commands(struct recorder *r)
     if (x->owner != COPSE_ROW_NO_OWNER) {
         r->queue = x->ranks[x->owner].queue;
         const struct copse_update u = update_of(x);
-        COPSE_TRY(join(r));
+        COPSE_TRY(row_record_join(r));
         if (x->params.rule.measures > 0) {
-            COPSE_TRY(call(r, &u, x->params.rule.measure));
-            COPSE_TRY(end(r, &x->sum));
+            COPSE_TRY(row_record_call(r, &u, x->params.rule.measure));
+            COPSE_TRY(row_record_end(r, &x->sum));
         }
-        COPSE_TRY(update(r));
-        COPSE_TRY(end(r, &x->update));
+        COPSE_TRY(row_record_update(r));
+        COPSE_TRY(row_record_end(r, &x->update));
     }
     for (uint32_t k = 0; k < x->params.rank_count; k++) {
         if (copse__row_is_local(x, k))
             continue;
         r->queue = x->ranks[k].queue;
         COPSE_TRY(put_rows(r, all_of(x->news[k]), all_of(x->leads[k]), x->values[k]));
-        COPSE_TRY(end(r, &x->adopt[k]));
+        COPSE_TRY(row_record_end(r, &x->adopt[k]));
     }
     return COPSE_OK;
 }
@@ -363,7 +369,7 @@ static copse_status spread_rows(copse_row_exchange *x)
 
 /* ---- all of it ---- */
 
-static copse_status record(copse_row_exchange *x)
+static copse_status record_rows(copse_row_exchange *x)
 {
     struct recorder r = { .x = x };
     COPSE_TRY(make_memory(x));
@@ -432,7 +438,7 @@ copse_status copse__row_record_join(copse_row_exchange *x, uint32_t each)
     join_fini(x);
     x->each = each;
     x->size = (struct copse_row_exchange_size){ .places = copse__row_entries(x) };
-    const copse_status s = record(x);
+    const copse_status s = record_rows(x);
     if (s) {
         join_fini(x);
         return s;

@@ -55,7 +55,8 @@ static copse_status make_lists(struct rehearsal *r)
     return COPSE_OK;
 }
 
-static copse_status write(const struct rehearsal *r, copse_buffer *to, const uint32_t *words)
+static copse_status row_rehearsal_write(const struct rehearsal *r, copse_buffer *to,
+                                        const uint32_t *words)
 {
     return copse_queue_write(r->x->ranks[r->rank].queue, to, 0, words, copse_buffer_size(to));
 }
@@ -66,15 +67,15 @@ static copse_status write_before(const struct rehearsal *r)
 {
     const struct copse_row_join *j = &r->x->join;
     copse_queue *q = r->x->ranks[r->rank].queue;
-    COPSE_TRY(write(r, j->rows, r->rows));
+    COPSE_TRY(row_rehearsal_write(r, j->rows, r->rows));
     COPSE_TRY(copse_queue_fill(q, j->leads, 0, copse_buffer_size(j->leads), JUNK));
     return copse_queue_fill(q, j->places, 0, copse_buffer_size(j->places), JUNK);
 }
 
 static copse_status write_behind(const struct rehearsal *r)
 {
-    COPSE_TRY(write(r, r->x->join.leads, r->leads));
-    return write(r, r->x->join.places, r->places);
+    COPSE_TRY(row_rehearsal_write(r, r->x->join.leads, r->leads));
+    return row_rehearsal_write(r, r->x->join.places, r->places);
 }
 
 /* ---- segments ---- */
@@ -88,7 +89,7 @@ static bool is_table(const copse_row_exchange *x, const copse_buffer *buffer)
 }
 
 /* Bind the end of the table or of a slot. */
-static void narrow(const copse_row_exchange *x, struct copse_command *c)
+static void row_rehearsal_narrow(const copse_row_exchange *x, struct copse_command *c)
 {
     const size_t all = copse__row_bytes(x, x->params.rows),
                  part = copse__row_bytes(x, part_rows(x));
@@ -111,7 +112,7 @@ static copse_status visit_commands(const struct rehearsal *r, const struct copse
     COPSE_TRY(copse_need_memory(some.commands, "cross-check"));
     for (size_t i = first; i < end; i++) {
         some.commands[i - first] = part->commands[i];
-        narrow(r->x, &some.commands[i - first]);
+        row_rehearsal_narrow(r->x, &some.commands[i - first]);
     }
     const copse_status s = r->visit(r->user, r->rank, &some);
     copse__free(r->x->mem, some.commands);
@@ -138,7 +139,7 @@ static copse_status visit_segment(const struct rehearsal *r, const struct copse_
     return COPSE_OK;
 }
 
-static copse_status rehearse(const struct rehearsal *r)
+static copse_status row_rehearsal_rehearse(const struct rehearsal *r)
 {
     const copse_row_exchange *x = r->x;
     if (r->rank == x->owner) {
@@ -147,7 +148,7 @@ static copse_status rehearse(const struct rehearsal *r)
             COPSE_TRY(visit_segment(r, x->sum));
         return visit_segment(r, x->update);
     }
-    COPSE_TRY(write(r, x->leads[r->rank], r->leads));
+    COPSE_TRY(row_rehearsal_write(r, x->leads[r->rank], r->leads));
     return visit_segment(r, x->adopt[r->rank]);
 }
 
@@ -160,7 +161,7 @@ copse_status copse__row_exchange_rehearse(copse_row_exchange *x, uint32_t rank,
     x->has_newest = false;
     copse_status s = make_lists(&r);
     if (!s)
-        s = rehearse(&r);
+        s = row_rehearsal_rehearse(&r);
     copse__free(x->mem, r.rows);
     return copse_note(s, "in the update of rows of '%s'", x->params.name);
 }

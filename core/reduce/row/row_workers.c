@@ -41,7 +41,7 @@ void copse__row_workers_fini(copse_row_exchange *x)
 
 /* ---- how long the lists are ---- */
 
-static copse_status begin(copse_row_exchange *x)
+static copse_status row_workers_begin(copse_row_exchange *x)
 {
     struct copse_group *g = x->params.group;
     char what[COPSE_WHAT_BYTES], form[COPSE_FORM_BYTES];
@@ -56,7 +56,7 @@ static copse_status begin(copse_row_exchange *x)
 
 /* The join has lists as long as the longest one of all workers. 0: no worker's loss depends on the
    variable. */
-static copse_status agree(copse_row_exchange *x, uint32_t *each)
+static copse_status row_workers_agree(copse_row_exchange *x, uint32_t *each)
 {
     struct copse_group *g = x->params.group;
     uint32_t rooms[COPSE_MAX_WORKERS];
@@ -116,7 +116,7 @@ static copse_status write_lists(copse_row_exchange *x)
     return copse__reducer_submit(x->reducer);
 }
 
-static copse_status adopt(copse_row_exchange *x)
+static copse_status row_workers_adopt(copse_row_exchange *x)
 {
     const size_t leads = COPSE_WORD_BYTES * (size_t)copse__row_entries(x);
     for (uint32_t r = 0; r < x->params.rank_count; r++) {
@@ -133,7 +133,7 @@ static copse_status adopt(copse_row_exchange *x)
 }
 
 /* The owner has the lists of all workers: the first commands. */
-static copse_status join(copse_row_exchange *x)
+static copse_status row_workers_join(copse_row_exchange *x)
 {
     copse_reducer *r = x->reducer;
     COPSE_TRY(copse__row_send(x, &x->gather));
@@ -144,7 +144,8 @@ static copse_status join(copse_row_exchange *x)
 }
 
 /* The owner sends the new rows to all workers, or another worker receives them. */
-static copse_status spread(copse_row_exchange *x, const struct copse_worker_slice *results)
+static copse_status row_workers_spread(copse_row_exchange *x,
+                                       const struct copse_worker_slice *results)
 {
     const size_t leads = COPSE_WORD_BYTES * (size_t)copse__row_entries(x);
     copse_reducer *r = x->reducer;
@@ -160,18 +161,18 @@ static copse_status spread(copse_row_exchange *x, const struct copse_worker_slic
         COPSE_TRY(
             copse__worker_wait_recvs(&x->messages, COPSE_KIND_RESULTS, 0, 1, r->busy, r->user));
     }
-    return adopt(x);
+    return row_workers_adopt(x);
 }
 
 /* ---- a run ---- */
 
-static copse_status exchange(copse_row_exchange *x)
+static copse_status row_workers_exchange(copse_row_exchange *x)
 {
     struct copse_worker_slice lists[COPSE_MAX_WORKERS] = { { 0, 0 } },
                               results[COPSE_MAX_WORKERS] = { { 0, 0 } };
     const bool measures = x->params.rule.measures > 0;
     uint32_t each;
-    COPSE_TRY(agree(x, &each));
+    COPSE_TRY(row_workers_agree(x, &each));
     if (each == 0)
         return COPSE_OK;
     lists[0].size = copse__row_message_bytes(x); /* the owner's worker is the first one */
@@ -179,18 +180,18 @@ static copse_status exchange(copse_row_exchange *x)
     COPSE_TRY(copse__worker_recv_sums(&x->messages, lists, x->others.at));
     if (!measures)
         COPSE_TRY(copse__worker_recv_results(&x->messages, results, x->new_rows.at));
-    COPSE_TRY(is_owner(x) ? join(x) : send_lists(x, lists));
-    return measures ? COPSE_OK : spread(x, results);
+    COPSE_TRY(is_owner(x) ? row_workers_join(x) : send_lists(x, lists));
+    return measures ? COPSE_OK : row_workers_spread(x, results);
 }
 
-static copse_status finish(copse_row_exchange *x)
+static copse_status row_workers_finish(copse_row_exchange *x)
 {
     struct copse_worker_slice results[COPSE_MAX_WORKERS] = { { 0, 0 } };
     results[0].size = copse__row_new_bytes(x);
     COPSE_TRY(copse__worker_recv_results(&x->messages, results, x->new_rows.at));
     if (is_owner(x))
         COPSE_TRY(copse__row_play(x, x->update, x->owner));
-    return spread(x, results);
+    return row_workers_spread(x, results);
 }
 
 static copse_status abort_after(copse_row_exchange *x, copse_status s)
@@ -205,12 +206,12 @@ static copse_status abort_after(copse_row_exchange *x, copse_status s)
 /* Before the collective has begun nothing has changed on any worker. */
 copse_status copse__row_workers_run(copse_row_exchange *x)
 {
-    COPSE_TRY(begin(x));
-    return abort_after(x, exchange(x));
+    COPSE_TRY(row_workers_begin(x));
+    return abort_after(x, row_workers_exchange(x));
 }
 
 copse_status copse__row_workers_finish(copse_row_exchange *x)
 {
-    const copse_status s = begin(x);
-    return abort_after(x, s ? s : finish(x));
+    const copse_status s = row_workers_begin(x);
+    return abort_after(x, s ? s : row_workers_finish(x));
 }

@@ -14,7 +14,7 @@ static size_t word_bytes_of(const struct copse_block *b)
     return copse__round_up(bytes_of(b), COPSE_WORD_BYTES);
 }
 
-static const char *where(const copse_queue *q)
+static const char *block_where(const copse_queue *q)
 {
     return q ? q->dev->info.id : "the host";
 }
@@ -48,7 +48,7 @@ copse_status copse__block_create(copse_context *ctx, copse_queue *queue, copse_t
     if (s) {
         copse__block_release(&b);
         return copse_note(s, "while making an array of %llu elements on %s",
-                          (unsigned long long)count, where(queue));
+                          (unsigned long long)count, block_where(queue));
     }
     *out = b;
     return COPSE_OK;
@@ -81,7 +81,7 @@ copse_status copse__block_write(struct copse_block *b, const void *values)
 {
     if (b->queue)
         return copse_note(copse__queue_write_bytes(b->queue, b->buffer, 0, values, bytes_of(b)),
-                          "while writing an array to %s", where(b->queue));
+                          "while writing an array to %s", block_where(b->queue));
     if (b->count)
         memcpy(b->host, values, bytes_of(b));
     return COPSE_OK;
@@ -102,7 +102,7 @@ static copse_status read_words(const struct copse_block *b, void *values)
 {
     COPSE_TRY(copse_queue_read(b->queue, b->buffer, 0, values, word_bytes_of(b)));
     return copse_note(copse__queue_settle(b->queue, copse_queue_finish(b->queue)),
-                      "while reading an array from %s", where(b->queue));
+                      "while reading an array from %s", block_where(b->queue));
 }
 
 /* The last word has less than four bytes of the array. */
@@ -132,7 +132,7 @@ copse_status copse__block_read(const struct copse_block *b, void *values)
 
 /* Through host memory. After a timeout a device may still write to that memory: it is not freed,
    and the block keeps one extra reference. */
-static copse_status stage(const struct copse_block *from, struct copse_block *to)
+static copse_status block_stage(const struct copse_block *from, struct copse_block *to)
 {
     struct copse_block *host;
     if (!from->queue)
@@ -158,12 +158,13 @@ copse_status copse__block_copy(const struct copse_block *from, copse_queue *to,
     const copse_status s =
         to && to == from->queue
             ? copse_queue_copy(to, from->buffer, 0, b->buffer, 0, word_bytes_of(b))
-            : stage(from, b);
+            : block_stage(from, b);
     if (s == COPSE_ERR_TIMEOUT && !to)
         return s; /* see above */
     if (s) {
         copse__block_release(&b);
-        return copse_note(s, "while copying an array from %s to %s", where(from->queue), where(to));
+        return copse_note(s, "while copying an array from %s to %s", block_where(from->queue),
+                          block_where(to));
     }
     *out = b;
     return COPSE_OK;
@@ -173,5 +174,5 @@ copse_status copse__block_wait(const struct copse_block *b)
 {
     if (!b->queue)
         return COPSE_OK;
-    return copse_note(copse_queue_finish(b->queue), "while waiting for %s", where(b->queue));
+    return copse_note(copse_queue_finish(b->queue), "while waiting for %s", block_where(b->queue));
 }

@@ -17,7 +17,7 @@ static bool open_bucket(struct maker *m)
 }
 
 /* Append elements [first, first + count) of an array to the newest bucket. */
-static bool add(struct maker *m, size_t array, uint64_t first, uint64_t count)
+static bool bucketing_add(struct maker *m, size_t array, uint64_t first, uint64_t count)
 {
     struct copse_array_bucket *bucket = &m->out->buckets.at[m->out->buckets.count - 1];
     const struct copse_bucket_view view = { array, first, count, bucket->count };
@@ -32,10 +32,10 @@ static bool add(struct maker *m, size_t array, uint64_t first, uint64_t count)
 
 static bool add_alone(struct maker *m, size_t array)
 {
-    return open_bucket(m) && add(m, array, 0, m->elements[array]);
+    return open_bucket(m) && bucketing_add(m, array, 0, m->elements[array]);
 }
 
-static bool divide(struct maker *m, uint32_t buckets)
+static bool bucketing_divide(struct maker *m, uint32_t buckets)
 {
     uint64_t total = 0, first = 0;
     size_t array = 0;
@@ -48,7 +48,7 @@ static bool divide(struct maker *m, uint32_t buckets)
             return false;
         while (left > 0) {
             const uint64_t take = COPSE_MIN(left, m->elements[array] - first);
-            if (!add(m, array, first, take))
+            if (!bucketing_add(m, array, first, take))
                 return false;
             first += take;
             left -= take;
@@ -80,7 +80,7 @@ static bool join_small(struct maker *m, const struct copse_bucketing *rule)
                 continue;
             bool ok = open_bucket(m);
             for (size_t k = i; k < end && ok; k++)
-                ok = add(m, k, 0, m->elements[k]);
+                ok = bucketing_add(m, k, 0, m->elements[k]);
             if (!ok)
                 return false;
         }
@@ -97,7 +97,7 @@ static bool join_backwards(struct maker *m, uint64_t bucket_bytes)
             if (!open_bucket(m))
                 return false;
         is_open = true;
-        if (!add(m, i, 0, m->elements[i]))
+        if (!bucketing_add(m, i, 0, m->elements[i]))
             return false;
     }
     return true;
@@ -118,7 +118,7 @@ copse_status copse__array_buckets_make(struct copse_mem *mem, const struct copse
     struct maker m = { mem, elements, count, out };
     *out = (struct copse_array_buckets){ .views = { NULL, 0, 0 } };
     const bool ok = rule->is_each       ? join_none(&m)
-                    : rule->count       ? divide(&m, rule->count)
+                    : rule->count       ? bucketing_divide(&m, rule->count)
                     : rule->small_bytes ? join_small(&m, rule)
                                         : join_backwards(&m, rule->bucket_bytes);
     if (ok)

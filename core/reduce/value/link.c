@@ -57,7 +57,7 @@ static copse_status time_of(struct trial *t, trial_fn *run, double *seconds)
     return COPSE_OK;
 }
 
-static double rate(double bytes, double seconds, double latency)
+static double link_rate(double bytes, double seconds, double latency)
 {
     return bytes / COPSE_MAX(seconds - latency, 1e-9);
 }
@@ -72,9 +72,9 @@ static copse_status measure_device(struct trial *t, struct copse_link *out)
     COPSE_TRY(time_of(t, read_bytes, &read));
     COPSE_TRY(time_of(t, write_bytes, &write));
     COPSE_TRY(time_of(t, sum_rows, &sum));
-    out->read_rate = rate(BYTES, read, out->latency);
-    out->write_rate = rate(BYTES, write, out->latency);
-    out->sum_rate = rate(ROWS * BYTES, sum, out->latency);
+    out->read_rate = link_rate(BYTES, read, out->latency);
+    out->write_rate = link_rate(BYTES, write, out->latency);
+    out->sum_rate = link_rate(ROWS * BYTES, sum, out->latency);
     return COPSE_OK;
 }
 
@@ -93,8 +93,8 @@ static void measure_host(struct trial *t, struct copse_link *out)
         sum = COPSE_MIN(sum, copse__now_ns() - middle);
     }
     out->latency = 0;
-    out->read_rate = out->write_rate = rate(BYTES, (double)copy * 1e-9, 0);
-    out->sum_rate = rate(ROWS * BYTES, (double)sum * 1e-9, 0);
+    out->read_rate = out->write_rate = link_rate(BYTES, (double)copy * 1e-9, 0);
+    out->sum_rate = link_rate(ROWS * BYTES, (double)sum * 1e-9, 0);
 }
 
 copse_status copse__link_measure(struct copse_mem *mem, copse_queue *queue, struct copse_link *out)
@@ -120,7 +120,8 @@ copse_status copse__link_measure(struct copse_mem *mem, copse_queue *queue, stru
 
 /* ---- estimates ---- */
 
-static const struct copse_link *at(const struct copse_link *links, uint32_t ranks, uint32_t rank)
+static const struct copse_link *link_at(const struct copse_link *links, uint32_t ranks,
+                                        uint32_t rank)
 {
     return &links[rank == COPSE_HOST ? ranks : rank];
 }
@@ -140,7 +141,7 @@ static double write_to_all(const struct copse_link *links, uint32_t ranks, doubl
 {
     double sum = 0;
     for (uint32_t i = 0; i < to_count; i++)
-        sum += bytes / at(links, ranks, to[i])->write_rate;
+        sum += bytes / link_at(links, ranks, to[i])->write_rate;
     return sum;
 }
 
@@ -155,7 +156,7 @@ static bool has_other(const uint32_t *to, uint32_t to_count, uint32_t rank)
 static double to_one(const struct copse_link *links, uint32_t ranks, uint32_t root, double bytes,
                      const uint32_t *to, uint32_t to_count)
 {
-    const struct copse_link *l = at(links, ranks, root);
+    const struct copse_link *l = link_at(links, ranks, root);
     double cost = read_from_all(links, ranks, bytes) + ranks * bytes / l->sum_rate;
     if (root != COPSE_HOST)
         cost += (ranks - 1) * bytes / l->write_rate;
@@ -164,8 +165,8 @@ static double to_one(const struct copse_link *links, uint32_t ranks, uint32_t ro
     return cost + write_to_all(links, ranks, bytes, to, to_count);
 }
 
-static double sharded(const struct copse_link *links, uint32_t ranks, double bytes,
-                      const uint32_t *to, uint32_t to_count)
+static double link_sharded(const struct copse_link *links, uint32_t ranks, double bytes,
+                           const uint32_t *to, uint32_t to_count)
 {
     const double slice = bytes / ranks;
     double sum = 0, cost = read_from_all(links, ranks, bytes - slice);
@@ -177,8 +178,8 @@ static double sharded(const struct copse_link *links, uint32_t ranks, double byt
     return cost + sum + write_to_all(links, ranks, bytes, to, to_count);
 }
 
-static double hierarchical(const struct copse_link *links, uint32_t ranks, double bytes,
-                           const uint32_t *to, uint32_t to_count)
+static double link_hierarchical(const struct copse_link *links, uint32_t ranks, double bytes,
+                                const uint32_t *to, uint32_t to_count)
 {
     uint32_t half = 1;
     while (half * 2 < ranks)
@@ -199,8 +200,8 @@ static double cost_of(const struct copse_link *links, uint32_t ranks, struct cop
     return way.algorithm == COPSE_COLLECTIVE_TO_ONE
                ? to_one(links, ranks, way.root, bytes, to, to_count)
            : way.algorithm == COPSE_COLLECTIVE_SHARDED
-               ? sharded(links, ranks, bytes, to, to_count)
-               : hierarchical(links, ranks, bytes, to, to_count);
+               ? link_sharded(links, ranks, bytes, to, to_count)
+               : link_hierarchical(links, ranks, bytes, to, to_count);
 }
 
 struct copse_way copse__link_choose(const struct copse_link *links, uint32_t ranks, double bytes,

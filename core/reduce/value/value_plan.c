@@ -11,7 +11,7 @@ static bool push_sum(struct copse_mem *mem, struct copse_plan *p, uint32_t owner
     return COPSE_PUSH(mem, &p->sums, ((struct copse_partial_sum){ owner, lo, hi, first, count }));
 }
 
-static copse_status shard(struct copse_mem *mem, struct copse_plan *p, uint64_t count)
+static copse_status value_plan_shard(struct copse_mem *mem, struct copse_plan *p, uint64_t count)
 {
     struct copse_schedule s;
     bool ok = true;
@@ -34,7 +34,8 @@ static uint32_t left_half(uint32_t n)
 
 /* Both subtrees of the canonical tree's root, so that joining them is its last addition. Roots
    rotate from bucket to bucket. */
-static bool halve(struct copse_mem *mem, struct copse_plan *p, size_t bucket, uint64_t count)
+static bool value_plan_halve(struct copse_mem *mem, struct copse_plan *p, size_t bucket,
+                             uint64_t count)
 {
     const uint32_t n = p->params.contributors, half = left_half(n);
     return push_sum(mem, p, (uint32_t)(bucket % half), 0, half, 0, count) &&
@@ -48,10 +49,10 @@ static copse_status push_chunk(struct copse_mem *mem, struct copse_plan *p, size
         .bucket = bucket, .first = first, .count = count, .first_sum = p->sums.count
     };
     if (p->params.algorithm == COPSE_COLLECTIVE_SHARDED) {
-        COPSE_TRY(shard(mem, p, count));
+        COPSE_TRY(value_plan_shard(mem, p, count));
     } else if (p->params.algorithm == COPSE_COLLECTIVE_HIERARCHICAL && p->params.contributors > 1) {
         c.is_joined = true;
-        if (!halve(mem, p, bucket, count))
+        if (!value_plan_halve(mem, p, bucket, count))
             return copse_no_memory("reduction: plan");
     } else {
         const uint32_t root = p->params.algorithm == COPSE_COLLECTIVE_TO_ONE ? p->params.root : 0;

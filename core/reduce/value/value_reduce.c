@@ -42,7 +42,7 @@ copse_status copse__value_reducer_create(copse_context *ctx, copse_queue *const 
 }
 
 /* Nothing that a device may still write to is freed or used again. */
-static void drain(copse_value_reducer *x)
+static void value_reduce_drain(copse_value_reducer *x)
 {
     if (!copse__reducer_drain(x->r))
         x->host = (struct copse_host_memory){ NULL, 0 };
@@ -54,7 +54,7 @@ void copse__value_reducer_release(copse_value_reducer **at)
     if (!x)
         return;
     *at = NULL;
-    drain(x);
+    value_reduce_drain(x);
     for (size_t i = 0; i < PLANS; i++)
         copse__plan_fini(x->mem, &x->plans[i]);
     copse__free_aligned(x->mem, x->host.at);
@@ -148,8 +148,8 @@ static struct copse_binding row_of(const struct run *run, const struct copse_par
 }
 
 /* A contribution to a row of the owner's inbox. */
-static copse_status gather(const struct run *run, const struct copse_partial_sum *sum,
-                           uint32_t contributor)
+static copse_status value_reduce_gather(const struct run *run, const struct copse_partial_sum *sum,
+                                        uint32_t contributor)
 {
     copse_reducer *x = run->x->r;
     const struct copse_array_buckets *b = &run->plan->buckets;
@@ -170,8 +170,8 @@ static copse_status gather(const struct run *run, const struct copse_partial_sum
 }
 
 /* A command on the owner of a sum. */
-static copse_status encode(const struct run *run, const struct copse_partial_sum *sum,
-                           const struct copse_command *c)
+static copse_status value_reduce_encode(const struct run *run, const struct copse_partial_sum *sum,
+                                        const struct copse_command *c)
 {
     copse_reducer *x = run->x->r;
     x->is_open[sum->owner] = true;
@@ -202,12 +202,12 @@ static copse_status add_rows(const struct run *run, const struct copse_partial_s
     };
     struct copse_command c;
     COPSE_TRY(copse__tree_command(run->x->r->queues[sum->owner]->dev, &t, &c));
-    return encode(run, sum, &c);
+    return value_reduce_encode(run, sum, &c);
 }
 
 /* The right half of the tree is added to the left one, at the left one's owner. */
-static copse_status join(const struct run *run, const struct copse_partial_sum *left,
-                         const struct copse_partial_sum *right)
+static copse_status value_reduce_join(const struct run *run, const struct copse_partial_sum *left,
+                                      const struct copse_partial_sum *right)
 {
     copse_reducer *x = run->x->r;
     const uint32_t last = run->r->contributors;
@@ -222,7 +222,7 @@ static copse_status join(const struct run *run, const struct copse_partial_sum *
 }
 
 /* Into row 0, which is free now. */
-static copse_status divide(const struct run *run, const struct copse_partial_sum *sum)
+static copse_status value_reduce_divide(const struct run *run, const struct copse_partial_sum *sum)
 {
     const bool is_whole = run->r->type == COPSE_I32;
     if (run->r->divisor == 0)
@@ -236,10 +236,11 @@ static copse_status divide(const struct run *run, const struct copse_partial_sum
     COPSE_TRY(copse__mean_command(run->x->r->queues[sum->owner]->dev,
                                   row_of(run, sum, run->r->contributors), row_of(run, sum, 0),
                                   sum->count, run->r->divisor, is_whole, &c));
-    return encode(run, sum, &c);
+    return value_reduce_encode(run, sum, &c);
 }
 
-static copse_status broadcast(const struct run *run, const struct copse_partial_sum *sum)
+static copse_status value_reduce_broadcast(const struct run *run,
+                                           const struct copse_partial_sum *sum)
 {
     const uint32_t row = sum->owner == COPSE_HOST || run->r->divisor ? 0 : run->r->contributors;
     const struct copse_array_buckets *b = &run->plan->buckets;
@@ -266,16 +267,16 @@ static copse_status run_chunk(const struct run *run)
     for (uint32_t c = 0; c < run->r->contributors; c++)
         for (size_t i = 0; i < sum_count; i++)
             if (c >= sums[i].lo && c < sums[i].hi)
-                COPSE_TRY(gather(run, &sums[i], c));
+                COPSE_TRY(value_reduce_gather(run, &sums[i], c));
     COPSE_TRY(copse__reducer_send(x));
     COPSE_TRY(copse__reducer_wait_reads(x, "reading its contribution"));
     for (size_t i = 0; i < sum_count; i++)
         COPSE_TRY(add_rows(run, &sums[i], sums[i].hi - sums[i].lo));
     if (run->chunk->is_joined)
-        COPSE_TRY(join(run, &sums[0], &sums[1]));
+        COPSE_TRY(value_reduce_join(run, &sums[0], &sums[1]));
     for (size_t i = 0; i < result_count; i++) {
-        COPSE_TRY(divide(run, &sums[i]));
-        COPSE_TRY(broadcast(run, &sums[i]));
+        COPSE_TRY(value_reduce_divide(run, &sums[i]));
+        COPSE_TRY(value_reduce_broadcast(run, &sums[i]));
     }
     COPSE_TRY(copse__reducer_send(x));
     return copse__reducer_submit(x);
@@ -308,7 +309,7 @@ static copse_status make_results(const struct run *run)
     return COPSE_OK;
 }
 
-static copse_status reduce(struct run *run, uint64_t *elements)
+static copse_status reduce_arrays(struct run *run, uint64_t *elements)
 {
     const struct copse_reduction *r = run->r;
     for (size_t a = 0; a < r->arrays; a++)
@@ -334,7 +335,7 @@ static copse_status reduce(struct run *run, uint64_t *elements)
     return COPSE_OK;
 }
 
-static copse_status check(const copse_reducer *x, const struct copse_reduction *r)
+static copse_status value_reduce_check(const copse_reducer *x, const struct copse_reduction *r)
 {
     for (size_t i = 0; i < r->contributors * r->arrays; i++)
         if (r->from[i]->count != r->from[i % r->arrays]->count || r->from[i]->type != r->type ||
@@ -351,18 +352,18 @@ copse_status copse__blocks_reduce(copse_value_reducer *x, const struct copse_red
 {
     struct run run = { .x = x, .r = r, .out = out };
     char text[COPSE_ERROR_BYTES];
-    COPSE_TRY(check(x->r, r));
+    COPSE_TRY(value_reduce_check(x->r, r));
     for (size_t i = 0; i < r->arrays * r->to_count; i++)
         out[i] = NULL;
     uint64_t *elements = copse__alloc(x->mem, r->arrays, sizeof *elements);
     if (!elements)
         return copse_no_memory("reduction");
-    copse_status s = reduce(&run, elements);
+    copse_status s = reduce_arrays(&run, elements);
     copse__free(x->mem, elements);
     if (!s)
         return COPSE_OK;
     memcpy(text, copse_last_error(), sizeof text); /* draining may fail, too */
-    drain(x);
+    value_reduce_drain(x);
     for (size_t i = 0; i < r->arrays * r->to_count; i++)
         copse__block_release(&out[i]);
     copse__fail_again(text);

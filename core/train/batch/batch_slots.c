@@ -42,8 +42,8 @@ void copse__batch_slots_keep(const struct copse_batch_slots *s, uint64_t use)
 
 /* The names of the columns are those of a recording, which is kept while the batch is fed. Without
    examples on this worker the batch has no columns, and needs none. */
-static void fill(struct copse_batch_slot *slot, const struct copse_host_batch *batch,
-                 const struct copse_shards *s, uint32_t replicas)
+static void batch_slots_fill(struct copse_batch_slot *slot, const struct copse_host_batch *batch,
+                             const struct copse_shards *s, uint32_t replicas)
 {
     uint32_t r = 0;
     while (r < replicas && s->at[r].count == 0)
@@ -121,9 +121,10 @@ static copse_status wait_for_reader(const struct copse_replica *rep, uint64_t ti
     return copse__queue_wait_for(rep->transfer, rep->queue, ticket);
 }
 
-static copse_status upload(const struct copse_batch_slots *s, const struct copse_host_batch *batch,
-                           const struct copse_shards *shards, uint32_t r,
-                           struct copse_batch_slot *slot)
+static copse_status batch_slots_upload(const struct copse_batch_slots *s,
+                                       const struct copse_host_batch *batch,
+                                       const struct copse_shards *shards, uint32_t r,
+                                       struct copse_batch_slot *slot)
 {
     const struct copse_replica *rep = &s->strategy->replicas[r];
     const struct copse_step_recording *rec = shards->recordings[r];
@@ -142,8 +143,8 @@ copse_status copse__batch_slot_upload(const struct copse_batch_slots *s,
 {
     for (uint32_t r = 0; r < s->strategy->replica_count; r++)
         if (shards->at[r].count > 0)
-            COPSE_TRY(copse_note(upload(s, batch, shards, r, slot),
+            COPSE_TRY(copse_note(batch_slots_upload(s, batch, shards, r, slot),
                                  "while uploading replica %u's part of a batch ahead", r));
-    fill(slot, batch, shards, s->strategy->replica_count);
+    batch_slots_fill(slot, batch, shards, s->strategy->replica_count);
     return COPSE_OK;
 }

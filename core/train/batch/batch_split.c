@@ -81,8 +81,9 @@ static copse_status measure_replica(struct copse_split *split, struct copse_step
 
 /* Time every replica alone with an even shard. Weights are rounded to f32, the type in which they
    are reported. */
-static copse_status measure(struct copse_split *split, struct copse_step_recordings *all,
-                            const struct copse_host_batch *batch)
+static copse_status batch_split_measure(struct copse_split *split,
+                                        struct copse_step_recordings *all,
+                                        const struct copse_host_batch *batch)
 {
     const uint32_t replicas = split->strategy->replica_count;
     const size_t examples = COPSE_MAX(batch->count / replicas, 1);
@@ -104,7 +105,7 @@ copse_status copse__split(struct copse_split *split, struct copse_step_recording
     const uint32_t replicas = split->strategy->group.ranks;
     const bool is_weighted = copse__split_is_weighted(split);
     if (is_weighted && !split->is_known && all)
-        COPSE_TRY(measure(split, all, batch));
+        COPSE_TRY(batch_split_measure(split, all, batch));
     if (is_weighted && split->is_known)
         return copse__shard_weighted(batch->count, split->weights, replicas, out);
     const copse_shard_rule rule = is_weighted ? COPSE_SHARD_BALANCED : split->rule;

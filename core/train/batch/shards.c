@@ -21,9 +21,9 @@ copse_status copse__shards_split(struct copse_split *split, struct copse_step_re
     return copse__split(split, measure, batch, s->of_all);
 }
 
-static copse_status record(struct copse_step_recordings *all, uint32_t r,
-                           const struct copse_host_batch *batch, size_t examples,
-                           enum copse_pass pass, struct copse_step_recording **out)
+static copse_status shards_record(struct copse_step_recordings *all, uint32_t r,
+                                  const struct copse_host_batch *batch, size_t examples,
+                                  enum copse_pass pass, struct copse_step_recording **out)
 {
     const struct copse_memory_shard shard = { r, batch, examples };
     const copse_status s = copse__recording_get(all, r, batch, examples, pass, out);
@@ -42,12 +42,12 @@ copse_status copse__shards_record(struct copse_step_recordings *all,
     /* other workers have the examples: this worker needs their reports and all-reduces, too */
     if (!is_known) {
         struct copse_step_recording *unused;
-        COPSE_TRY(record(all, 0, batch, 1, pass, &unused));
+        COPSE_TRY(shards_record(all, 0, batch, 1, pass, &unused));
     }
     for (int turn = 0; turn < 2; turn++)
         for (uint32_t r = 0; r < replicas; r++)
             if ((turn == 0) == (s->at[r].count > 0))
-                COPSE_TRY(record(all, r, batch, s->at[r].count, pass, &s->recordings[r]));
+                COPSE_TRY(shards_record(all, r, batch, s->at[r].count, pass, &s->recordings[r]));
     return COPSE_OK;
 }
 

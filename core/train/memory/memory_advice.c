@@ -13,7 +13,7 @@ struct advice {
     size_t length;
 };
 
-static void add(struct advice *a, const char *fmt, ...)
+static void memory_advice_add(struct advice *a, const char *fmt, ...)
 {
     va_list args;
     va_start(args, fmt);
@@ -22,7 +22,7 @@ static void add(struct advice *a, const char *fmt, ...)
     a->length = COPSE_MIN(a->length + (size_t)COPSE_MAX(n, 0), sizeof a->text - 1);
 }
 
-static const char *number(uint64_t bytes, char text[NUMBER])
+static const char *memory_advice_number(uint64_t bytes, char text[NUMBER])
 {
     const uint64_t kib = 1u << 10, mib = kib << 10, gib = mib << 10,
                    unit = bytes >= gib   ? gib
@@ -36,7 +36,7 @@ static const char *number(uint64_t bytes, char text[NUMBER])
 }
 
 /* As an option takes it, rounded down. */
-static const char *option(uint64_t bytes, char text[NUMBER])
+static const char *memory_advice_option(uint64_t bytes, char text[NUMBER])
 {
     const bool is_large = bytes >= (uint64_t)64 << 20;
     snprintf(text, NUMBER, "%llu%s", (unsigned long long)(bytes >> (is_large ? 20 : 10)),
@@ -57,11 +57,11 @@ static void add_batch(struct advice *a, struct copse_step_recordings *all,
             return;
         if (m.bytes > most)
             continue;
-        add(a, "; a batch of %zu needs %s", (whole->batch->count + part - 1) / part,
-            number(m.bytes, needs));
+        memory_advice_add(a, "; a batch of %zu needs %s", (whole->batch->count + part - 1) / part,
+                          memory_advice_number(m.bytes, needs));
         return;
     }
-    add(a, "; no smaller batch fits");
+    memory_advice_add(a, "; no smaller batch fits");
 }
 
 static void add_recomputation(struct advice *a, struct copse_step_recordings *all,
@@ -73,11 +73,12 @@ static void add_recomputation(struct advice *a, struct copse_step_recordings *al
     if (copse__memory_plan_recomputed(all, s, 0, &m) != COPSE_OK)
         return;
     if (most == UINT64_MAX || m.bytes > most)
-        add(a, "; with recomputation (memory_budget, --memory) it needs %s",
-            number(m.bytes, needs));
+        memory_advice_add(a, "; with recomputation (memory_budget, --memory) it needs %s",
+                          memory_advice_number(m.bytes, needs));
     else if (m.bytes <= most / use.sharers)
-        add(a, "; memory_budget (--memory %s) recomputes, with at least %s",
-            option(use.others + most, budget), number(m.bytes, needs));
+        memory_advice_add(a, "; memory_budget (--memory %s) recomputes, with at least %s",
+                          memory_advice_option(use.others + most, budget),
+                          memory_advice_number(m.bytes, needs));
 }
 
 /* Products of bf16 need no scaling of the loss. */
@@ -92,10 +93,12 @@ static void add_precision(struct advice *a, struct copse_step_recordings *all,
     const copse_status planned = copse__memory_plan_plain(all, s, &m);
     all->params->precision = COPSE_F32;
     if (planned == COPSE_OK && m.bytes <= most)
-        add(a, "; precision bf16 (--precision) needs %s", number(m.bytes, needs));
+        memory_advice_add(a, "; precision bf16 (--precision) needs %s",
+                          memory_advice_number(m.bytes, needs));
 }
 
-static copse_status advise(struct copse_step_recordings *all, const struct copse_memory_shard *s)
+static copse_status memory_advice_advise(struct copse_step_recordings *all,
+                                         const struct copse_memory_shard *s)
 {
     copse_device *dev = all->strategy->replicas[s->replica].dev;
     const struct copse_memory_use use = copse__memory_use(all, s->replica);
@@ -109,9 +112,10 @@ static copse_status advise(struct copse_step_recordings *all, const struct copse
     copse__log(&all->strategy->ctx->base.log, COPSE_LOG_DEBUG, "trainer: %s", before);
     const bool is_known = left > 0 && left < m.bytes;
     const uint64_t most = is_known ? left : m.bytes - 1;
-    add(&a, "%s: the values of a step with a batch of %zu need %s, ", dev->info.id, s->batch->count,
-        number(m.bytes, needs));
-    add(&a, is_known ? "%s are free" : "more than the device has free", number(left, has));
+    memory_advice_add(&a, "%s: the values of a step with a batch of %zu need %s, ", dev->info.id,
+                      s->batch->count, memory_advice_number(m.bytes, needs));
+    memory_advice_add(&a, is_known ? "%s are free" : "more than the device has free",
+                      memory_advice_number(left, has));
     add_batch(&a, all, s, most);
     add_recomputation(&a, all, s, is_known ? most : UINT64_MAX);
     add_precision(&a, all, s, most);
@@ -122,6 +126,6 @@ copse_status copse__memory_advise(struct copse_step_recordings *all,
                                   const struct copse_memory_shard *s, copse_status why)
 {
     return why == COPSE_ERR_NO_DEVICE_MEMORY && all->params->memory_budget == 0 && s->examples > 0
-               ? advise(all, s)
+               ? memory_advice_advise(all, s)
                : why;
 }

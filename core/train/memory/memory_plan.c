@@ -14,8 +14,8 @@ static size_t count_launched(const copse_graph *g)
     return count;
 }
 
-static copse_status measure(const struct copse_program_params *params,
-                            struct copse_value_memory *out)
+static copse_status memory_plan_measure(const struct copse_program_params *params,
+                                        struct copse_value_memory *out)
 {
     struct copse_program_memory m;
     COPSE_TRY(copse__program_measure(params, SIZE_MAX, &m));
@@ -34,7 +34,7 @@ static copse_status plan_plain(void *user, struct copse_program_params *params)
     const size_t before = count_launched(params->graph);
     params->budget = 0;
     COPSE_TRY(copse__recompute_fit(params));
-    COPSE_TRY(measure(params, out));
+    COPSE_TRY(memory_plan_measure(params, out));
     out->recomputed = (uint32_t)(count_launched(params->graph) - before);
     return COPSE_OK;
 }
@@ -50,7 +50,7 @@ static copse_status plan_recomputed(void *user, struct copse_program_params *par
     const size_t before = count_launched(params->graph);
     params->budget = r->budget;
     COPSE_TRY(r->budget > 0 ? copse__recompute_fit(params) : copse__recompute_least(params));
-    COPSE_TRY(measure(params, r->out));
+    COPSE_TRY(memory_plan_measure(params, r->out));
     r->out->recomputed = (uint32_t)(count_launched(params->graph) - before);
     return COPSE_OK;
 }

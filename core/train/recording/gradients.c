@@ -15,7 +15,7 @@ struct builder {
     struct copse_gradient *pairs; /* of the trained variables */
 };
 
-static copse_status differentiate(struct builder *b)
+static copse_status gradients_differentiate(struct builder *b)
 {
     const struct copse_trained *trained = b->trained;
     const size_t count = trained->count;
@@ -42,7 +42,7 @@ static copse_status differentiate(struct builder *b)
                             count, trained->at[0]->name, count > 1 ? ", ..." : "");
 }
 
-static copse_status transform(struct builder *b)
+static copse_status gradients_transform(struct builder *b)
 {
     const struct copse_trainer_params *p = b->r->all->params;
     if (!p->transform)
@@ -76,7 +76,8 @@ static copse_status transform(struct builder *b)
 
 /* ---- watches ---- */
 
-static copse_status watch(struct builder *b, size_t i, uint32_t which, copse_tensor *scalar)
+static copse_status gradients_watch(struct builder *b, size_t i, uint32_t which,
+                                    copse_tensor *scalar)
 {
     const size_t at = (i * COPSE_WATCHES + which) * COPSE_REPORT_STRIDE;
     const struct copse_binding to = { b->r->all->watches.buffers[b->r->replica], at,
@@ -90,21 +91,21 @@ static copse_status watch_finite(struct builder *b, size_t i)
     copse_tensor *x = b->pairs[i].gradient;
     x = copse_sub(b->g, x, x);
     x = copse_sum(b->g, x, NULL, 0, false);
-    return watch(b, i, COPSE_WATCH_FINITE, x);
+    return gradients_watch(b, i, COPSE_WATCH_FINITE, x);
 }
 
 static copse_status watch_size(struct builder *b, size_t i)
 {
     copse_tensor *x = b->pairs[i].gradient, *y, *size;
     y = copse_gradient_norm(b->g, x);
-    COPSE_TRY(watch(b, i, COPSE_WATCH_NORM, y));
+    COPSE_TRY(gradients_watch(b, i, COPSE_WATCH_NORM, y));
     size = copse_abs(b->g, x);
     for (int k = 0; k < COPSE_GRADIENT_BINS; k++) {
         copse_tensor *edge =
             copse_fill(b->g, COPSE_F32, COPSE_SCALAR, pow(10.0, COPSE_GRADIENT_LOW + k));
         y = copse_greater_equal(b->g, size, edge);
         y = copse_sum(b->g, y, NULL, 0, false);
-        COPSE_TRY(watch(b, i, COPSE_WATCH_BINS + (uint32_t)k, y));
+        COPSE_TRY(gradients_watch(b, i, COPSE_WATCH_BINS + (uint32_t)k, y));
     }
     return COPSE_OK;
 }
@@ -150,9 +151,9 @@ static copse_status place_all(struct builder *b)
 copse_status copse__gradients_build(struct copse_step_recording *r)
 {
     struct builder b = { .r = r, .trained = r->all->trained, .g = r->base.graph };
-    COPSE_TRY(differentiate(&b));
+    COPSE_TRY(gradients_differentiate(&b));
     const size_t first = b.g->nodes.count;
-    COPSE_TRY(transform(&b));
+    COPSE_TRY(gradients_transform(&b));
     COPSE_TRY(watch_all(&b));
     COPSE_TRY(place_all(&b));
     return copse__graph_hoist(b.g, first);

@@ -5,8 +5,8 @@
 #include "core/graph/type.h"
 #include "core/train/recording/step_recording.h"
 
-static copse_status assign(void *user, copse_device *dev, const struct copse_update *u,
-                           struct copse_command *out)
+static copse_status layout_assign(void *user, copse_device *dev, const struct copse_update *u,
+                                  struct copse_command *out)
 {
     (void)user, (void)dev;
     *out = (struct copse_command){ .kind = COPSE_COMMAND_COPY,
@@ -19,7 +19,7 @@ static copse_status assign(void *user, copse_device *dev, const struct copse_upd
 static copse_status add_all_reduce(struct copse_layout *l, copse_strategy *st, copse_shape shape)
 {
     copse_exchange *x = st->store->exchange;
-    const struct copse_exchange_rule rule = { .update = assign };
+    const struct copse_exchange_rule rule = { .update = layout_assign };
     const uint64_t count = copse__elements(shape);
     struct copse_graph_all_reduce c = { .shape = shape };
     COPSE_TRY(copse__exchange_piece(x, copse__round_up((size_t)count, COPSE_UNIT), &c.piece));

@@ -54,7 +54,8 @@ copse_status copse__loss_call(struct copse_recording *r, copse_batch *in, bool i
     return copse__graph_call_leave(&c, copse_graph_status(r->graph));
 }
 
-static copse_status locate(void *user, struct copse_variable *v, struct copse_binding *out)
+static copse_status loss_recording_locate(void *user, struct copse_variable *v,
+                                          struct copse_binding *out)
 {
     const struct copse_recording *r = user;
     COPSE_TRY(copse__variable_of(v, r->list->strategy, r->list->table->name));
@@ -70,7 +71,7 @@ void copse__loss_target(struct copse_recording *r, struct copse_program_params *
     *params = (struct copse_program_params){
         .queue = replica->queue,
         .step = { replica->step, 0, 4 * COPSE_STEP_WORDS },
-        .locate = locate,
+        .locate = loss_recording_locate,
         .user = r,
         .choices = st->choices.at,
         .choice_count = st->choices.count,

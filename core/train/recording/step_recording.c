@@ -32,7 +32,7 @@ static copse_status place_report(struct copse_step_recording *r, size_t index, c
     return copse__recording_place(&r->base, t, at, 0);
 }
 
-static copse_status call(struct copse_recording *base, copse_batch *in)
+static copse_status step_recording_call(struct copse_recording *base, copse_batch *in)
 {
     const struct copse_step_recording *r = (const struct copse_step_recording *)base;
     const struct copse_trainer_params *p = r->all->params;
@@ -45,7 +45,7 @@ static copse_status call(struct copse_recording *base, copse_batch *in)
     return s;
 }
 
-static copse_status extend(struct copse_recording *base)
+static copse_status step_recording_extend(struct copse_recording *base)
 {
     struct copse_step_recording *r = (struct copse_step_recording *)base;
     const copse_graph *g = base->graph;
@@ -98,7 +98,7 @@ size_t copse__memory_left(const struct copse_step_recordings *all, uint32_t repl
     return (size_t)COPSE_MAX(budget > u.others ? (budget - u.others) / u.sharers : 0, 1);
 }
 
-static void target(struct copse_recording *base, struct copse_program_params *params)
+static void step_recording_target(struct copse_recording *base, struct copse_program_params *params)
 {
     const struct copse_step_recording *r = (const struct copse_step_recording *)base;
     copse__loss_target(base, params);
@@ -113,7 +113,7 @@ static void target(struct copse_recording *base, struct copse_program_params *pa
 
 /* ---- all recordings ---- */
 
-static void release(struct copse_recording *base)
+static void step_recording_release(struct copse_recording *base)
 {
     copse__loss_outputs_free((struct copse_step_recording *)base);
     copse__rows_free((struct copse_step_recording *)base);
@@ -126,7 +126,7 @@ static bool is_needed(const struct copse_recording *base)
     return r->used == r->all->use;
 }
 
-static void begin(struct copse_recording *base)
+static void step_recording_begin(struct copse_recording *base)
 {
     struct copse_step_recording *r = (struct copse_step_recording *)base;
     r->all = (struct copse_step_recordings *)(base->list - base->list->replica);
@@ -138,14 +138,14 @@ static void begin(struct copse_recording *base)
 static const struct copse_recording_table table = {
     .name = "trainer",
     .size = sizeof(struct copse_step_recording),
-    .begin = begin,
-    .call = call,
-    .extend = extend,
-    .target = target,
+    .begin = step_recording_begin,
+    .call = step_recording_call,
+    .extend = step_recording_extend,
+    .target = step_recording_target,
     .made = copse__layout_settle,
     .has_empty = true,
     .is_needed = is_needed,
-    .release = release,
+    .release = step_recording_release,
 };
 
 /* The key for a shard; it points to `words`. */

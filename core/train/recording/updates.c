@@ -74,8 +74,8 @@ void copse_update(copse_graph *g, copse_variable *v, copse_tensor *value)
 
 /* ---- the layout's list ---- */
 
-static copse_status append(struct copse_layout *l, copse_strategy *st,
-                           const struct copse_graph_update *u)
+static copse_status updates_append(struct copse_layout *l, copse_strategy *st,
+                                   const struct copse_graph_update *u)
 {
     struct copse_mem *mem = &st->ctx->base.mem;
     struct copse_layout_update new = { .variable = u->variable, .is_shared = u->is_shared };
@@ -106,8 +106,8 @@ static copse_status check_same(const struct copse_step_recording *r, const struc
                             r->replica, r->examples);
 }
 
-static copse_status place(struct copse_step_recording *r, struct copse_layout_update *u,
-                          copse_tensor *value)
+static copse_status updates_place(struct copse_step_recording *r, struct copse_layout_update *u,
+                                  copse_tensor *value)
 {
     const uint32_t buckets = (uint32_t)r->all->optimizer->buckets.count,
                    last = buckets > 0 ? buckets - 1 : 0;
@@ -126,10 +126,10 @@ copse_status copse__updates_place(struct copse_step_recording *r)
     copse_graph *g = r->base.graph;
     struct copse_layout *l = copse__layout_of(r->all, r->pass);
     for (size_t i = 0; !l->is_known && i < g->updates.count; i++)
-        COPSE_TRY(append(l, r->all->strategy, &g->updates.at[i]));
+        COPSE_TRY(updates_append(l, r->all->strategy, &g->updates.at[i]));
     COPSE_TRY(check_same(r, l));
     for (size_t i = 0; i < g->updates.count; i++)
-        COPSE_TRY(place(r, &l->updates.at[i], g->updates.at[i].value));
+        COPSE_TRY(updates_place(r, &l->updates.at[i], g->updates.at[i].value));
     return COPSE_OK;
 }
 
@@ -157,8 +157,8 @@ void copse__updates_fini(struct copse_layout *l, copse_strategy *st)
 
 /* ---- the step ---- */
 
-static struct copse_binding computed(const struct copse_layout *l, copse_strategy *st,
-                                     const struct copse_layout_update *u, uint32_t r)
+static struct copse_binding updates_computed(const struct copse_layout *l, copse_strategy *st,
+                                             const struct copse_layout_update *u, uint32_t r)
 {
     if (!u->is_shared)
         return (struct copse_binding){ u->values[r], 0, copse__variable_bytes(u->variable) };
@@ -182,7 +182,7 @@ static copse_status assign_value(const struct copse_layout *l, copse_strategy *s
 {
     copse_queue *q = st->replicas[r].queue;
     const size_t bytes = copse__variable_bytes(u->variable);
-    const struct copse_binding from = computed(l, st, u, r),
+    const struct copse_binding from = updates_computed(l, st, u, r),
                                to = copse__storage(u->variable)->target(u->variable, r);
     if (!u->host)
         return copse_queue_copy(q, from.buffer, from.offset, to.buffer, to.offset, bytes);

@@ -42,7 +42,8 @@ copse_status copse__watches_read(struct copse_watches *w, uint32_t r, bool has)
                : COPSE_OK;
 }
 
-static float watched(const struct copse_watches *w, uint32_t r, size_t variable, uint32_t which)
+static float watches_watched(const struct copse_watches *w, uint32_t r, size_t variable,
+                             uint32_t which)
 {
     const size_t row = (r * w->trained->count + variable) * COPSE_WATCHES + which;
     float value;
@@ -53,7 +54,7 @@ static float watched(const struct copse_watches *w, uint32_t r, size_t variable,
 copse_status copse__watches_check(const struct copse_watches *w, uint32_t r)
 {
     for (size_t i = 0; w->has[r] && i < w->trained->count; i++)
-        if (watched(w, r, i, COPSE_WATCH_FINITE) != 0.0f)
+        if (watches_watched(w, r, i, COPSE_WATCH_FINITE) != 0.0f)
             return copse_fail(COPSE_ERR_NONFINITE,
                               "the gradient of '%s' on replica %u has an element that is not "
                               "finite; nothing was changed",
@@ -67,12 +68,13 @@ void copse__watches_summary(const struct copse_watches *w, uint32_t r, size_t i,
     *out = (struct copse_gradient_summary){ .is_known = w->has[r] };
     if (!out->is_known)
         return;
-    out->norm = watched(w, r, i, COPSE_WATCH_NORM);
+    out->norm = watches_watched(w, r, i, COPSE_WATCH_NORM);
     uint64_t above = w->trained->at[i]->count; /* of a magnitude of at least the bin's lower end */
     for (int k = 0; k <= COPSE_GRADIENT_BINS; k++) {
-        const uint64_t next = k == COPSE_GRADIENT_BINS
-                                  ? 0
-                                  : (uint64_t)watched(w, r, i, COPSE_WATCH_BINS + (uint32_t)k);
+        const uint64_t next =
+            k == COPSE_GRADIENT_BINS
+                ? 0
+                : (uint64_t)watches_watched(w, r, i, COPSE_WATCH_BINS + (uint32_t)k);
         out->bins[k] = above - next;
         above = next;
     }

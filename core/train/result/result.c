@@ -4,9 +4,9 @@
 
 /* The values of rows first, first + step, ... of a slot for all of their examples: sums, or means
    that weight each row by its examples. Returns the number of examples. */
-static size_t combine(const struct copse_group *g, const struct copse_reports *reports,
-                      const struct copse_step_slot *slot, size_t first, size_t step,
-                      double values[1 + COPSE_MAX_REPORTS])
+static size_t result_combine(const struct copse_group *g, const struct copse_reports *reports,
+                             const struct copse_step_slot *slot, size_t first, size_t step,
+                             double values[1 + COPSE_MAX_REPORTS])
 {
     const size_t rows = (size_t)slot->parts * g->ranks;
     size_t total = 0;
@@ -27,7 +27,7 @@ void copse__slot_result(const struct copse_step_ring *ring, const struct copse_r
                         const struct copse_step_slot *slot, struct copse_step_result *out)
 {
     double values[1 + COPSE_MAX_REPORTS];
-    (void)combine(&ring->strategy->group, reports, slot, 0, 1, values);
+    (void)result_combine(&ring->strategy->group, reports, slot, 0, 1, values);
     *out = (struct copse_step_result){ .step = slot->step,
                                        .loss = values[0],
                                        .is_skipped = slot->is_skipped,
@@ -50,8 +50,8 @@ copse_status copse__rank_result(const struct copse_step_ring *ring,
         return copse_fail(COPSE_ERR_ARGUMENT,
                           "trainer: there is no result, or its memory is in use again");
     double values[1 + COPSE_MAX_REPORTS], unused[1 + COPSE_MAX_REPORTS];
-    const size_t own = combine(g, reports, slot, rank, g->ranks, values);
-    out->fraction = (double)own / (double)combine(g, reports, slot, 0, 1, unused);
+    const size_t own = result_combine(g, reports, slot, rank, g->ranks, values);
+    out->fraction = (double)own / (double)result_combine(g, reports, slot, 0, 1, unused);
     out->loss = values[0];
     for (uint32_t i = 0; i < reports->count; i++)
         out->reports[i] = values[1 + i];

@@ -21,7 +21,7 @@ static bool may_choose(const struct copse_command *c)
            copse__bound_work(c) <= MOST_WORK;
 }
 
-static copse_status visit(void *user, uint32_t r, const struct copse_segment *segment)
+static copse_status spot_visit(void *user, uint32_t r, const struct copse_segment *segment)
 {
     struct draw *d = user;
     const struct copse_command *c;
@@ -42,19 +42,19 @@ static copse_status visit_programs(struct draw *d)
     for (uint32_t r = 0; r < d->v->owner.strategy->replica_count; r++) {
         struct copse_program *program = d->m->programs[r];
         for (uint32_t i = 0; program && i < copse__program_segments(program); i++)
-            COPSE_TRY(visit(d, r, copse__program_list(program)[i]));
+            COPSE_TRY(spot_visit(d, r, copse__program_list(program)[i]));
     }
     return COPSE_OK;
 }
 
 static copse_status visit_update(struct draw *d)
 {
-    return copse__visit_update(&d->v->owner, visit, d);
+    return copse__visit_update(&d->v->owner, spot_visit, d);
 }
 
 /* Choose one of the launches that `all` visits. */
-static copse_status choose(struct copse_verifier *v, const struct copse_verified *m,
-                           uint64_t random, copse_status (*all)(struct draw *d))
+static copse_status spot_choose(struct copse_verifier *v, const struct copse_verified *m,
+                                uint64_t random, copse_status (*all)(struct draw *d))
 {
     struct draw d = { .v = v, .m = m, .wanted = SIZE_MAX };
     COPSE_TRY(all(&d));
@@ -65,7 +65,7 @@ static copse_status choose(struct copse_verifier *v, const struct copse_verified
     return all(&d);
 }
 
-static copse_status replay(void *user, uint32_t r, const struct copse_segment *segment)
+static copse_status spot_replay(void *user, uint32_t r, const struct copse_segment *segment)
 {
     struct copse_verifier *v = user;
     struct copse_spot *s = &v->spot;
@@ -80,7 +80,7 @@ static copse_status replay(void *user, uint32_t r, const struct copse_segment *s
 
 copse_status copse__spot_replay(struct copse_verifier *v, uint32_t r, struct copse_segment *segment)
 {
-    return segment == v->spot.segment ? replay(v, r, segment) : copse__segment_replay(segment);
+    return segment == v->spot.segment ? spot_replay(v, r, segment) : copse__segment_replay(segment);
 }
 
 copse_status copse__spot_begin(struct copse_verifier *v, const struct copse_verified *m)
@@ -96,13 +96,13 @@ copse_status copse__spot_begin(struct copse_verifier *v, const struct copse_veri
         return COPSE_OK;
     const bool is_update = random % 2 == 0;
     v->spot_step = m->step;
-    COPSE_TRY(choose(v, m, random / 2, is_update ? visit_update : visit_programs));
+    COPSE_TRY(spot_choose(v, m, random / 2, is_update ? visit_update : visit_programs));
     if (s->segment && is_update)
-        copse__optimizer_replay_by(v->owner.optimizer, s->segment, replay, v);
+        copse__optimizer_replay_by(v->owner.optimizer, s->segment, spot_replay, v);
     return COPSE_OK;
 }
 
-static copse_status judge(struct copse_verifier *v)
+static copse_status spot_judge(struct copse_verifier *v)
 {
     const struct copse_spot *s = &v->spot;
     const struct copse_device_info *info = &v->owner.strategy->replicas[s->replica].dev->info;
@@ -130,7 +130,7 @@ copse_status copse__spot_end(struct copse_verifier *v, uint64_t step, bool wait)
         return COPSE_OK;
     copse_queue *q = v->owner.strategy->replicas[s->replica].queue;
     COPSE_TRY(wait ? copse__queue_await(q, s->ticket) : copse_queue_wait(q, s->ticket, 0));
-    const copse_status status = judge(v);
+    const copse_status status = spot_judge(v);
     s->step = 0;
     s->compared += status == COPSE_OK;
     return status;

@@ -142,7 +142,7 @@ static copse_status fail_replay(const struct replayed *k, const char *what, cons
 }
 
 /* NaN, so that a result of a launch that is lost does not stay. */
-static copse_status poison(const struct replayed *k)
+static copse_status verifier_poison(const struct replayed *k)
 {
     const uint32_t r = k->base.replica;
     COPSE_TRY(copse__audit_poison(&k->v->audit, r, k->base.base.queue));
@@ -152,7 +152,7 @@ static copse_status poison(const struct replayed *k)
 
 /* The same launches as they are recorded: loss, reports and gradients must have the same bits.
    Results of all-reduces are what their memory holds, both times. */
-static copse_status replay(struct copse_cross_check *base)
+static copse_status verifier_replay(struct copse_cross_check *base)
 {
     struct replayed *k = (struct replayed *)base;
     const uint32_t r = base->replica, buckets = (uint32_t)k->v->owner.optimizer->buckets.count;
@@ -164,7 +164,7 @@ static copse_status replay(struct copse_cross_check *base)
     a->has[r] = d->queue != NULL;
     for (uint32_t turn = 0; turn < 2; turn++) {
         if (turn == 1)
-            COPSE_TRY(poison(k));
+            COPSE_TRY(verifier_poison(k));
         for (uint32_t i = 0; turn == 1 && i < copse__program_segments(base->program); i++)
             COPSE_TRY(copse__program_replay(base->program, i));
         for (uint32_t b = 0; b < buckets; b++)
@@ -185,8 +185,8 @@ static copse_status replay(struct copse_cross_check *base)
     return variable ? fail_replay(k, "the gradient of ", variable) : COPSE_OK;
 }
 
-static copse_status note(struct copse_verifier *v, const struct copse_cross_check *k,
-                         copse_status s)
+static copse_status verifier_note(struct copse_verifier *v, const struct copse_cross_check *k,
+                                  copse_status s)
 {
     v->compared += k->base.chain.compared;
     v->is_torn |= k->base.chain.is_torn;
@@ -202,7 +202,7 @@ static copse_status check_rows(struct copse_verifier *v, const struct copse_veri
         struct copse_cross_check k = copse__cross_check_of(&v->owner, r, m->step);
         k.rows = o->buckets.at[b].rows;
         if (k.rows && copse__row_exchange_is_new(k.rows))
-            COPSE_TRY(note(v, &k, copse__cross_check_rows(&k, "the update of rows")));
+            COPSE_TRY(verifier_note(v, &k, copse__cross_check_rows(&k, "the update of rows")));
     }
     return COPSE_OK;
 }
@@ -225,15 +225,15 @@ static copse_status check_replica(struct copse_verifier *v, const struct copse_v
                               .v = v,
                               .m = m };
         k.base.program = m->programs[r];
-        k.base.then = replay;
+        k.base.then = verifier_replay;
         const copse_status s = copse__cross_check_program(&k.base, "the step");
         if (k.base.base.chain.probe.dev == NULL) /* no read is under way */
             copse__free(&st->replicas[r].dev->base->mem, k.reports);
-        COPSE_TRY(note(v, &k.base, s));
+        COPSE_TRY(verifier_note(v, &k.base, s));
     }
     struct copse_cross_check k = copse__cross_check_of(&v->owner, r, m->step);
     if (!v->has_updates)
-        COPSE_TRY(note(v, &k, copse__cross_check_update(&k, "the update")));
+        COPSE_TRY(verifier_note(v, &k, copse__cross_check_update(&k, "the update")));
     return check_rows(v, m, r);
 }
 

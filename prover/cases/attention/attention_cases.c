@@ -46,7 +46,7 @@ static copse_tensor *constant_mask(copse_graph *g, const struct mask *k)
     return mask;
 }
 
-static copse_tensor *build(copse_graph *g, copse_tensor *const *in, const void *user)
+static copse_tensor *attention_build(copse_graph *g, copse_tensor *const *in, const void *user)
 {
     const struct settings *s = user;
     struct copse_attention_params params = s->params;
@@ -71,7 +71,8 @@ struct view {
 
 static const uint32_t order[] = { 0, 2, 3, 1, 4 }, back[] = { 0, 3, 1, 2, 4 }, columns[] = { 4 };
 
-static copse_tensor *turn(copse_graph *g, copse_tensor *x, copse_shape s, uint32_t kv_heads)
+static copse_tensor *attention_turn(copse_graph *g, copse_tensor *x, copse_shape s,
+                                    uint32_t kv_heads)
 {
     x = copse_reshape(g, x,
                       COPSE_SHAPE(s.dims[0], s.dims[1], kv_heads, s.dims[2] / kv_heads, s.dims[3]));
@@ -93,7 +94,7 @@ static float bias_of(const struct mask *k, const uint32_t at[4])
     return k ? mask_word(k, place) : 0;
 }
 
-static bool sees(const struct settings *s, uint32_t item, uint32_t i, uint32_t j)
+static bool attention_sees(const struct settings *s, uint32_t item, uint32_t i, uint32_t j)
 {
     const uint32_t window = s->params.window ? s->params.window : UINT32_MAX;
     const uint32_t length = !s->lengths ? UINT32_MAX : (uint32_t)COPSE_MAX(s->lengths[item], 0);
@@ -103,8 +104,8 @@ static bool sees(const struct settings *s, uint32_t item, uint32_t i, uint32_t j
 
 /* 1 where a query sees a key, and what the mask adds there. [n, kv_heads, heads of each, queries,
    keys] */
-static copse_status seen(copse_graph *g, const struct settings *s, const struct view *x,
-                         copse_tensor **out, copse_tensor **bias)
+static copse_status attention_seen(copse_graph *g, const struct settings *s, const struct view *x,
+                                   copse_tensor **out, copse_tensor **bias)
 {
     const uint32_t n = x->q_shape.dims[0], heads = x->q_shape.dims[2], queries = x->q_shape.dims[1],
                    keys = x->k_shape.dims[1];
@@ -118,7 +119,7 @@ static copse_status seen(copse_graph *g, const struct settings *s, const struct 
                        h = (uint32_t)(w / keys / queries % heads),
                        item = (uint32_t)(w / keys / queries / heads);
         const float b = bias_of(s->mask, (uint32_t[]){ item, h, i, j });
-        list[w] = sees(s, item, i, j) && b > -INFINITY;
+        list[w] = attention_sees(s, item, i, j) && b > -INFINITY;
         list[count + w] = list[w] > 0 ? b : 0;
     }
     *out = copse_constant(g, COPSE_F32, shape, list);
@@ -127,18 +128,18 @@ static copse_status seen(copse_graph *g, const struct settings *s, const struct 
     return copse_graph_status(g);
 }
 
-static copse_tensor *magnitudes(copse_graph *g, copse_tensor *a, copse_tensor *b, bool transposed_a,
-                                bool transposed_b)
+static copse_tensor *attention_magnitudes(copse_graph *g, copse_tensor *a, copse_tensor *b,
+                                          bool transposed_a, bool transposed_b)
 {
     a = copse_abs(g, a);
     b = copse_abs(g, b);
     return copse_matmul(g, a, b, transposed_a, transposed_b);
 }
 
-static copse_status shares(copse_graph *g, const struct settings *s, struct view *x)
+static copse_status attention_shares(copse_graph *g, const struct settings *s, struct view *x)
 {
     copse_tensor *mask, *bias;
-    COPSE_TRY(seen(g, s, x, &mask, &bias));
+    COPSE_TRY(attention_seen(g, s, x, &mask, &bias));
     copse_tensor *score = copse_matmul(g, x->q, x->k, false, true);
     score = copse_multiply_by(g, score, x->scale);
     score = copse_add(g, score, bias);
@@ -146,7 +147,7 @@ static copse_status shares(copse_graph *g, const struct settings *s, struct view
     score = copse_where(g, mask, score, far);
     score = copse_softmax(g, score);
     x->share = copse_mul(g, score, mask);
-    copse_tensor *a = magnitudes(g, x->q, x->k, false, true);
+    copse_tensor *a = attention_magnitudes(g, x->q, x->k, false, true);
     a = copse_multiply_by(g, a, fabsf(x->scale));
     bias = copse_abs(g, bias);
     a = copse_add(g, a, bias);
@@ -175,14 +176,14 @@ static copse_status view_of(copse_graph *g, copse_tensor *const *in, const struc
     *x = (struct view){ .q_shape = q, .k_shape = k, .scale = s->params.scale };
     if (!(fabsf(x->scale) > 0))
         x->scale = (float)(1 / sqrt((double)q.dims[3]));
-    x->q = turn(g, part[0], q, kv_heads);
-    x->k = turn(g, part[1], k, kv_heads);
-    x->v = turn(g, part[2], k, kv_heads);
+    x->q = attention_turn(g, part[0], q, kv_heads);
+    x->k = attention_turn(g, part[1], k, kv_heads);
+    x->v = attention_turn(g, part[2], k, kv_heads);
     if (has_dy)
-        x->dy = turn(g, dy, q, kv_heads);
-    COPSE_TRY(shares(g, s, x));
+        x->dy = attention_turn(g, dy, q, kv_heads);
+    COPSE_TRY(attention_shares(g, s, x));
     x->y = copse_matmul(g, x->share, x->v, false, false);
-    x->size = magnitudes(g, x->rough, x->v, false, false);
+    x->size = attention_magnitudes(g, x->rough, x->v, false, false);
     row = copse_sum(g, x->rough, columns, 1, true);
     y = copse_abs(g, x->y);
     row = copse_mul(g, row, y);
@@ -202,14 +203,14 @@ static copse_tensor *size_of_y(copse_graph *g, copse_tensor *const *in, const vo
 }
 
 /* R (|dy| |v| + |dy| (|y| + its size)) |scale| */
-static copse_tensor *slopes(copse_graph *g, struct view *x)
+static copse_tensor *attention_slopes(copse_graph *g, struct view *x)
 {
     copse_tensor *t = copse_abs(g, x->y);
     t = copse_add(g, t, x->size);
     copse_tensor *along = copse_abs(g, x->dy);
     along = copse_mul(g, along, t);
     along = copse_sum(g, along, columns, 1, true);
-    t = magnitudes(g, x->dy, x->v, false, true);
+    t = attention_magnitudes(g, x->dy, x->v, false, true);
     t = copse_add(g, t, along);
     t = copse_mul(g, t, x->rough);
     return copse_multiply_by(g, t, fabsf(x->scale));
@@ -222,10 +223,10 @@ static copse_tensor *size_of(copse_graph *g, struct view *x, int which)
     static const uint32_t heads[] = { 2 };
     copse_tensor *t;
     if (which == OF_V)
-        t = magnitudes(g, x->rough, x->dy, true, false);
+        t = attention_magnitudes(g, x->rough, x->dy, true, false);
     else {
-        t = slopes(g, x);
-        t = magnitudes(g, t, which == OF_Q ? x->k : x->q, which == OF_K, false);
+        t = attention_slopes(g, x);
+        t = attention_magnitudes(g, t, which == OF_Q ? x->k : x->q, which == OF_K, false);
     }
     if (which == OF_Q)
         return turn_back(g, t, x->q_shape);
@@ -346,7 +347,7 @@ static const struct copse_case_op ops[] = {
     { .name = "attention",
       .accuracy = COPSE_ACCURACY_attention,
       .divides = true,
-      .call = build,
+      .call = attention_build,
       .user = &plain,
       .in = { F32_OF(1, 2, 2, 3), F32_OF(1, 2, 2, 3), F32_OF(1, 2, 2, 3) },
       .in_count = 3,
@@ -354,7 +355,7 @@ static const struct copse_case_op ops[] = {
     { .name = "self_attention",
       .accuracy = COPSE_ACCURACY_attention,
       .divides = true,
-      .call = build,
+      .call = attention_build,
       .user = &two_one,
       .in = { F32_OF(1, 2, 8) },
       .in_count = 1 },
@@ -367,21 +368,21 @@ static const struct copse_case_op ops[] = {
 static const struct copse_case speeds[] = {
     { .op = "attention",
       .name = "16 x 128 x 4 x 32, causal",
-      .build = build,
+      .build = attention_build,
       .user = &masked,
       .in = OF_HEADS(128),
       .in_count = 3,
       .flops = 2.0 * 16 * 4 * 128 * 128 * 32 },
     { .op = "attention",
       .name = "16 x 1024 x 4 x 32, causal",
-      .build = build,
+      .build = attention_build,
       .user = &masked,
       .in = OF_HEADS(1024),
       .in_count = 3,
       .flops = 2.0 * 16 * 4 * 1024 * 1024 * 32 },
 };
 
-static void refusals(struct copse_refusals *r)
+static void attention_refusals(struct copse_refusals *r)
 {
     static const struct copse_attention_params defaults, endless = { .scale = INFINITY };
     copse_graph *g = r->graph;
@@ -443,21 +444,22 @@ static void refusals(struct copse_refusals *r)
 /* ---- the cases ---- */
 
 #define LIMITS .forward = { .ratio = 16 }, .backward = { .ratio = 16 }, .magnitude = size_of_y
-#define THREE(label, settings, q, k, v, ...)                                                       \
-    {                                                                                              \
-        .op = "attention", .name = label, .build = build, .user = settings, THREE_INPUTS(q, k, v), \
-        LIMITS, .slope_magnitude = { size_of_dq, size_of_dk, size_of_dv }, .family = "attention",  \
-        __VA_ARGS__                                                                                \
+#define THREE(label, settings, q, k, v, ...)                                                      \
+    {                                                                                             \
+        .op = "attention", .name = label, .build = attention_build, .user = settings,             \
+        THREE_INPUTS(q, k, v), LIMITS, .slope_magnitude = { size_of_dq, size_of_dk, size_of_dv }, \
+        .family = "attention", __VA_ARGS__                                                        \
     }
-#define SELF(label, settings, qkv, ...)                                                          \
-    {                                                                                            \
-        .op = "self_attention", .name = label, .build = build, .user = settings, ONE_INPUT(qkv), \
-        LIMITS, .slope_magnitude = { size_of_dqkv }, .family = "attention", __VA_ARGS__          \
+#define SELF(label, settings, qkv, ...)                                                     \
+    {                                                                                       \
+        .op = "self_attention", .name = label, .build = attention_build, .user = settings,  \
+        ONE_INPUT(qkv), LIMITS, .slope_magnitude = { size_of_dqkv }, .family = "attention", \
+        __VA_ARGS__                                                                         \
     }
 /* Nothing is launched, or zeros alone. */
 #define NOTHING(label, settings, q, k, ...)                                              \
     {                                                                                    \
-        .op = "attention", .name = label, .build = build, .user = settings,              \
+        .op = "attention", .name = label, .build = attention_build, .user = settings,    \
         THREE_INPUTS(FILL(NORMAL, q), FILL(NORMAL, k), FILL(NORMAL, k)), LIMITS,         \
         .slope_magnitude = { size_of_dq, size_of_dk, size_of_dv }, STANDARD, __VA_ARGS__ \
     }
@@ -467,7 +469,7 @@ static void refusals(struct copse_refusals *r)
 #define CAUSAL &masked
 #define STATED(label, settings, q, k, v, queries, keys, want_)                          \
     {                                                                                   \
-        .op = "attention", .name = label, .build = build, .user = settings,             \
+        .op = "attention", .name = label, .build = attention_build, .user = settings,   \
         THREE_INPUTS(VALUES(q, DIMS(1, queries, 1, 1)), VALUES(k, DIMS(1, keys, 1, 1)), \
                      VALUES(v, DIMS(1, keys, 1, 1))),                                   \
         LIMITS, .want = want_, .has_no_gradient = true, .is_poor = true, QUICK          \
@@ -494,7 +496,7 @@ static const struct copse_case cases[] = {
     STATED("stated: NaN and infinity", &plain, special, keys, values, 3, 3, special_want),
     { .op = "attention",
       .name = "stated: scale",
-      .build = build,
+      .build = attention_build,
       .user = &half,
       THREE_INPUTS(VALUES(two, DIMS(1, 3, 1, 1)), VALUES(logs, DIMS(1, 2, 1, 1)),
                    VALUES(values, DIMS(1, 2, 1, 1))),

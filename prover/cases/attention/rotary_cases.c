@@ -10,7 +10,7 @@ struct settings {
     bool has_turns; /* in[1] is the table */
 };
 
-static copse_tensor *build(copse_graph *g, copse_tensor *const *in, const void *user)
+static copse_tensor *rotary_build(copse_graph *g, copse_tensor *const *in, const void *user)
 {
     const struct settings *s = user;
     return s->has_turns ? copse_rotary_by(g, in[0], in[1], &s->params)
@@ -50,8 +50,8 @@ static copse_tensor *half_operand(copse_graph *g, copse_tensor *turns, bool has_
 }
 
 /* |x cos| + |x' sin|, x' the other number of the pair. Elements that do not turn count twice. */
-static copse_tensor *terms(copse_graph *g, copse_tensor *x, copse_tensor *turns,
-                           const struct settings *s)
+static copse_tensor *rotary_terms(copse_graph *g, copse_tensor *x, copse_tensor *turns,
+                                  const struct settings *s)
 {
     const copse_shape shape = x->shape;
     const uint32_t *of_x = &shape.dims[0] + shape.rank - 3,
@@ -70,13 +70,13 @@ static copse_tensor *terms(copse_graph *g, copse_tensor *x, copse_tensor *turns,
 static copse_tensor *size_of_y(copse_graph *g, copse_tensor *const *in, const void *user)
 {
     const struct settings *s = user;
-    return terms(g, in[0], s->has_turns ? in[1] : NULL, s);
+    return rotary_terms(g, in[0], s->has_turns ? in[1] : NULL, s);
 }
 
 static copse_tensor *size_of_dx(copse_graph *g, copse_tensor *const *in, const void *user)
 {
     const struct settings *s = user;
-    return terms(g, in[s->has_turns ? 2 : 1], s->has_turns ? in[1] : NULL, s);
+    return rotary_terms(g, in[s->has_turns ? 2 : 1], s->has_turns ? in[1] : NULL, s);
 }
 
 /* ---- the ops ---- */
@@ -114,7 +114,7 @@ static const struct copse_case_op ops[] = {
     { .name = "rotary",
       .accuracy = COPSE_ACCURACY_rotary,
       .divides = true,
-      .call = build,
+      .call = rotary_build,
       .user = &plain,
       .in = { F32_OF(1, 2, 2, 4) },
       .in_count = 1,
@@ -122,7 +122,7 @@ static const struct copse_case_op ops[] = {
     { .name = "rotary_by",
       .accuracy = COPSE_ACCURACY_rotary,
       .divides = true,
-      .call = build,
+      .call = rotary_build,
       .user = &given,
       .in = { F32_OF(1, 2, 2, 4), F32_OF(2, 4) },
       .in_count = 2 },
@@ -131,7 +131,7 @@ static const struct copse_case_op ops[] = {
 static const struct copse_case speeds[] = {
     { .op = "rotary",
       .name = "16 x 1024 x 4 x 32",
-      .build = build,
+      .build = rotary_build,
       .user = &plain,
       .in = { F32_OF(16, 1024, 4, 32) },
       .in_count = 1,
@@ -139,7 +139,7 @@ static const struct copse_case speeds[] = {
       .bytes = 8.0 * 16 * 1024 * 4 * 32 },
 };
 
-static void refusals(struct copse_refusals *r)
+static void rotary_refusals(struct copse_refusals *r)
 {
     static const struct copse_rotary_params endless = { .base = INFINITY },
                                             negative = { .base = -1 }, odd = { .width = 3 },
@@ -187,10 +187,10 @@ static void refusals(struct copse_refusals *r)
 #define LIMITS                                                                 \
     .forward = { .ulp = 1, .ratio = 4 }, .backward = { .ulp = 1, .ratio = 4 }, \
     .magnitude = size_of_y, .slope_magnitude = { size_of_dx }, .family = "rotary"
-#define ROW(label, settings, input, ...)                                                           \
-    {                                                                                              \
-        .op = "rotary", .name = label, .build = build, .user = settings, ONE_INPUT(input), LIMITS, \
-        __VA_ARGS__                                                                                \
+#define ROW(label, settings, input, ...)                                                          \
+    {                                                                                             \
+        .op = "rotary", .name = label, .build = rotary_build, .user = settings, ONE_INPUT(input), \
+        LIMITS, __VA_ARGS__                                                                       \
     }
 #define NORMAL(...) FILL(NORMAL, DIMS(__VA_ARGS__))
 /* The derivative of the table is a sum over heads: its cases are in tests/ops/test_rotary.c. */
@@ -199,10 +199,10 @@ static void refusals(struct copse_refusals *r)
        .shape = DIMS(__VA_ARGS__), \
        .fill = COPSE_FILL_NORMAL,  \
        .is_constant = true })
-#define GIVEN(label, settings, input, table, ...)                           \
-    {                                                                       \
-        .op = "rotary_by", .name = label, .build = build, .user = settings, \
-        TWO_INPUTS(input, table), LIMITS, __VA_ARGS__                       \
+#define GIVEN(label, settings, input, table, ...)                                  \
+    {                                                                              \
+        .op = "rotary_by", .name = label, .build = rotary_build, .user = settings, \
+        TWO_INPUTS(input, table), LIMITS, __VA_ARGS__                              \
     }
 
 static const double numbers[] = { 1, 2, 3, 4 };
@@ -216,7 +216,7 @@ static const double special[] = { I, 1, N, 2, -0.0, 0, 5, 6 },
 static const struct copse_case cases[] = {
     { .op = "rotary_by",
       .name = "stated: right angles",
-      .build = build,
+      .build = rotary_build,
       .user = &given,
       TWO_INPUTS(VALUES(numbers, DIMS(1, 1, 4)), VALUES(quarter, DIMS(1, 4))),
       LIMITS,
@@ -225,7 +225,7 @@ static const struct copse_case cases[] = {
       QUICK },
     { .op = "rotary_by",
       .name = "stated: right angles of adjacent pairs",
-      .build = build,
+      .build = rotary_build,
       .user = &(const struct settings){ .params = { .is_interleaved = true }, .has_turns = true },
       TWO_INPUTS(VALUES(numbers, DIMS(1, 1, 4)), VALUES(quarter, DIMS(1, 4))),
       LIMITS,
@@ -234,7 +234,7 @@ static const struct copse_case cases[] = {
       QUICK },
     { .op = "rotary_by",
       .name = "stated: NaN, infinities, zeros",
-      .build = build,
+      .build = rotary_build,
       .user = &given,
       TWO_INPUTS(VALUES(special, DIMS(2, 1, 4)), VALUES(quarter, DIMS(2, 4))),
       LIMITS,
@@ -264,7 +264,7 @@ static const struct copse_case cases[] = {
         .skips_differences = true),
     { .op = "rotary",
       .name = "nothing",
-      .build = build,
+      .build = rotary_build,
       .user = &plain,
       ONE_INPUT(NORMAL(2, 0, 2, 4)),
       STANDARD },

@@ -13,7 +13,7 @@ struct layer {
     struct copse_conv_params params;
 };
 
-static copse_tensor *build(copse_graph *g, copse_tensor *const *in, const void *user)
+static copse_tensor *conv_build(copse_graph *g, copse_tensor *const *in, const void *user)
 {
     const struct layer *l = user;
     return copse_conv(g, in[0], in[1], l->has_bias ? in[2] : NULL, &l->params);
@@ -28,7 +28,7 @@ static copse_tensor *build_transposed(copse_graph *g, copse_tensor *const *in, c
 static copse_tensor *build_f16(copse_graph *g, copse_tensor *const *in, const void *user)
 {
     copse_set_precision(g, COPSE_F16);
-    copse_tensor *y = build(g, in, user);
+    copse_tensor *y = conv_build(g, in, user);
     copse_set_precision(g, COPSE_F32);
     return y;
 }
@@ -47,7 +47,7 @@ static const struct copse_case_op ops[] = {
     { .name = "conv",
       .accuracy = COPSE_ACCURACY_product,
       .divides = true,
-      .call = build,
+      .call = conv_build,
       .user = &bare,
       .in = { F32_OF(2, 2, 2, 2), F32_OF(2, 2, 2, 2) },
       .in_count = 2 },
@@ -63,7 +63,7 @@ static const struct copse_case_op ops[] = {
 /* n x size x size x in to `out` channels, 3 x 3, SAME. */
 #define SPEED(label, n, size, in_, out, ...)                                                  \
     {                                                                                         \
-        .op = "conv", .name = label, .build = build, .user = &bare,                           \
+        .op = "conv", .name = label, .build = conv_build, .user = &bare,                      \
         .in = { F32_OF(n, size, size, in_), F32_OF(3, 3, in_, out) }, .in_count = 2,          \
         .family = "conv", .flops = 2.0 * (n) * (size) * (size)*9 * (in_) * (out), __VA_ARGS__ \
     }
@@ -103,19 +103,19 @@ static const struct layer sequence_same = { false,
 static const struct copse_case stress[] = {
     { .op = "conv",
       .name = "weights from 70,001 pixels",
-      .build = build,
+      .build = conv_build,
       .user = &bare,
       TWO_INPUTS(WHOLE(-1, 1, DIMS(1, 70001, 2)), WHOLE(-1, 1, DIMS(3, 2, 3))),
       .family = "conv_weight" },
     { .op = "conv",
       .name = "sums of 66,000 terms",
-      .build = build,
+      .build = conv_build,
       .user = &sequence_same,
       TWO_INPUTS(WHOLE(-1, 1, DIMS(1, 1, 66000)), WHOLE(-1, 1, DIMS(2, 66000, 2))),
       .family = "conv" },
 };
 
-static void refusals(struct copse_refusals *r)
+static void conv_refusals(struct copse_refusals *r)
 {
     copse_graph *g = r->graph;
     copse_tensor *x = copse__refusals_input(r, COPSE_F32, COPSE_SHAPE(2, 5, 6, 4));
@@ -188,10 +188,10 @@ static void refusals(struct copse_refusals *r)
 #define WEIGHT .in_count = 2, .family = "conv_weight", .family_is_of_gradient = true
 
 /* A geometry: forward and transposed, with each family. */
-#define ROW(label, x, w, layer_, ...)                                                        \
-    CASE("conv", label, build, layer_, ONES(UNWRAP x), ONES(UNWRAP w), ONES(DIMS(1)), EXACT, \
-         PLAIN, __VA_ARGS__),                                                                \
-        CASE("conv", label ", weights", build, layer_, ONES(UNWRAP x), ONES(UNWRAP w),       \
+#define ROW(label, x, w, layer_, ...)                                                             \
+    CASE("conv", label, conv_build, layer_, ONES(UNWRAP x), ONES(UNWRAP w), ONES(DIMS(1)), EXACT, \
+         PLAIN, __VA_ARGS__),                                                                     \
+        CASE("conv", label ", weights", conv_build, layer_, ONES(UNWRAP x), ONES(UNWRAP w),       \
              ONES(DIMS(1)), EXACT, WEIGHT, __VA_ARGS__)
 #define TRANSPOSED(label, x, w, layer_, ...)                                                 \
     CASE("conv_transposed", label, build_transposed, layer_, ONES(UNWRAP x), ONES(UNWRAP w), \
@@ -214,8 +214,8 @@ static void refusals(struct copse_refusals *r)
 
 static const double one[] = { 1 };
 /* Sums whose roundings all go the same way, of any numbers: `k` terms. */
-#define ANY(label, k, layer_, x, w, ...)                                     \
-    CASE("conv", label ", k " #k, build, layer_, x, w, ONES(DIMS(1)), PLAIN, \
+#define ANY(label, k, layer_, x, w, ...)                                          \
+    CASE("conv", label ", k " #k, conv_build, layer_, x, w, ONES(DIMS(1)), PLAIN, \
          .has_no_gradient = true, .terms = k, __VA_ARGS__)
 static const double outputs[] = { 1.1,  1.2,  1.3,  1.4,  1.5,  1.6,  1.7,  1.8, 1.9,
                                   1.01, 1.02, 1.03, 1.04, 1.05, 1.06, 1.07, 1.08 };
@@ -223,7 +223,7 @@ static const double outputs[] = { 1.1,  1.2,  1.3,  1.4,  1.5,  1.6,  1.7,  1.8,
 static const double nan_first[] = { NAN, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1 };
 
 static const struct copse_case cases[] = {
-    CASE("conv", "5 x 7, bias, relu", build,
+    CASE("conv", "5 x 7, bias, relu", conv_build,
          LAYER(true, .padding = COPSE_PADDING_SAME, .activation = COPSE_RELU),
          ONES(DIMS(3, 5, 7, 3)), ONES(DIMS(3, 3, 3, 17)), ONES(DIMS(17)), EXACT, BIASED, QUICK),
     CASE("conv", "precision f16", build_f16,
@@ -242,48 +242,49 @@ static const struct copse_case cases[] = {
                LAYER(false, .stride = { 2, 3 }, .dilation = { 1, 2 }, .before = { 1, 0 },
                      .after = { 0, 2 }, .extra = { 1, 2 }, .groups = 2),
                QUICK),
-    WANTED(1, "conv", build,
+    WANTED(1, "conv", conv_build,
            LAYER(false, .stride = { 2, 1 }, .before = { 1, 0 }, .after = { 0, 2 }), QUICK),
-    WANTED(2, "conv", build, LAYER(false, .padding = COPSE_PADDING_SAME, .stride = { 1, 2 }),
+    WANTED(2, "conv", conv_build, LAYER(false, .padding = COPSE_PADDING_SAME, .stride = { 1, 2 }),
            STANDARD),
-    WANTED(3, "conv", build, LAYER(false, .groups = 2, .dilation = { 2, 1 }), STANDARD),
+    WANTED(3, "conv", conv_build, LAYER(false, .groups = 2, .dilation = { 2, 1 }), STANDARD),
     WANTED(4, "conv_transposed", build_transposed,
            LAYER(false, .stride = { 2, 2 }, .before = { 1, 0 }, .after = { 0, 1 },
                  .extra = { 0, 1 }),
            QUICK),
     WANTED(5, "conv_transposed", build_transposed,
            LAYER(false, .padding = COPSE_PADDING_SAME, .stride = { 2, 3 }), STANDARD),
-    WANTED(6, "conv", build,
+    WANTED(6, "conv", conv_build,
            LAYER(false, .padding = COPSE_PADDING_SAME, .stride = { 2 }, .dilation = { 2 }),
            STANDARD),
 
-    CASE("conv", "normal numbers", build, LAYER(true, .before = { 1, 1 }, .after = { 1, 1 }),
+    CASE("conv", "normal numbers", conv_build, LAYER(true, .before = { 1, 1 }, .after = { 1, 1 }),
          FILL(NORMAL, DIMS(2, 6, 5, 35)), FILL(NORMAL, DIMS(3, 3, 35, 18)), FILL(NORMAL, DIMS(18)),
          WITHIN, BIASED, .skips_differences = true, QUICK),
-    CASE("conv", "normal numbers, weights", build, LAYER(false, .padding = COPSE_PADDING_SAME),
+    CASE("conv", "normal numbers, weights", conv_build, LAYER(false, .padding = COPSE_PADDING_SAME),
          FILL(NORMAL, DIMS(3, 13, 11, 5)), FILL(NORMAL, DIMS(3, 3, 5, 18)), ONES(DIMS(1)), WITHIN,
          WEIGHT, .skips_differences = true, QUICK),
-    CASE("conv", "derivatives by differences", build,
+    CASE("conv", "derivatives by differences", conv_build,
          LAYER(false, .stride = { 2, 1 }, .before = { 1, 2 }, .after = { 1, 0 }),
          UNIFORM(-1, 1, DIMS(2, 5, 4, 3)), UNIFORM(-1, 1, DIMS(3, 2, 3, 5)), ONES(DIMS(1)), WITHIN,
          PLAIN, STANDARD),
     CASE("conv_transposed", "derivatives by differences", build_transposed,
          LAYER(false, .stride = { 2, 1 }, .before = { 1, 0 }), UNIFORM(-1, 1, DIMS(2, 3, 4, 3)),
          UNIFORM(-1, 1, DIMS(3, 2, 3, 5)), ONES(DIMS(1)), WITHIN, PLAIN, STANDARD),
-    CASE("conv", "positive numbers, 600 channels", build, LAYER(false, .groups = 1),
+    CASE("conv", "positive numbers, 600 channels", conv_build, LAYER(false, .groups = 1),
          FILL(POSITIVE, DIMS(2, 4, 3, 600)), FILL(POSITIVE, DIMS(3, 3, 600, 20)), ONES(DIMS(1)),
          WITHIN, PLAIN, .has_no_gradient = true, STANDARD),
-    CASE("conv", "positive numbers, 4,900 pixels", build, LAYER(false, .groups = 1),
+    CASE("conv", "positive numbers, 4,900 pixels", conv_build, LAYER(false, .groups = 1),
          FILL(POSITIVE, DIMS(4, 35, 35, 2)), FILL(POSITIVE, DIMS(1, 1, 2, 3)), ONES(DIMS(1)),
          WITHIN, WEIGHT, .skips_differences = true, STANDARD),
-    CASE("conv", "magnitudes from 2^-60 to 2^60", build,
+    CASE("conv", "magnitudes from 2^-60 to 2^60", conv_build,
          LAYER(false, .padding = COPSE_PADDING_SAME), SPREAD(-60, 60, DIMS(1, 5, 5, 7)),
          SPREAD(-60, 60, DIMS(3, 3, 7, 18)), ONES(DIMS(1)), WITHIN, PLAIN,
          .skips_differences = true, STANDARD),
-    CASE("conv", "NaN stays in its windows", build, LAYER(false, .padding = COPSE_PADDING_SAME),
-         VALUES(nan_first, DIMS(1, 4, 4, 1)), FILL(POSITIVE, DIMS(3, 3, 1, 17)), ONES(DIMS(1)),
-         WITHIN, PLAIN, .has_no_gradient = true, STANDARD),
-    CASE("conv", "NaN of taps outside", build, LAYER(false, .before = { 1, 1 }),
+    CASE("conv", "NaN stays in its windows", conv_build,
+         LAYER(false, .padding = COPSE_PADDING_SAME), VALUES(nan_first, DIMS(1, 4, 4, 1)),
+         FILL(POSITIVE, DIMS(3, 3, 1, 17)), ONES(DIMS(1)), WITHIN, PLAIN, .has_no_gradient = true,
+         STANDARD),
+    CASE("conv", "NaN of taps outside", conv_build, LAYER(false, .before = { 1, 1 }),
          FILL(POSITIVE, DIMS(1, 2, 2, 1)), VALUES(nan_first, DIMS(2, 2, 1, 17)), ONES(DIMS(1)),
          WITHIN, PLAIN, .has_no_gradient = true, STANDARD),
 
@@ -336,15 +337,15 @@ static const struct copse_case cases[] = {
         VALUES(one, DIMS(1, 18, 18, 129)), VALUES(outputs, DIMS(17, 17, 129, 17)), STANDARD),
     ANY("one and numbers that it loses", 256, LAYER(false, .groups = 1),
         FILL(LOST, DIMS(2, 3, 3, 256)), VALUES(one, DIMS(1, 1, 256, 17)), STANDARD),
-    EMPTY("conv", build, "no images", LAYER(false, .groups = 1), (DIMS(0, 4, 4, 3)),
+    EMPTY("conv", conv_build, "no images", LAYER(false, .groups = 1), (DIMS(0, 4, 4, 3)),
           (DIMS(3, 3, 3, 4))),
-    EMPTY("conv", build, "no outputs", LAYER(false, .groups = 1), (DIMS(2, 4, 4, 3)),
+    EMPTY("conv", conv_build, "no outputs", LAYER(false, .groups = 1), (DIMS(2, 4, 4, 3)),
           (DIMS(3, 3, 3, 0))),
-    EMPTY("conv", build, "no channels: zeros", LAYER(false, .groups = 1), (DIMS(2, 4, 4, 0)),
+    EMPTY("conv", conv_build, "no channels: zeros", LAYER(false, .groups = 1), (DIMS(2, 4, 4, 0)),
           (DIMS(3, 3, 0, 2))),
-    EMPTY("conv", build, "empty images", LAYER(false, .padding = COPSE_PADDING_SAME),
+    EMPTY("conv", conv_build, "empty images", LAYER(false, .padding = COPSE_PADDING_SAME),
           (DIMS(2, 0, 4, 3)), (DIMS(3, 3, 3, 2))),
-    CASE("conv", "no channels: the bias", build, LAYER(true, .activation = COPSE_RELU),
+    CASE("conv", "no channels: the bias", conv_build, LAYER(true, .activation = COPSE_RELU),
          ONES(DIMS(2, 4, 4, 0)), ONES(DIMS(3, 3, 0, 5)), ONES(DIMS(5)), EXACT, BIASED, STANDARD),
     TRANSPOSED("stride 2", (DIMS(2, 3, 4, 5)), (DIMS(2, 2, 5, 3)), LAYER(false, .stride = { 2, 2 }),
                STANDARD),

@@ -51,7 +51,7 @@ static const struct copse_case speeds[] = {
     SPEED("average_pool", build_average),
 };
 
-static void refusals(struct copse_refusals *r)
+static void pool_refusals(struct copse_refusals *r)
 {
     copse_graph *g = r->graph;
     copse_tensor *x = copse__refusals_input(r, COPSE_F32, COPSE_SHAPE(2, 5, 6, 4));

@@ -10,7 +10,7 @@ struct wanted {
     copse_resize_kind kind;
 };
 
-static copse_tensor *build(copse_graph *g, copse_tensor *const *in, const void *user)
+static copse_tensor *resize_build(copse_graph *g, copse_tensor *const *in, const void *user)
 {
     const struct wanted *w = user;
     return copse_resize(g, in[0], w->size, w->kind);
@@ -32,7 +32,7 @@ static const uint32_t factor = 2, factor3 = 3;
 static const struct copse_case_op ops[] = {
     { .name = "resize",
       .accuracy = COPSE_ACCURACY_resize,
-      .call = build,
+      .call = resize_build,
       .user = &three,
       .in = { F32_OF(2, 2, 2, 2) },
       .in_count = 1 },
@@ -56,14 +56,14 @@ static const struct wanted doubled = { { 56, 56 }, COPSE_RESIZE_LINEAR };
 static const struct copse_case speeds[] = {
     { .op = "resize",
       .name = "32 x 28 x 28 x 32 to 56 x 56",
-      .build = build,
+      .build = resize_build,
       .user = &doubled,
       .in = { F32_OF(32, 28, 28, 32) },
       .in_count = 1,
       .bytes = 4.0 * 32 * 32 * (28 * 28 + 2 * 28 * 56 + 56 * 56) },
 };
 
-static void refusals(struct copse_refusals *r)
+static void resize_refusals(struct copse_refusals *r)
 {
     static const uint32_t two[] = { 2, 2 }, none[] = { 2, 0 }, large[] = { 16385, 2 };
     copse_graph *g = r->graph;
@@ -90,7 +90,7 @@ static void refusals(struct copse_refusals *r)
 
 #define ONE(label, dims, kind_, h, w, ...)                                \
     {                                                                     \
-        .op = "resize", .name = label, .build = build,                    \
+        .op = "resize", .name = label, .build = resize_build,             \
         .user = &(const struct wanted){ { h, w }, COPSE_RESIZE_##kind_ }, \
         ONE_INPUT(FILL(NORMAL, UNWRAP dims)), __VA_ARGS__                 \
     }
@@ -101,7 +101,7 @@ static void refusals(struct copse_refusals *r)
         ONE(label ", area", dims, AREA, h, w, MEANS, __VA_ARGS__)
 #define STATED(label, fill_, dims, kind_, h, w, want_, no_gradient)                          \
     {                                                                                        \
-        .op = "resize", .name = label, .build = build,                                       \
+        .op = "resize", .name = label, .build = resize_build,                                \
         .user = &(const struct wanted){ { h, w }, COPSE_RESIZE_##kind_ },                    \
         ONE_INPUT(VALUES(fill_, UNWRAP dims)), .want = want_, MEANS, QUICK, .is_poor = true, \
         .has_no_gradient = no_gradient                                                       \

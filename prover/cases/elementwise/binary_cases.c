@@ -11,7 +11,7 @@ struct pair {
     function *build;
 };
 
-static copse_tensor *build(copse_graph *g, copse_tensor *const *in, const void *user)
+static copse_tensor *binary_build(copse_graph *g, copse_tensor *const *in, const void *user)
 {
     return ((const struct pair *)user)->build(g, in[0], in[1]);
 }
@@ -50,7 +50,7 @@ enum {
 #define OP(function_, class)                                                                \
     {                                                                                       \
         .name = #function_, .accuracy = COPSE_ACCURACY_##class, .divides = DIVIDES_##class, \
-        .call = build, .user = &(const struct pair){ copse_##function_ },                   \
+        .call = binary_build, .user = &(const struct pair){ copse_##function_ },            \
         .in = { F32_OF(2, 2), F32_OF(2, 2) }, .in_count = 2, .random = RANDOM_##class       \
     }
 static const struct copse_case_op ops[] = {
@@ -67,7 +67,7 @@ static const struct copse_case_op ops[] = {
 
 #define SPEED(function_)                                                             \
     {                                                                                \
-        .op = #function_, .name = OF_SQUARE, .build = build,                         \
+        .op = #function_, .name = OF_SQUARE, .build = binary_build,                  \
         .user = &(const struct pair){ copse_##function_ }, .in = { SQUARE, SQUARE }, \
         .in_count = 2, .bytes = 3 * MATRIX                                           \
     }
@@ -78,7 +78,7 @@ static const struct copse_case speeds[] = {
     SPEED(maximum),
 };
 
-static void refusals(struct copse_refusals *r)
+static void binary_refusals(struct copse_refusals *r)
 {
     copse_graph *g = r->graph;
     copse_tensor *x = copse__refusals_input(r, COPSE_F32, COPSE_SHAPE(4, 6));
@@ -97,7 +97,7 @@ static void refusals(struct copse_refusals *r)
 
 #define ROW(function_, label, a, b, ...)                                                 \
     {                                                                                    \
-        .op = #function_, .name = label, .build = build,                                 \
+        .op = #function_, .name = label, .build = binary_build,                          \
         .user = &(const struct pair){ copse_##function_ }, .in = { UNWRAP a, UNWRAP b }, \
         .in_count = 2, __VA_ARGS__                                                       \
     }

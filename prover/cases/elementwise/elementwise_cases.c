@@ -83,7 +83,7 @@ static const struct copse_case speeds[] = {
 #undef SCALED
 };
 
-static void refusals(struct copse_refusals *r)
+static void elementwise_refusals(struct copse_refusals *r)
 {
     copse_tensor *n = copse__refusals_input(r, COPSE_I32, COPSE_SHAPE(4));
     REFUSES(r, SHAPE, "relu: operand i32[4]: expected f32", copse_relu(r->graph, n));

@@ -10,7 +10,7 @@ struct settings {
     bool is_packed;
 };
 
-static copse_tensor *build(copse_graph *g, copse_tensor *const *in, const void *user)
+static copse_tensor *glu_build(copse_graph *g, copse_tensor *const *in, const void *user)
 {
     const struct settings *s = user;
     return copse_glu(g, in[0], s->is_packed ? NULL : in[1], s->activation);
@@ -33,7 +33,7 @@ static const struct copse_case_op ops[] = {
     { .name = "glu",
       .accuracy = COPSE_ACCURACY_gated,
       .divides = true,
-      .call = build,
+      .call = glu_build,
       .user = &silu,
       .in = { F32_OF(2, 6) },
       .in_count = 1,
@@ -43,7 +43,7 @@ static const struct copse_case_op ops[] = {
 static const struct copse_case speeds[] = {
     { .op = "glu",
       .name = "silu, 2048 x 2048",
-      .build = build,
+      .build = glu_build,
       .user = &silu,
       .in = { F32_OF(SIDE, 2 * SIDE) },
       .in_count = 1,
@@ -51,7 +51,7 @@ static const struct copse_case speeds[] = {
       .bytes = 3 * MATRIX },
 };
 
-static void refusals(struct copse_refusals *r)
+static void glu_refusals(struct copse_refusals *r)
 {
     copse_graph *g = r->graph;
     copse_tensor *x = copse__refusals_input(r, COPSE_F32, COPSE_SHAPE(2, 6));
@@ -75,21 +75,21 @@ static void refusals(struct copse_refusals *r)
    a zero. */
 #define PACKED(label, settings, forward_ulp, backward_ulp, floor_, input, ...)                   \
     {                                                                                            \
-        .op = "glu", .name = label, .build = build, .user = settings, ONE_INPUT(input),          \
+        .op = "glu", .name = label, .build = glu_build, .user = settings, ONE_INPUT(input),      \
         .forward = { .ulp = forward_ulp }, .backward = { .ulp = backward_ulp, .floor = floor_ }, \
         .family = "glu", __VA_ARGS__                                                             \
     }
 #define TWO(label, settings, forward_ulp, backward_ulp, floor_, dims, ...)                     \
     {                                                                                          \
-        .op = "glu", .name = label, .build = build, .user = settings,                          \
+        .op = "glu", .name = label, .build = glu_build, .user = settings,                      \
         TWO_INPUTS(FILL(NORMAL, dims), FILL(NORMAL, dims)), .forward = { .ulp = forward_ulp }, \
         .backward = { .ulp = backward_ulp, .floor = floor_ }, .family = "glu", __VA_ARGS__     \
     }
 #define NORMAL(...) FILL(NORMAL, DIMS(__VA_ARGS__))
 /* No variant is launched. */
-#define EMPTY(label, settings, ...)                                                         \
-    {                                                                                       \
-        .op = "glu", .name = label, .build = build, .user = settings, __VA_ARGS__, STANDARD \
+#define EMPTY(label, settings, ...)                                                             \
+    {                                                                                           \
+        .op = "glu", .name = label, .build = glu_build, .user = settings, __VA_ARGS__, STANDARD \
     }
 
 #define N NAN

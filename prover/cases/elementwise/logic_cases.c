@@ -5,7 +5,7 @@
 #include "copse/ops/logic.h"
 #include "prover/cases/cases.h"
 
-static copse_tensor *build(copse_graph *g, copse_tensor *const *in, const void *user)
+static copse_tensor *logic_build(copse_graph *g, copse_tensor *const *in, const void *user)
 {
     (void)user;
     return copse_logical_not(g, in[0]);
@@ -15,14 +15,14 @@ static const struct copse_case_op ops[] = {
     { .name = "logical_not",
       .accuracy = COPSE_ACCURACY_exact,
       .takes_any_type = true,
-      .call = build,
+      .call = logic_build,
       .in = { F32_OF(2, 2) },
       .in_count = 1 },
 };
 
-#define ROW(label, in_, ...)                                                            \
-    {                                                                                   \
-        .op = "logical_not", .name = label, .build = build, ONE_INPUT(in_), __VA_ARGS__ \
+#define ROW(label, in_, ...)                                                                  \
+    {                                                                                         \
+        .op = "logical_not", .name = label, .build = logic_build, ONE_INPUT(in_), __VA_ARGS__ \
     }
 
 static const double numbers[] = { 0, -0.0, 1, -1, 1e-30, 3e38, INFINITY, -INFINITY, NAN };

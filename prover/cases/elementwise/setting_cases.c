@@ -9,7 +9,7 @@ struct setting {
     float alpha, beta; /* beta: of clip, whose `one` is NULL */
 };
 
-static copse_tensor *build(copse_graph *g, copse_tensor *const *in, const void *user)
+static copse_tensor *setting_build(copse_graph *g, copse_tensor *const *in, const void *user)
 {
     const struct setting *s = user;
     return s->one ? s->one(g, in[0], s->alpha) : copse_clip(g, in[0], s->alpha, s->beta);
@@ -17,7 +17,7 @@ static copse_tensor *build(copse_graph *g, copse_tensor *const *in, const void *
 
 #define OP(function, class, ...)                                                              \
     {                                                                                         \
-        .name = #function, .accuracy = COPSE_ACCURACY_##class, .call = build,                 \
+        .name = #function, .accuracy = COPSE_ACCURACY_##class, .call = setting_build,         \
         .user = &(const struct setting){ __VA_ARGS__ }, .in = { F32_OF(2, 2) }, .in_count = 1 \
     }
 static const struct copse_case_op ops[] = {
@@ -33,7 +33,7 @@ static const struct copse_case_op ops[] = {
 
 #define SPEED(function, ...)                                                             \
     {                                                                                    \
-        .op = #function, .name = OF_SQUARE, .build = build,                              \
+        .op = #function, .name = OF_SQUARE, .build = setting_build,                      \
         .user = &(const struct setting){ __VA_ARGS__ }, .in = { SQUARE }, .in_count = 1, \
         .bytes = 2 * MATRIX                                                              \
     }
@@ -44,7 +44,7 @@ static const struct copse_case speeds[] = {
     SPEED(clip, NULL, 0.2f, 0.8f),
 };
 
-static void refusals(struct copse_refusals *r)
+static void setting_refusals(struct copse_refusals *r)
 {
     copse_graph *g = r->graph;
     copse_tensor *x = copse__refusals_input(r, COPSE_F32, COPSE_SHAPE(4, 6));
@@ -59,7 +59,7 @@ static void refusals(struct copse_refusals *r)
 
 #define ROW(function, label, setting_, in_, ulp_, ulp_g_, ...)                                   \
     {                                                                                            \
-        .op = function, .name = label, .build = build,                                           \
+        .op = function, .name = label, .build = setting_build,                                   \
         .user = &(const struct setting){ UNWRAP setting_ }, .in = { UNWRAP in_ }, .in_count = 1, \
         .forward = { .ulp = ulp_ }, .backward = { .ulp = ulp_g_ }, __VA_ARGS__                   \
     }

@@ -5,7 +5,7 @@
 
 #include "prover/cases/cases.h"
 
-static copse_tensor *build(copse_graph *g, copse_tensor *const *in, const void *user)
+static copse_tensor *where_build(copse_graph *g, copse_tensor *const *in, const void *user)
 {
     (void)user;
     return copse_where(g, in[0], in[1], in[2]);
@@ -29,7 +29,7 @@ static const struct copse_case_op ops[] = {
     { .name = "where",
       .accuracy = COPSE_ACCURACY_gather,
       .takes_any_type = true,
-      .call = build,
+      .call = where_build,
       .in = { F32_OF(2, 2), F32_OF(2, 2), F32_OF(2, 2) },
       .in_count = 3,
       .random = random_choice },
@@ -38,13 +38,13 @@ static const struct copse_case_op ops[] = {
 static const struct copse_case speeds[] = {
     { .op = "where",
       .name = OF_SQUARE,
-      .build = build,
+      .build = where_build,
       .in = { SQUARE, SQUARE, SQUARE },
       .in_count = 3,
       .bytes = 4 * MATRIX },
 };
 
-static void refusals(struct copse_refusals *r)
+static void where_refusals(struct copse_refusals *r)
 {
     copse_graph *g = r->graph;
     copse_tensor *x = copse__refusals_input(r, COPSE_F32, COPSE_SHAPE(4, 6));
@@ -58,9 +58,10 @@ static void refusals(struct copse_refusals *r)
     REFUSES(r, ARGUMENT, "where: operand 2 is NULL", copse_where(g, x, x, NULL));
 }
 
-#define ROW(label, condition, a, b, ...)                                                         \
-    {                                                                                            \
-        .op = "where", .name = label, .build = build, THREE_INPUTS(condition, a, b), __VA_ARGS__ \
+#define ROW(label, condition, a, b, ...)                                                   \
+    {                                                                                      \
+        .op = "where", .name = label, .build = where_build, THREE_INPUTS(condition, a, b), \
+        __VA_ARGS__                                                                        \
     }
 #define FLAGS(...)                       \
     ({ .type = COPSE_F32,                \

@@ -13,7 +13,7 @@ struct setting {
     int32_t ignored;
 };
 
-static copse_tensor *build(copse_graph *g, copse_tensor *const *in, const void *user)
+static copse_tensor *class_loss_build(copse_graph *g, copse_tensor *const *in, const void *user)
 {
     const struct setting *s = user;
     const struct copse_cross_entropy_params p = { .averaging = s->averaging,
@@ -29,7 +29,7 @@ static const struct setting smooth = { COPSE_MEAN, 0.1f, false, false, 0 };
 static const struct copse_case_op ops[] = {
     { .name = "cross_entropy",
       .accuracy = COPSE_ACCURACY_loss,
-      .call = build,
+      .call = class_loss_build,
       .user = &smooth,
       .in = { F32_OF(2, 2), I32_OF(2) },
       .in_count = 2,
@@ -39,14 +39,14 @@ static const struct copse_case_op ops[] = {
 static const struct copse_case speeds[] = {
     { .op = "cross_entropy",
       .name = OF_SQUARE,
-      .build = build,
+      .build = class_loss_build,
       .user = &smooth,
       .in = { SQUARE, I32_OF(SIDE) },
       .in_count = 2,
       .bytes = 4 * MATRIX },
 };
 
-static void refusals(struct copse_refusals *r)
+static void class_loss_refusals(struct copse_refusals *r)
 {
     copse_graph *g = r->graph;
     copse_tensor *x = copse__refusals_input(r, COPSE_F32, COPSE_SHAPE(4, 6));
@@ -88,7 +88,7 @@ static void refusals(struct copse_refusals *r)
 #define WEIGHTED(label, averaging, smoothing, has_weights, ignores, ignored, logits, labels,       \
                  weights, ...)                                                                     \
     {                                                                                              \
-        .op = "cross_entropy", .name = label, .build = build,                                      \
+        .op = "cross_entropy", .name = label, .build = class_loss_build,                           \
         .user = &(const struct setting){ averaging, smoothing, has_weights, ignores, ignored },    \
         .in = { UNWRAP logits, UNWRAP labels, UNWRAP weights }, .in_count = (has_weights) ? 3 : 2, \
         .forward = { .ulp = 16 }, .backward = { .ulp = 16, .of_max = 1e-6 }, __VA_ARGS__           \

@@ -14,7 +14,7 @@ struct setting {
 };
 
 /* x, w, labels and a bias, if any. */
-static copse_tensor *build(copse_graph *g, copse_tensor *const *in, const void *user)
+static copse_tensor *dense_loss_build(copse_graph *g, copse_tensor *const *in, const void *user)
 {
     const struct setting *s = user;
     const struct copse_cross_entropy_params p = { .averaging = s->averaging,
@@ -38,7 +38,7 @@ static const struct copse_case_op ops[] = {
     { .name = "dense_cross_entropy",
       .accuracy = COPSE_ACCURACY_loss,
       .divides = true,
-      .call = build,
+      .call = dense_loss_build,
       .user = &whole,
       .in = { F32_OF(2, 3), F32_OF(3, 4), I32_OF(2) },
       .in_count = 3 },
@@ -47,14 +47,14 @@ static const struct copse_case_op ops[] = {
 static const struct copse_case speeds[] = {
     { .op = "dense_cross_entropy",
       .name = "2048 x 128, 8192 classes",
-      .build = build,
+      .build = dense_loss_build,
       .user = &whole,
       .in = { F32_OF(2048, 128), F32_OF(128, 8192), I32_OF(2048) },
       .in_count = 3,
       .flops = 2.0 * 2048 * 128 * 8192 },
 };
 
-static void refusals(struct copse_refusals *r)
+static void dense_loss_refusals(struct copse_refusals *r)
 {
     copse_graph *g = r->graph;
     copse_tensor *x = copse__refusals_input(r, COPSE_F32, COPSE_SHAPE(4, 5));
@@ -88,7 +88,7 @@ static void refusals(struct copse_refusals *r)
 
 #define CASE(label, how, x, w, labels, bias, ...)                                        \
     {                                                                                    \
-        .op = "dense_cross_entropy", .name = label, .build = build,                      \
+        .op = "dense_cross_entropy", .name = label, .build = dense_loss_build,           \
         .user = &(const struct setting)how,                                              \
         .in = { UNWRAP x, UNWRAP w, UNWRAP labels, UNWRAP bias }, .in_count = 4,         \
         .forward = { .ulp = 16 }, .backward = { .ulp = 16, .of_max = 1e-6 }, __VA_ARGS__ \

@@ -77,7 +77,7 @@ static const struct copse_case_op ops[] = {
       .in_count = 3 },
 };
 
-static void refusals(struct copse_refusals *r)
+static void distance_loss_refusals(struct copse_refusals *r)
 {
     copse_graph *g = r->graph;
     copse_tensor *x = copse__refusals_input(r, COPSE_F32, COPSE_SHAPE(4, 6));

@@ -128,7 +128,7 @@ static const struct copse_case speeds[] = {
     { .op = "fill", .name = OF_SQUARE, .build = build_fill, .user = &ones, .bytes = MATRIX },
 };
 
-static void refusals(struct copse_refusals *r)
+static void fill_refusals(struct copse_refusals *r)
 {
     copse_graph *g = r->graph;
     const copse_shape high = { COPSE_MAX_RANK + 1, { 1 } };

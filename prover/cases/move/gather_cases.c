@@ -6,7 +6,7 @@
 
 #include "prover/cases/cases.h"
 
-static copse_tensor *build(copse_graph *g, copse_tensor *const *in, const void *user)
+static copse_tensor *gather_build(copse_graph *g, copse_tensor *const *in, const void *user)
 {
     (void)user;
     return copse_gather(g, in[0], in[1]);
@@ -21,7 +21,7 @@ static const uint32_t one = 1, three = 3, ten = 10, many = 700;
 static const struct copse_case_op ops[] = {
     { .name = "gather",
       .accuracy = COPSE_ACCURACY_gather,
-      .call = build,
+      .call = gather_build,
       .in = { F32_OF(2, 2), I32_OF(3) },
       .in_count = 2 },
     { .name = "one_hot",
@@ -35,7 +35,7 @@ static const struct copse_case_op ops[] = {
 static const struct copse_case speeds[] = {
     { .op = "gather",
       .name = "2048 rows of 2048",
-      .build = build,
+      .build = gather_build,
       .in = { SQUARE, I32_OF(SIDE) },
       .in_count = 2,
       .bytes = 2 * MATRIX },
@@ -48,7 +48,7 @@ static const struct copse_case speeds[] = {
       .bytes = MATRIX },
 };
 
-static void refusals(struct copse_refusals *r)
+static void gather_refusals(struct copse_refusals *r)
 {
     copse_graph *g = r->graph;
     copse_tensor *x = copse__refusals_input(r, COPSE_F32, COPSE_SHAPE(4, 6));
@@ -67,15 +67,16 @@ static void refusals(struct copse_refusals *r)
     REFUSES(r, ARGUMENT, "gather: operand 1 is NULL", copse_gather(g, x, NULL));
 }
 
-#define ROW(label, table, indices, ...)                                                        \
-    {                                                                                          \
-        .op = "gather", .name = label, .build = build, .in = { UNWRAP table, UNWRAP indices }, \
-        .in_count = 2, .backward = { .ratio = 4 }, __VA_ARGS__                                 \
+#define ROW(label, table, indices, ...)                                                    \
+    {                                                                                      \
+        .op = "gather", .name = label, .build = gather_build,                              \
+        .in = { UNWRAP table, UNWRAP indices }, .in_count = 2, .backward = { .ratio = 4 }, \
+        __VA_ARGS__                                                                        \
     }
-#define EXACT_ROW(label, table, indices, ...)                                                  \
-    {                                                                                          \
-        .op = "gather", .name = label, .build = build, .in = { UNWRAP table, UNWRAP indices }, \
-        .in_count = 2, __VA_ARGS__                                                             \
+#define EXACT_ROW(label, table, indices, ...)                              \
+    {                                                                      \
+        .op = "gather", .name = label, .build = gather_build,              \
+        .in = { UNWRAP table, UNWRAP indices }, .in_count = 2, __VA_ARGS__ \
     }
 /* Numbers whose errors add up. */
 #define SIZES(label, rows, width, count, ...)                                                   \

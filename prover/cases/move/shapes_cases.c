@@ -148,7 +148,7 @@ static copse_tensor *refuse_split(copse_graph *g, copse_tensor *x, uint32_t axis
     return copse__failed(g, COPSE_OK);
 }
 
-static void refusals(struct copse_refusals *r)
+static void shapes_refusals(struct copse_refusals *r)
 {
     copse_graph *g = r->graph;
     const uint32_t twice[] = { 0, 0 }, beyond[] = { 2, 0 }, start[] = { 0, 3 }, size[] = { 4, 4 };

@@ -15,7 +15,7 @@ struct settings {
     bool is_batch; /* statistics over all examples */
 };
 
-static copse_tensor *build(copse_graph *g, copse_tensor *const *in, const void *user)
+static copse_tensor *channel_norm_build(copse_graph *g, copse_tensor *const *in, const void *user)
 {
     static const uint32_t axes[COPSE_MAX_RANK] = { 0, 1, 2, 3, 4, 5 };
     const struct settings *s = user;
@@ -30,7 +30,7 @@ static copse_tensor *build(copse_graph *g, copse_tensor *const *in, const void *
 
 static const uint32_t statistics[] = { 1, 3 };
 
-static copse_tensor *split(copse_graph *g, copse_tensor *x, const struct settings *s)
+static copse_tensor *channel_norm_split(copse_graph *g, copse_tensor *x, const struct settings *s)
 {
     const uint32_t n = s->is_batch ? 1 : x->shape.dims[0],
                    channels = x->shape.dims[x->shape.rank - 1];
@@ -50,7 +50,7 @@ static copse_tensor *split_channels(copse_graph *g, copse_tensor *x, const copse
 static copse_status sizes_of(copse_graph *g, copse_tensor *x, const struct settings *s,
                              copse_tensor **inverse, copse_tensor **size)
 {
-    x = split(g, x, s);
+    x = channel_norm_split(g, x, s);
     copse_tensor *mean = copse_mean(g, x, statistics, 2, true);
     copse_tensor *t = copse_sub(g, x, mean);
     t = copse_square(g, t);
@@ -83,7 +83,7 @@ static copse_tensor *size_of_dx(copse_graph *g, copse_tensor *const *in, const v
 {
     copse_tensor *inverse, *size;
     COPSE_LATCH(g, sizes_of(g, in[0], user, &inverse, &size));
-    copse_tensor *s = split(g, in[3], user);
+    copse_tensor *s = channel_norm_split(g, in[3], user);
     copse_tensor *scale = split_channels(g, in[1], size);
     s = copse_mul(g, s, scale);
     s = copse_abs(g, s);
@@ -109,14 +109,14 @@ static copse_tensor *size_of_dscale(copse_graph *g, copse_tensor *const *in, con
 {
     copse_tensor *inverse, *size;
     COPSE_LATCH(g, sizes_of(g, in[0], user, &inverse, &size));
-    copse_tensor *dy = split(g, in[3], user);
+    copse_tensor *dy = channel_norm_split(g, in[3], user);
     size = copse_mul(g, size, dy);
     return sum_channels(g, size, in[1]->shape);
 }
 
 static copse_tensor *size_of_doffset(copse_graph *g, copse_tensor *const *in, const void *user)
 {
-    copse_tensor *dy = split(g, in[3], user);
+    copse_tensor *dy = channel_norm_split(g, in[3], user);
     return sum_channels(g, dy, in[1]->shape);
 }
 
@@ -146,7 +146,7 @@ static const struct copse_case_op ops[] = {
     { .name = "group_norm",
       .accuracy = COPSE_ACCURACY_norm,
       .divides = true,
-      .call = build,
+      .call = channel_norm_build,
       .user = &soft,
       .in = { F32_OF(2, 3, 4), F32_OF(4), F32_OF(4) },
       .in_count = 3,
@@ -154,7 +154,7 @@ static const struct copse_case_op ops[] = {
     { .name = "instance_norm",
       .accuracy = COPSE_ACCURACY_norm,
       .divides = true,
-      .call = build,
+      .call = channel_norm_build,
       .user = &soft_each,
       .in = { F32_OF(2, 3, 4), F32_OF(4), F32_OF(4) },
       .in_count = 3 },
@@ -166,21 +166,21 @@ static const struct copse_case_op ops[] = {
 static const struct copse_case speeds[] = {
     { .op = "group_norm",
       .name = "32 x 28 x 28 x 32, 4 groups",
-      .build = build,
+      .build = channel_norm_build,
       .user = &four,
       .in = { F32_OF(32, 28, 28, 32), F32_OF(32), F32_OF(32) },
       .in_count = 3,
       .bytes = 2 * PICTURES },
     { .op = "instance_norm",
       .name = "32 x 28 x 28 x 32",
-      .build = build,
+      .build = channel_norm_build,
       .user = &each,
       .in = { F32_OF(32, 28, 28, 32), F32_OF(32), F32_OF(32) },
       .in_count = 3,
       .bytes = 2 * PICTURES },
     { .op = "sync_batch_norm",
       .name = "128 x 28 x 28 x 32",
-      .build = build,
+      .build = channel_norm_build,
       .family = "channel_sums",
       .user = &batch,
       .in = { F32_OF(128, 28, 28, 32), F32_OF(32), F32_OF(32) },
@@ -188,7 +188,7 @@ static const struct copse_case speeds[] = {
       .bytes = 8 * PICTURES },
 };
 
-static void refusals(struct copse_refusals *r)
+static void channel_norm_refusals(struct copse_refusals *r)
 {
     copse_graph *g = r->graph;
     copse_tensor *x = copse__refusals_input(r, COPSE_F32, COPSE_SHAPE(2, 4, 6));
@@ -227,7 +227,7 @@ static void refusals(struct copse_refusals *r)
 
 #define NORM_OF(kind, label, settings_, x, channels, ...)                                \
     {                                                                                    \
-        .op = kind, .name = label, .build = build, .user = &settings_,                   \
+        .op = kind, .name = label, .build = channel_norm_build, .user = &settings_,      \
         THREE_INPUTS(x, UNIFORM(-2, 2, DIMS(channels)), UNIFORM(-1, 1, DIMS(channels))), \
         .forward = { .ratio = 16 }, .backward = { .ratio = 16 }, .magnitude = size_of_y, \
         .slope_magnitude = { size_of_dx, size_of_dscale, size_of_doffset }, __VA_ARGS__  \
@@ -275,7 +275,7 @@ static const struct copse_case cases[] = {
     EACH("sequences", FILL(NORMAL, DIMS(3, 21, 5)), 5, QUICK),
     { .op = "group_norm",
       .name = "stated: a group, equal numbers, NaN, infinity",
-      .build = build,
+      .build = channel_norm_build,
       .user = &stated_two,
       THREE_INPUTS(VALUES(stated, DIMS(2, 2, 4)), VALUES(scales, DIMS(4)),
                    VALUES(offsets, DIMS(4))),

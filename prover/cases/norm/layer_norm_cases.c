@@ -6,7 +6,7 @@
 
 #include "prover/cases/cases.h"
 
-static copse_tensor *build(copse_graph *g, copse_tensor *const *in, const void *user)
+static copse_tensor *layer_norm_build(copse_graph *g, copse_tensor *const *in, const void *user)
 {
     return copse_layer_norm(g, in[0], in[1], in[2], *(const float *)user);
 }
@@ -106,7 +106,7 @@ static const struct copse_case_op ops[] = {
     { .name = "layer_norm",
       .accuracy = COPSE_ACCURACY_norm,
       .divides = true,
-      .call = build,
+      .call = layer_norm_build,
       .user = &one,
       .in = { F32_OF(2, 2), F32_OF(2), F32_OF(2) },
       .in_count = 3,
@@ -116,7 +116,7 @@ static const struct copse_case_op ops[] = {
 static const struct copse_case speeds[] = {
     { .op = "layer_norm",
       .name = OF_SQUARE,
-      .build = build,
+      .build = layer_norm_build,
       .user = &small,
       .in = { SQUARE, F32_OF(SIDE), F32_OF(SIDE) },
       .in_count = 3,
@@ -124,7 +124,7 @@ static const struct copse_case speeds[] = {
       .bytes = 2 * MATRIX },
 };
 
-static void refusals(struct copse_refusals *r)
+static void layer_norm_refusals(struct copse_refusals *r)
 {
     copse_graph *g = r->graph;
     copse_tensor *x = copse__refusals_input(r, COPSE_F32, COPSE_SHAPE(4, 6));
@@ -155,7 +155,7 @@ static void refusals(struct copse_refusals *r)
 
 #define PLAIN(label, epsilon, x, cols, ...)                                              \
     {                                                                                    \
-        .op = "layer_norm", .name = label, .build = build, .user = &epsilon,             \
+        .op = "layer_norm", .name = label, .build = layer_norm_build, .user = &epsilon,  \
         THREE_INPUTS(x, UNIFORM(-2, 2, DIMS(cols)), UNIFORM(-1, 1, DIMS(cols))),         \
         .forward = { .ratio = 16 }, .backward = { .ratio = 16 }, .magnitude = size_of_y, \
         .slope_magnitude = { size_of_dx, size_of_dscale, size_of_doffset }, __VA_ARGS__  \
@@ -200,7 +200,7 @@ static const struct copse_case cases[] = {
     WIDTH("rows of 37", 5, 37, QUICK),
     { .op = "layer_norm",
       .name = "stated: a row, equal ones, NaN, infinities",
-      .build = build,
+      .build = layer_norm_build,
       .user = &three_quarters,
       THREE_INPUTS(VALUES(stated, DIMS(5, 4)), VALUES(scales, DIMS(4)), VALUES(offsets, DIMS(4))),
       .forward = { .ratio = 16 },

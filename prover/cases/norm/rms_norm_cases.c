@@ -6,7 +6,7 @@
 
 #include "prover/cases/cases.h"
 
-static copse_tensor *build(copse_graph *g, copse_tensor *const *in, const void *user)
+static copse_tensor *rms_norm_build(copse_graph *g, copse_tensor *const *in, const void *user)
 {
     return copse_rms_norm(g, in[0], in[1], *(const float *)user);
 }
@@ -77,7 +77,7 @@ static const struct copse_case_op ops[] = {
     { .name = "rms_norm",
       .accuracy = COPSE_ACCURACY_norm,
       .divides = true,
-      .call = build,
+      .call = rms_norm_build,
       .user = &one,
       .in = { F32_OF(2, 2), F32_OF(2) },
       .in_count = 2,
@@ -87,7 +87,7 @@ static const struct copse_case_op ops[] = {
 static const struct copse_case speeds[] = {
     { .op = "rms_norm",
       .name = OF_SQUARE,
-      .build = build,
+      .build = rms_norm_build,
       .user = &small,
       .in = { SQUARE, F32_OF(SIDE) },
       .in_count = 2,
@@ -95,7 +95,7 @@ static const struct copse_case speeds[] = {
       .bytes = 2 * MATRIX },
 };
 
-static void refusals(struct copse_refusals *r)
+static void rms_norm_refusals(struct copse_refusals *r)
 {
     copse_graph *g = r->graph;
     copse_tensor *x = copse__refusals_input(r, COPSE_F32, COPSE_SHAPE(4, 6));
@@ -116,7 +116,7 @@ static void refusals(struct copse_refusals *r)
 
 #define ROW(label, epsilon, x, cols, ...)                                                      \
     {                                                                                          \
-        .op = "rms_norm", .name = label, .build = build, .user = &epsilon,                     \
+        .op = "rms_norm", .name = label, .build = rms_norm_build, .user = &epsilon,            \
         TWO_INPUTS(x, UNIFORM(-2, 2, DIMS(cols))), .forward = { .ratio = 16 },                 \
         .backward = { .ratio = 16 }, .magnitude = size_of_y,                                   \
         .slope_magnitude = { size_of_dx, size_of_dscale }, .family = "layer_norm", __VA_ARGS__ \
@@ -162,7 +162,7 @@ static const struct copse_case cases[] = {
     WIDTH("rows of 37", 5, 37, QUICK),
     { .op = "rms_norm",
       .name = "stated: a row, zeros, NaN, infinities",
-      .build = build,
+      .build = rms_norm_build,
       .user = &three_quarters,
       TWO_INPUTS(VALUES(stated, DIMS(6, 4)), VALUES(scales, DIMS(4))),
       .forward = { .ratio = 16 },

@@ -12,7 +12,7 @@ struct layer {
     bool has_bias;
 };
 
-static copse_tensor *build(copse_graph *g, copse_tensor *const *in, const void *user)
+static copse_tensor *dense_build(copse_graph *g, copse_tensor *const *in, const void *user)
 {
     const struct layer *l = user;
     return copse_dense(g, in[0], in[1], l->has_bias ? in[2] : NULL, l->activation);
@@ -31,7 +31,7 @@ static const struct copse_case_op ops[] = {
     { .name = "dense",
       .accuracy = COPSE_ACCURACY_dense,
       .divides = true,
-      .call = build,
+      .call = dense_build,
       .user = &bare,
       .in = { F32_OF(2, 2), F32_OF(2, 2) },
       .in_count = 2 },
@@ -40,7 +40,7 @@ static const struct copse_case_op ops[] = {
 static const struct copse_case speeds[] = {
     { .op = "dense",
       .name = "64 x 1024 x 1024, relu",
-      .build = build,
+      .build = dense_build,
       .user = &bare,
       .in = { F32_OF(64, 1024), F32_OF(1024, 1024) },
       .in_count = 2,
@@ -48,7 +48,7 @@ static const struct copse_case speeds[] = {
       .flops = 2.0 * 64 * 1024 * 1024 },
 };
 
-static void refusals(struct copse_refusals *r)
+static void dense_refusals(struct copse_refusals *r)
 {
     copse_graph *g = r->graph;
     copse_tensor *a = copse__refusals_input(r, COPSE_F32, COPSE_SHAPE(4, 5));
@@ -69,7 +69,7 @@ static void refusals(struct copse_refusals *r)
 
 #define CASE(label, activation, bias, x, w, b, ...)                                                \
     {                                                                                              \
-        .op = "dense", .name = label, .build = build,                                              \
+        .op = "dense", .name = label, .build = dense_build,                                        \
         .user = &(const struct layer){ activation, bias }, .in = { UNWRAP x, UNWRAP w, UNWRAP b }, \
         .in_count = (bias) ? 3 : 2, __VA_ARGS__                                                    \
     }

@@ -11,7 +11,7 @@ struct transposed {
 static const struct transposed nn = { false, false }, tn = { true, false }, nt = { false, true },
                                tt = { true, true };
 
-static copse_tensor *build(copse_graph *g, copse_tensor *const *in, const void *user)
+static copse_tensor *matmul_build(copse_graph *g, copse_tensor *const *in, const void *user)
 {
     const struct transposed *t = user;
     return copse_matmul(g, in[0], in[1], t->a, t->b);
@@ -42,7 +42,7 @@ static copse_tensor *build_mixed(copse_graph *g, copse_tensor *const *in, const 
 static const struct copse_case_op ops[] = {
     { .name = "matmul",
       .accuracy = COPSE_ACCURACY_product,
-      .call = build,
+      .call = matmul_build,
       .user = &nn,
       .in = { F32_OF(2, 2), F32_OF(2, 2) },
       .in_count = 2 },
@@ -50,7 +50,7 @@ static const struct copse_case_op ops[] = {
 
 #define SPEED(label, way, n, ...)                                                \
     {                                                                            \
-        .op = "matmul", .name = label, .build = build, .user = &way,             \
+        .op = "matmul", .name = label, .build = matmul_build, .user = &way,      \
         .in = { F32_OF(n, n), F32_OF(n, n) }, .in_count = 2, .family = "matmul", \
         .flops = 2.0 * (n) * (n) * (n), __VA_ARGS__                              \
     }
@@ -74,13 +74,13 @@ static const struct copse_case speeds[] = {
 static const struct copse_case stress[] = {
     { .op = "matmul",
       .name = "k of 70,001",
-      .build = build,
+      .build = matmul_build,
       .user = &nn,
       TWO_INPUTS(WHOLE(-1, 1, DIMS(4, 70001)), WHOLE(-1, 1, DIMS(70001, 5))),
       .family = "matmul" },
 };
 
-static void refusals(struct copse_refusals *r)
+static void matmul_refusals(struct copse_refusals *r)
 {
     copse_graph *g = r->graph;
     copse_tensor *a = copse__refusals_input(r, COPSE_F32, COPSE_SHAPE(4, 5));
@@ -104,10 +104,10 @@ static void refusals(struct copse_refusals *r)
     REFUSES(r, ARGUMENT, "matmul: operand 1", copse_matmul(g, a, NULL, false, false));
 }
 
-#define ROW(label, way, a, b, ...)                                                   \
-    {                                                                                \
-        .op = "matmul", .name = label ", " #way, .build = build, .user = &way,       \
-        .in = { UNWRAP a, UNWRAP b }, .in_count = 2, .family = "matmul", __VA_ARGS__ \
+#define ROW(label, way, a, b, ...)                                                    \
+    {                                                                                 \
+        .op = "matmul", .name = label ", " #way, .build = matmul_build, .user = &way, \
+        .in = { UNWRAP a, UNWRAP b }, .in_count = 2, .family = "matmul", __VA_ARGS__  \
     }
 #define EXACT     .skips_differences = true
 #define FORWARD   .has_no_gradient = true

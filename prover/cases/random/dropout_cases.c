@@ -5,7 +5,7 @@
 
 #include "prover/cases/cases.h"
 
-static copse_tensor *build(copse_graph *g, copse_tensor *const *in, const void *user)
+static copse_tensor *dropout_build(copse_graph *g, copse_tensor *const *in, const void *user)
 {
     return copse_dropout(g, in[0], *(const float *)user, true);
 }
@@ -15,7 +15,7 @@ static const struct copse_case_op ops[] = {
     { .name = "dropout",
       .accuracy = COPSE_ACCURACY_rounded,
       .divides = true,
-      .call = build,
+      .call = dropout_build,
       .user = &half,
       .in = { F32_OF(2, 2) },
       .in_count = 1 },
@@ -24,7 +24,7 @@ static const struct copse_case_op ops[] = {
 static const struct copse_case speeds[] = {
     { .op = "dropout",
       .name = OF_SQUARE,
-      .build = build,
+      .build = dropout_build,
       .user = &half,
       .in = { SQUARE },
       .in_count = 1,
@@ -32,7 +32,7 @@ static const struct copse_case speeds[] = {
       .bytes = 2 * MATRIX },
 };
 
-static void refusals(struct copse_refusals *r)
+static void dropout_refusals(struct copse_refusals *r)
 {
     copse_graph *g = r->graph;
     copse_tensor *x = copse__refusals_input(r, COPSE_F32, COPSE_SHAPE(4, 6));
@@ -43,10 +43,10 @@ static void refusals(struct copse_refusals *r)
     REFUSES(r, SHAPE, "dropout: operand i32[4]", copse_dropout(g, n, 0.5f, true));
 }
 
-#define PLAIN(label, rate, input, ...)                                                  \
-    {                                                                                   \
-        .op = "dropout", .name = label, .build = build, .user = &(const float){ rate }, \
-        .in = { UNWRAP input }, .in_count = 1, __VA_ARGS__                              \
+#define PLAIN(label, rate, input, ...)                                                          \
+    {                                                                                           \
+        .op = "dropout", .name = label, .build = dropout_build, .user = &(const float){ rate }, \
+        .in = { UNWRAP input }, .in_count = 1, __VA_ARGS__                                      \
     }
 #define ROW(label, rate, input, ...) PLAIN(label, rate, input, .family = "dropout", __VA_ARGS__)
 #define ROUNDED                      .forward = { .ulp = 1 }, .backward = { .ulp = 1 }

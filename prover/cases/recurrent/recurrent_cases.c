@@ -43,9 +43,9 @@ static void state_of(copse_graph *g, copse_tensor *state, struct copse_recurrent
         p->cell = copse_reshape(g, part[1], COPSE_SHAPE(batch, units));
 }
 
-static copse_tensor *layer(copse_graph *g, int32_t kind, copse_tensor *x, copse_tensor *w,
-                           copse_tensor *r, const struct copse_recurrent_params *p,
-                           copse_tensor **last, copse_tensor **cell)
+static copse_tensor *recurrent_layer(copse_graph *g, int32_t kind, copse_tensor *x, copse_tensor *w,
+                                     copse_tensor *r, const struct copse_recurrent_params *p,
+                                     copse_tensor **last, copse_tensor **cell)
 {
     if (kind == COPSE_RECURRENT_LSTM)
         return copse_lstm(g, x, w, r, p, last, cell);
@@ -53,14 +53,15 @@ static copse_tensor *layer(copse_graph *g, int32_t kind, copse_tensor *x, copse_
                                        : copse_rnn(g, x, w, r, p, last);
 }
 
-static copse_tensor *build(copse_graph *g, copse_tensor *const *in, const void *user)
+static copse_tensor *recurrent_build(copse_graph *g, copse_tensor *const *in, const void *user)
 {
     const struct settings *s = user;
     struct copse_recurrent_params p = { .bias = NULL };
     copse_tensor *w = in[1], *part[3];
     const bool has_state = s->is_plain || in[3];
     if (!g || !in[0] || !in[1] || !in[2] || !has_state) /* mode args */
-        return layer(g, s->kind, in[0], in[1], has_state ? in[2] : NULL, &p, &part[1], &part[2]);
+        return recurrent_layer(g, s->kind, in[0], in[1], has_state ? in[2] : NULL, &p, &part[1],
+                               &part[2]);
     const uint32_t batch = in[0]->shape.dims[0];
     if (!s->is_plain) {
         w = weights_of(g, in[1], &p);
@@ -68,7 +69,7 @@ static copse_tensor *build(copse_graph *g, copse_tensor *const *in, const void *
     }
     if (s->lengths[0] >= 0)
         p.lengths = copse_constant(g, COPSE_I32, COPSE_SHAPE(batch), s->lengths);
-    part[0] = layer(g, s->kind, in[0], w, in[2], &p, &part[1], &part[2]);
+    part[0] = recurrent_layer(g, s->kind, in[0], w, in[2], &p, &part[1], &part[2]);
     if (copse__is_failed(part[0]))
         return part[0];
     const uint32_t count = 1 + copse__recurrent_states(s->kind), units = part[0]->shape.dims[2];
@@ -100,14 +101,15 @@ static copse_tensor *random_layer(copse_graph *g, copse_tensor *const *in, const
     x = copse_reshape(g, x, s.rank == 3 ? s : COPSE_SHAPE(1, s.dims[0], s.dims[1]));
     copse_tensor *w = copse_fill(g, COPSE_F32, COPSE_SHAPE(width, columns), 0.25);
     copse_tensor *r = copse_fill(g, COPSE_F32, COPSE_SHAPE(width, columns), -0.125);
-    return copse_reshape(g, layer(g, kind, x, w, r, NULL, NULL, NULL), s);
+    return copse_reshape(g, recurrent_layer(g, kind, x, w, r, NULL, NULL, NULL), s);
 }
 
-#define OP(label, settings, gates)                                                               \
-    {                                                                                            \
-        .name = label, .accuracy = COPSE_ACCURACY_recurrent, .divides = true, .call = build,     \
-        .user = settings, .in = { F32_OF(2, 3, 2), F32_OF(2, gates * 2), F32_OF(2, gates * 2) }, \
-        .in_count = 3, .random = random_layer                                                    \
+#define OP(label, settings, gates)                                                            \
+    {                                                                                         \
+        .name = label, .accuracy = COPSE_ACCURACY_recurrent, .divides = true,                 \
+        .call = recurrent_build, .user = settings,                                            \
+        .in = { F32_OF(2, 3, 2), F32_OF(2, gates * 2), F32_OF(2, gates * 2) }, .in_count = 3, \
+        .random = random_layer                                                                \
     }
 
 static const struct copse_case_op ops[] = {
@@ -118,7 +120,7 @@ static const struct copse_case_op ops[] = {
 
 #define SPEED(label, settings, gates)                                                       \
     {                                                                                       \
-        .op = label, .name = "16 x 128 x 128", .build = build, .user = settings,            \
+        .op = label, .name = "16 x 128 x 128", .build = recurrent_build, .user = settings,  \
         .in = { F32_OF(16, 128, 128), F32_OF(128, gates * 128), F32_OF(128, gates * 128) }, \
         .in_count = 3, .flops = 2.0 * 2 * 16 * 128 * 128 * 128 * gates                      \
     }
@@ -128,7 +130,7 @@ static const struct copse_case speeds[] = {
     SPEED("lstm", &plain_lstm, 4),
 };
 
-static void refusals(struct copse_refusals *r)
+static void recurrent_refusals(struct copse_refusals *r)
 {
     copse_graph *g = r->graph;
     copse_tensor *x = copse__refusals_input(r, COPSE_F32, COPSE_SHAPE(2, 5, 4));
@@ -181,7 +183,7 @@ static void refusals(struct copse_refusals *r)
 #define LIMITS .forward = { .of_max = 2e-6 }, .backward = { .of_max = 4e-6 }
 #define CASE(op_, label, settings, states, gates, batch, time, features, units, ...) \
     {                                                                                \
-        .op = op_, .name = label, .build = build, .user = settings,                  \
+        .op = op_, .name = label, .build = recurrent_build, .user = settings,        \
         FOUR_INPUTS(FILL(NORMAL, DIMS(batch, time, features)),                       \
                     UNIFORM(-0.7, 0.7, DIMS(features + 2, gates * units)),           \
                     UNIFORM(-0.7, 0.7, DIMS(units, gates * units)),                  \
@@ -193,7 +195,7 @@ static void refusals(struct copse_refusals *r)
 #define RNN(label, settings, ...)  CASE("rnn", label, settings, 1, 1, __VA_ARGS__)
 #define PLAIN(op_, label, settings, gates, batch, time, features, units, ...) \
     {                                                                         \
-        .op = op_, .name = label, .build = build, .user = settings,           \
+        .op = op_, .name = label, .build = recurrent_build, .user = settings, \
         THREE_INPUTS(FILL(NORMAL, DIMS(batch, time, features)),               \
                      UNIFORM(-0.7, 0.7, DIMS(features, gates * units)),       \
                      UNIFORM(-0.7, 0.7, DIMS(units, gates * units))),         \
@@ -203,7 +205,7 @@ static void refusals(struct copse_refusals *r)
 /* One unit whose gates are open or closed: the result shows which weight belongs to each gate. */
 #define STATED(op_, label, settings, gates, states, steps, x, rows, state, want_)      \
     {                                                                                  \
-        .op = op_, .name = label, .build = build, .user = settings,                    \
+        .op = op_, .name = label, .build = recurrent_build, .user = settings,          \
         FOUR_INPUTS(VALUES(x, DIMS(1, steps, 1)), VALUES(rows, DIMS(3, gates)),        \
                     VALUES(zeros, DIMS(1, gates)), VALUES(state, DIMS(states, 1, 1))), \
         LIMITS, .want = want_, .has_no_gradient = true, .is_poor = true, QUICK         \

@@ -4,7 +4,7 @@
 
 #include "prover/cases/cases.h"
 
-static copse_tensor *build(copse_graph *g, copse_tensor *const *in, const void *user)
+static copse_tensor *argmax_build(copse_graph *g, copse_tensor *const *in, const void *user)
 {
     return copse_argmax(g, in[0], *(const uint32_t *)user);
 }
@@ -12,7 +12,7 @@ static copse_tensor *build(copse_graph *g, copse_tensor *const *in, const void *
 static const struct copse_case_op ops[] = {
     { .name = "argmax",
       .accuracy = COPSE_ACCURACY_exact,
-      .call = build,
+      .call = argmax_build,
       .user = &(const uint32_t){ 1 },
       .in = { F32_OF(2, 2) },
       .in_count = 1 },
@@ -21,7 +21,7 @@ static const struct copse_case_op ops[] = {
 static const struct copse_case speeds[] = {
     { .op = "argmax",
       .name = "rows of " OF_SQUARE,
-      .build = build,
+      .build = argmax_build,
       .user = &(const uint32_t){ 1 },
       .in = { SQUARE },
       .in_count = 1,
@@ -31,12 +31,12 @@ static const struct copse_case speeds[] = {
 static const struct copse_case stress[] = {
     { .op = "argmax",
       .name = "70,001 elements",
-      .build = build,
+      .build = argmax_build,
       .user = &(const uint32_t){ 0 },
       ONE_INPUT(FILL(NORMAL, DIMS(70001))) },
 };
 
-static void refusals(struct copse_refusals *r)
+static void argmax_refusals(struct copse_refusals *r)
 {
     copse_tensor *x = copse__refusals_input(r, COPSE_F32, COPSE_SHAPE(4, 6));
     copse_tensor *e = copse__refusals_input(r, COPSE_F32, COPSE_SHAPE(4, 0));
@@ -44,10 +44,10 @@ static void refusals(struct copse_refusals *r)
     REFUSES(r, SHAPE, "argmax", copse_argmax(r->graph, e, 1));
 }
 
-#define ROW(label, axis, in_, ...)                                                        \
-    {                                                                                     \
-        .op = "argmax", .name = label, .build = build, .user = &(const uint32_t){ axis }, \
-        .in = { UNWRAP in_ }, .in_count = 1, .has_no_gradient = true, __VA_ARGS__         \
+#define ROW(label, axis, in_, ...)                                                               \
+    {                                                                                            \
+        .op = "argmax", .name = label, .build = argmax_build, .user = &(const uint32_t){ axis }, \
+        .in = { UNWRAP in_ }, .in_count = 1, .has_no_gradient = true, __VA_ARGS__                \
     }
 
 #define N NAN

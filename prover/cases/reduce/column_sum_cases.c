@@ -7,7 +7,7 @@
 #include "core/ops/reduce/column_sum.h"
 #include "prover/cases/cases.h"
 
-static copse_tensor *build(copse_graph *g, copse_tensor *const *in, const void *user)
+static copse_tensor *column_sum_build(copse_graph *g, copse_tensor *const *in, const void *user)
 {
     (void)user;
     return copse__column_sum(g, in[0]);
@@ -21,7 +21,7 @@ static const struct copse_case_op ops[] = {
 static const struct copse_case stress[] = {
     { .op = "column_sum",
       .name = "70,001 rows",
-      .build = build,
+      .build = column_sum_build,
       .family = "column_sum",
       ONE_INPUT(WHOLE(-1, 1, DIMS(70001, 5))) },
 };
@@ -29,17 +29,17 @@ static const struct copse_case stress[] = {
 static const struct copse_case speeds[] = {
     { .op = "column_sum",
       .name = OF_SQUARE,
-      .build = build,
+      .build = column_sum_build,
       .in = { SQUARE },
       .in_count = 1,
       .family = "column_sum",
       .bytes = MATRIX },
 };
 
-#define PLAIN(label, in_, ...)                                                                  \
-    {                                                                                           \
-        .op = "column_sum", .name = label, .build = build, .in = { UNWRAP in_ }, .in_count = 1, \
-        .has_no_gradient = true, __VA_ARGS__                                                    \
+#define PLAIN(label, in_, ...)                                                              \
+    {                                                                                       \
+        .op = "column_sum", .name = label, .build = column_sum_build, .in = { UNWRAP in_ }, \
+        .in_count = 1, .has_no_gradient = true, __VA_ARGS__                                 \
     }
 #define ROW(label, in_, ...)         PLAIN(label, in_, .family = "column_sum", __VA_ARGS__)
 #define SIZE(label, rows, cols, ...) ROW(label, FILL(INTEGERS, DIMS(rows, cols)), __VA_ARGS__)

@@ -11,7 +11,7 @@ struct wanted {
     bool is_exclusive, is_reversed;
 };
 
-static copse_tensor *build(copse_graph *g, copse_tensor *const *in, const void *user)
+static copse_tensor *cumsum_build(copse_graph *g, copse_tensor *const *in, const void *user)
 {
     const struct wanted *w = user;
     return copse_cumsum(g, in[0], w->axis, w->is_exclusive, w->is_reversed);
@@ -34,7 +34,7 @@ static copse_tensor *random_cumsum(copse_graph *g, copse_tensor *const *in, cons
 static const struct copse_case_op ops[] = {
     { .name = "cumsum",
       .accuracy = COPSE_ACCURACY_scan,
-      .call = build,
+      .call = cumsum_build,
       .user = ALONG(1, false, false),
       .in = { F32_OF(2, 2) },
       .in_count = 1,
@@ -44,14 +44,14 @@ static const struct copse_case_op ops[] = {
 static const struct copse_case speeds[] = {
     { .op = "cumsum",
       .name = "rows of " OF_SQUARE,
-      .build = build,
+      .build = cumsum_build,
       .user = ALONG(1, false, false),
       .in = { SQUARE },
       .in_count = 1,
       .bytes = 2 * MATRIX },
     { .op = "cumsum",
       .name = "columns of " OF_SQUARE,
-      .build = build,
+      .build = cumsum_build,
       .user = ALONG(0, false, false),
       .in = { SQUARE },
       .in_count = 1,
@@ -61,12 +61,12 @@ static const struct copse_case speeds[] = {
 static const struct copse_case stress[] = {
     { .op = "cumsum",
       .name = "70,001 elements",
-      .build = build,
+      .build = cumsum_build,
       .user = ALONG(0, false, false),
       ONE_INPUT(WHOLE(-1, 1, DIMS(70001))) },
 };
 
-static void refusals(struct copse_refusals *r)
+static void cumsum_refusals(struct copse_refusals *r)
 {
     copse_graph *g = r->graph;
     copse_tensor *x = copse__refusals_input(r, COPSE_F32, COPSE_SHAPE(4, 6));
@@ -81,10 +81,10 @@ static void refusals(struct copse_refusals *r)
     REFUSES(r, ARGUMENT, "cumsum: operand 0 is NULL", copse_cumsum(g, NULL, 0, false, false));
 }
 
-#define ROW(label, w, in_, ...)                                                         \
-    {                                                                                   \
-        .op = "cumsum", .name = label, .build = build, .user = w, .in = { UNWRAP in_ }, \
-        .in_count = 1, __VA_ARGS__                                                      \
+#define ROW(label, w, in_, ...)                                                                \
+    {                                                                                          \
+        .op = "cumsum", .name = label, .build = cumsum_build, .user = w, .in = { UNWRAP in_ }, \
+        .in_count = 1, __VA_ARGS__                                                             \
     }
 /* The four directions. */
 #define FOUR(label, axis, in_, ...)                                           \

@@ -14,7 +14,7 @@ struct axes {
     uint32_t axes[4];
 };
 
-static copse_tensor *build(copse_graph *g, copse_tensor *const *in, const void *user)
+static copse_tensor *reduce_build(copse_graph *g, copse_tensor *const *in, const void *user)
 {
     const struct axes *a = user;
     return a->reduce(g, in[0], a->axes, a->count, a->keep);
@@ -40,7 +40,7 @@ static copse_tensor *random_sum(copse_graph *g, copse_tensor *const *in, const v
 
 #define OP(name_, class, random_, ...)                                                          \
     {                                                                                           \
-        .name = #name_, .accuracy = COPSE_ACCURACY_##class, .call = build,                      \
+        .name = #name_, .accuracy = COPSE_ACCURACY_##class, .call = reduce_build,               \
         .user = &(const struct axes){ copse_##name_, false, 1, { 0 } }, .in = { F32_OF(2, 2) }, \
         .in_count = 1, .random = random_, __VA_ARGS__                                           \
     }
@@ -51,7 +51,7 @@ static const struct copse_case_op ops[] = {
 
 #define SPEED(function, label, ...)                                                             \
     {                                                                                           \
-        .op = #function, .name = label " of " OF_SQUARE, .build = build,                        \
+        .op = #function, .name = label " of " OF_SQUARE, .build = reduce_build,                 \
         .user = &(const struct axes){ copse_##function, false, __VA_ARGS__ }, .in = { SQUARE }, \
         .in_count = 1, .bytes = MATRIX                                                          \
     }
@@ -65,7 +65,7 @@ static const struct copse_case speeds[] = {
 /* Sums of more terms than the 65,535 rounds after which some drivers leave a loop. */
 #define LONG_ROW(function, input)                                                                  \
     {                                                                                              \
-        .op = #function, .name = "70,001 elements", .build = build,                                \
+        .op = #function, .name = "70,001 elements", .build = reduce_build,                         \
         .user = &(const struct axes){ copse_##function, false, 0, { 0 } }, .in = { UNWRAP input }, \
         .in_count = 1                                                                              \
     }
@@ -74,7 +74,7 @@ static const struct copse_case stress[] = {
     LONG_ROW(max, FILL(NORMAL, DIMS(70001))),
 };
 
-static void refusals(struct copse_refusals *r)
+static void reduce_refusals(struct copse_refusals *r)
 {
     copse_graph *g = r->graph;
     const uint32_t twice[] = { 1, 1 }, high[] = { 2, 0 };
@@ -93,7 +93,7 @@ static void refusals(struct copse_refusals *r)
 
 #define ROW(op_, label, in_, keep, axes_, ...)                                          \
     {                                                                                   \
-        .op = #op_, .name = label, .build = build,                                      \
+        .op = #op_, .name = label, .build = reduce_build,                               \
         .user = &(const struct axes){ copse_##op_, keep, axes_ }, .in = { UNWRAP in_ }, \
         .in_count = 1, __VA_ARGS__                                                      \
     }

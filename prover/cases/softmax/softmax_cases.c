@@ -54,7 +54,7 @@ static const struct copse_case stress[] = {
       .is_poor = true },
 };
 
-static void refusals(struct copse_refusals *r)
+static void softmax_refusals(struct copse_refusals *r)
 {
     copse_tensor *n = copse__refusals_input(r, COPSE_I32, COPSE_SHAPE(4));
     REFUSES(r, SHAPE, "softmax: operand i32[4]", copse_softmax(r->graph, n));

@@ -55,7 +55,7 @@ static const struct copse_case stress[] = {
       .is_poor = true },
 };
 
-static void refusals(struct copse_refusals *r)
+static void softmax_groups_refusals(struct copse_refusals *r)
 {
     copse_graph *g = r->graph;
     copse_tensor *n = copse__refusals_input(r, COPSE_I32, COPSE_SHAPE(4));

@@ -6,7 +6,7 @@
 #include "copse/ops/scan.h"
 #include "prover/cases/cases.h"
 
-static copse_tensor *build(copse_graph *g, copse_tensor *const *in, const void *user)
+static copse_tensor *top_k_build(copse_graph *g, copse_tensor *const *in, const void *user)
 {
     return copse_top_k(g, in[0], *(const uint32_t *)user, NULL);
 }
@@ -27,7 +27,7 @@ static copse_tensor *build_indices(copse_graph *g, copse_tensor *const *in, cons
 static const struct copse_case_op ops[] = {
     { .name = "top_k",
       .accuracy = COPSE_ACCURACY_exact,
-      .call = build,
+      .call = top_k_build,
       .user = OF(2),
       .in = { F32_OF(2, 2) },
       .in_count = 1 },
@@ -51,7 +51,7 @@ static const struct copse_case stress[] = {
       ONE_INPUT(FILL(NORMAL, DIMS(70001))) },
 };
 
-static void refusals(struct copse_refusals *r)
+static void top_k_refusals(struct copse_refusals *r)
 {
     copse_graph *g = r->graph;
     copse_tensor *i, *v, *x = copse__refusals_input(r, COPSE_F32, COPSE_SHAPE(4, 6));
@@ -65,10 +65,10 @@ static void refusals(struct copse_refusals *r)
     REFUSES(r, SHAPE, "not 8", copse_top_k(g, x, 8, &v));
 }
 
-#define VALUES_ROW(label, k, in_, ...)                                                     \
-    {                                                                                      \
-        .op = "top_k", .name = label, .build = build, .user = OF(k), .in = { UNWRAP in_ }, \
-        .in_count = 1, .is_poor = true, __VA_ARGS__                                        \
+#define VALUES_ROW(label, k, in_, ...)                                                           \
+    {                                                                                            \
+        .op = "top_k", .name = label, .build = top_k_build, .user = OF(k), .in = { UNWRAP in_ }, \
+        .in_count = 1, .is_poor = true, __VA_ARGS__                                              \
     }
 #define INDICES_ROW(label, k, in_, ...)                                                            \
     {                                                                                              \

@@ -9,8 +9,8 @@ static uint32_t word_at(uint32_t seed, size_t i)
 }
 
 /* Fail unless g->words are those of `expected`. */
-static void compare(struct copse_api_rig *g, const uint32_t *expected, size_t words,
-                    const char *what)
+static void api_copy_compare(struct copse_api_rig *g, const uint32_t *expected, size_t words,
+                             const char *what)
 {
     for (size_t i = 0; i < words; i++)
         if (g->words[i] != expected[i]) {
@@ -38,7 +38,8 @@ static struct range range_of(uint32_t turn)
 }
 
 /* The same on the device and in host memory. */
-static copse_status transfer(struct copse_api_rig *g, uint32_t turn, uint32_t *a, uint32_t *b)
+static copse_status api_copy_transfer(struct copse_api_rig *g, uint32_t turn, uint32_t *a,
+                                      uint32_t *b)
 {
     const struct range r = range_of(turn);
     const size_t from = COPSE_WORD_BYTES * r.from, to = COPSE_WORD_BYTES * r.to,
@@ -82,11 +83,11 @@ copse_status copse__api_ranges(struct copse_conform_run *r, void *user,
         COPSE_TRY_OR(done, s, copse_queue_write(g.queue, g.buffers[k], 0, sides[k], bytes));
     }
     for (uint32_t turn = 0; turn < TURNS; turn++)
-        COPSE_TRY_OR(done, s, transfer(&g, turn, sides[0], sides[1]));
+        COPSE_TRY_OR(done, s, api_copy_transfer(&g, turn, sides[0], sides[1]));
     for (int k = 0; k < 2; k++) {
         COPSE_TRY_OR(done, s, copse_queue_read(g.queue, g.buffers[k], 0, g.words, bytes));
         COPSE_TRY_OR(done, s, copse_queue_finish(g.queue));
-        compare(&g, sides[k], RANGE_WORDS, k ? "second buffer" : "first buffer");
+        api_copy_compare(&g, sides[k], RANGE_WORDS, k ? "second buffer" : "first buffer");
     }
     for (uint32_t turn = 0; turn < TURNS; turn++) { /* reads of parts */
         const struct range p = range_of(turn);
@@ -94,7 +95,7 @@ copse_status copse__api_ranges(struct copse_conform_run *r, void *user,
                      copse_queue_read(g.queue, g.buffers[0], COPSE_WORD_BYTES * p.from, g.words,
                                       COPSE_WORD_BYTES * p.words));
         COPSE_TRY_OR(done, s, copse_queue_finish(g.queue));
-        compare(&g, sides[0] + p.from, p.words, "part");
+        api_copy_compare(&g, sides[0] + p.from, p.words, "part");
     }
 done:
     copse__free(&r->ctx->base.mem, host);

@@ -147,17 +147,17 @@ static const char *const names[COMMANDS] = { "fill", "write", "copy", "dispatch"
 enum { A, B, SOURCE, NEGATED };
 
 /* What a command writes to A: each another value, so that it shows which one was last. */
-static float written(enum command how, float value)
+static float api_order_written(enum command how, float value)
 {
     return value + 0.125f * (float)how;
 }
 
 /* A becomes written(how, value): FILL and WRITE from the host, COPY from SOURCE, DISPATCH from
    NEGATED. */
-static copse_status produce(struct copse_api_rig *g, enum command how, float value)
+static copse_status api_order_produce(struct copse_api_rig *g, enum command how, float value)
 {
     copse_queue *q = g->queue;
-    const uint32_t word = copse__api_word(written(how, value));
+    const uint32_t word = copse__api_word(api_order_written(how, value));
     switch (how) {
     case FILL:
         return copse_queue_fill(q, g->buffers[A], 0, g->bytes, word);
@@ -174,7 +174,7 @@ static copse_status produce(struct copse_api_rig *g, enum command how, float val
 }
 
 /* B becomes A, or -A. */
-static copse_status consume(struct copse_api_rig *g, enum command how)
+static copse_status api_order_consume(struct copse_api_rig *g, enum command how)
 {
     return how == COPY ? copse_queue_copy(g->queue, g->buffers[A], 0, g->buffers[B], 0, g->bytes)
                        : copse__api_negate(g, g->queue, g->buffers[A], 0, g->buffers[B], 0,
@@ -183,9 +183,10 @@ static copse_status consume(struct copse_api_rig *g, enum command how)
 
 /* A has `before`, and sources have what commands copy from them, when all earlier work is
    complete. */
-static copse_status prepare(struct copse_api_rig *g, float before, float value)
+static copse_status api_order_prepare(struct copse_api_rig *g, float before, float value)
 {
-    const float copied = written(COPY, value), negated = -written(DISPATCH, value);
+    const float copied = api_order_written(COPY, value),
+                negated = -api_order_written(DISPATCH, value);
     COPSE_TRY(copse_queue_fill(g->queue, g->buffers[A], 0, g->bytes, copse__api_word(before)));
     COPSE_TRY(copse_queue_fill(g->queue, g->buffers[B], 0, g->bytes, 0));
     COPSE_TRY(copse_queue_fill(g->queue, g->buffers[SOURCE], 0, g->bytes, copse__api_word(copied)));
@@ -202,28 +203,29 @@ static copse_status check_pair(struct copse_api_rig *g, enum command first, enum
     *number += 2.0f;
     if (second == COPY || second == DISPATCH) {
         const float sign = second == COPY ? 1.0f : -1.0f;
-        COPSE_TRY(prepare(g, before, value));
-        COPSE_TRY(produce(g, first, value));
-        COPSE_TRY(consume(g, second));
+        COPSE_TRY(api_order_prepare(g, before, value));
+        COPSE_TRY(api_order_produce(g, first, value));
+        COPSE_TRY(api_order_consume(g, second));
         snprintf(what, sizeof what, "a %s reads what a %s wrote", names[second], names[first]);
-        COPSE_TRY(
-            copse__api_expect(g, g->queue, g->buffers[B], sign * written(first, value), what));
+        COPSE_TRY(copse__api_expect(g, g->queue, g->buffers[B],
+                                    sign * api_order_written(first, value), what));
     }
     if (first == COPY || first == DISPATCH) {
         const float sign = first == COPY ? 1.0f : -1.0f;
-        COPSE_TRY(prepare(g, before, value));
-        COPSE_TRY(consume(g, first));
-        COPSE_TRY(produce(g, second, value));
+        COPSE_TRY(api_order_prepare(g, before, value));
+        COPSE_TRY(api_order_consume(g, first));
+        COPSE_TRY(api_order_produce(g, second, value));
         snprintf(what, sizeof what, "a %s reads what a later %s writes", names[first],
                  names[second]);
         COPSE_TRY(copse__api_expect(g, g->queue, g->buffers[B], sign * before, what));
-        COPSE_TRY(copse__api_expect(g, g->queue, g->buffers[A], written(second, value), what));
+        COPSE_TRY(
+            copse__api_expect(g, g->queue, g->buffers[A], api_order_written(second, value), what));
     }
-    COPSE_TRY(prepare(g, before, value));
-    COPSE_TRY(produce(g, first, value));
-    COPSE_TRY(produce(g, second, value));
+    COPSE_TRY(api_order_prepare(g, before, value));
+    COPSE_TRY(api_order_produce(g, first, value));
+    COPSE_TRY(api_order_produce(g, second, value));
     snprintf(what, sizeof what, "a %s writes behind a %s", names[second], names[first]);
-    return copse__api_expect(g, g->queue, g->buffers[A], written(second, value), what);
+    return copse__api_expect(g, g->queue, g->buffers[A], api_order_written(second, value), what);
 }
 
 copse_status copse__api_hazards(struct copse_conform_run *r, void *user,

@@ -35,8 +35,9 @@ copse_status copse__args_failure(copse_graph *g)
 }
 
 /* Takes the failure off the graph. */
-static void judge(struct copse_conform_outcome *out, const struct copse_case_op *op,
-                  const char *what, copse_graph *g, copse_status expected, const copse_tensor *y)
+static void args_ops_judge(struct copse_conform_outcome *out, const struct copse_case_op *op,
+                           const char *what, copse_graph *g, copse_status expected,
+                           const copse_tensor *y)
 {
     char call[96];
     snprintf(call, sizeof call, "copse_%s %s", op->name, what);
@@ -59,7 +60,7 @@ static void check_operand(struct stage *s, const struct copse_case_op *op, size_
     for (size_t k = 0; k < (op->takes_any_type ? 2 : COPSE_COUNT(bad)); k++) {
         memcpy(in, s->good, sizeof in);
         in[i] = bad[k].operand;
-        judge(out, op, bad[k].what, s->g, bad[k].code, op->call(s->g, in, op->user));
+        args_ops_judge(out, op, bad[k].what, s->g, bad[k].code, op->call(s->g, in, op->user));
     }
 }
 
@@ -70,8 +71,8 @@ static copse_status check_operands(struct copse_conform_run *r, void *user,
     struct stage s = { .g = NULL };
     copse_status status = open_stage(r->ctx, op, &s);
     if (status == COPSE_OK) {
-        judge(out, op, "without a graph", NULL, COPSE_ERR_ARGUMENT,
-              op->call(NULL, s.good, op->user));
+        args_ops_judge(out, op, "without a graph", NULL, COPSE_ERR_ARGUMENT,
+                       op->call(NULL, s.good, op->user));
         for (size_t i = 0; i < op->in_count; i++)
             check_operand(&s, op, i, out);
         /* the refused calls had no effect */

@@ -12,8 +12,8 @@
 
 /* ---- copse/device.h ---- */
 
-static copse_status devices(struct copse_conform_run *r, void *user,
-                            struct copse_conform_outcome *out)
+static copse_status mode_args_devices(struct copse_conform_run *r, void *user,
+                                      struct copse_conform_outcome *out)
 {
     copse_context *ctx = r->ctx;
     copse_device *dev = r->dev, *opened = NULL;
@@ -138,8 +138,8 @@ static copse_status check_transfers(struct copse_conform_run *r, struct stage *s
     return COPSE_OK;
 }
 
-static copse_status queues(struct copse_conform_run *r, void *user,
-                           struct copse_conform_outcome *out)
+static copse_status mode_args_queues(struct copse_conform_run *r, void *user,
+                                     struct copse_conform_outcome *out)
 {
     struct stage s = { .q = NULL };
     (void)user;
@@ -220,8 +220,8 @@ static copse_status check_functions(copse_device *dev, copse_graph *g, copse_gra
     return COPSE_OK;
 }
 
-static copse_status functions(struct copse_conform_run *r, void *user,
-                              struct copse_conform_outcome *out)
+static copse_status mode_args_functions(struct copse_conform_run *r, void *user,
+                                        struct copse_conform_outcome *out)
 {
     copse_graph *g = NULL, *other = NULL;
     copse_function *f = NULL;
@@ -239,7 +239,7 @@ static copse_status functions(struct copse_conform_run *r, void *user,
 
 /* ---- copse/strategy.h and copse/trainer.h ---- */
 
-static copse_tensor *loss(copse_graph *g, const copse_batch *in, void *user)
+static copse_tensor *mode_args_loss(copse_graph *g, const copse_batch *in, void *user)
 {
     copse_variable *const *v = user;
     copse_tensor *x = copse_input(in, "x");
@@ -335,7 +335,7 @@ static copse_status check_training(copse_strategy *st, copse_trainer **t,
     copse_variable *w;
     const struct copse_variable_params p = { .name = "w", .shape = COPSE_SHAPE(2) };
     COPSE_TRY(copse_variable_create(st, &p, &w));
-    const struct copse_trainer_params good = { .loss = loss, .user = &w };
+    const struct copse_trainer_params good = { .loss = mode_args_loss, .user = &w };
     refuse_variables(st, w, out);
     refuse_trainers(st, &good, out);
     COPSE_TRY(copse_trainer_create(st, &good, t));
@@ -353,8 +353,8 @@ static copse_status check_training(copse_strategy *st, copse_trainer **t,
     return copse_trainer_result(*t, true, &result);
 }
 
-static copse_status training(struct copse_conform_run *r, void *user,
-                             struct copse_conform_outcome *out)
+static copse_status mode_args_training(struct copse_conform_run *r, void *user,
+                                       struct copse_conform_outcome *out)
 {
     copse_strategy *st = NULL;
     copse_trainer *t = NULL;
@@ -397,10 +397,10 @@ copse_status copse__conform_args(struct copse_conform_run *r)
     static const struct {
         const char *op, *name;
         copse_conform_fn *run;
-    } cases[] = { { "device", "opening, memory, buffers", devices },
-                  { "queue", "transfers and waits", queues },
-                  { "function", "graphs and functions", functions },
-                  { "train", "strategies, variables, trainers", training } };
+    } cases[] = { { "device", "opening, memory, buffers", mode_args_devices },
+                  { "queue", "transfers and waits", mode_args_queues },
+                  { "function", "graphs and functions", mode_args_functions },
+                  { "train", "strategies, variables, trainers", mode_args_training } };
     for (size_t i = 0; i < COPSE_COUNT(cases); i++)
         copse__conform_one(r,
                            &(struct copse_conform_case){ "args", cases[i].op, cases[i].name, NULL },

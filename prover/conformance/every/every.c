@@ -91,7 +91,7 @@ static uint32_t first_of(uint32_t batch)
     return START + batch * (uint32_t)BATCH;
 }
 
-static copse_status compute(struct bench *b, uint32_t batch)
+static copse_status every_compute(struct bench *b, uint32_t batch)
 {
     const size_t bytes = BATCH * COPSE_WORD_BYTES;
     const uint32_t count = arg_count(b), group = b->kernel->group_x * b->kernel->group_y;
@@ -115,7 +115,7 @@ static copse_status compute(struct bench *b, uint32_t batch)
 
 /* ---- the comparison ---- */
 
-static void scan(void *part)
+static void every_scan(void *part)
 {
     copse__every_scan(part);
 }
@@ -132,10 +132,10 @@ static uint32_t begin_scan(struct bench *b, uint32_t batch)
         p->first = first_of(batch) + (uint32_t)begin;
         p->slope = b->slopes ? b->slopes + begin : NULL;
         p->got = b->got[batch % 2] + begin;
-        if (started == i && copse__thread_start(&b->threads[i], scan, p) == COPSE_OK)
+        if (started == i && copse__thread_start(&b->threads[i], every_scan, p) == COPSE_OK)
             started++;
         else
-            scan(p);
+            every_scan(p);
     }
     return started;
 }
@@ -161,8 +161,8 @@ static float real_of(uint32_t word)
 }
 
 /* The numbers that were found, compared as those of mode launch. */
-static copse_status judge(struct copse_conform_run *r, const struct bench *b,
-                          const struct copse_every_part *p, struct copse_conform_outcome *out)
+static copse_status every_judge(struct copse_conform_run *r, const struct bench *b,
+                                const struct copse_every_part *p, struct copse_conform_outcome *out)
 {
     const size_t count = p->found_count;
     const uint32_t last = arg_count(b) - 1;
@@ -214,7 +214,7 @@ static copse_status judge_all(struct copse_conform_run *r, struct bench *b,
                               struct copse_conform_outcome *out)
 {
     for (uint32_t i = 0; i < b->part_count && out->result.verdict == COPSE_VERDICT_PASS; i++)
-        COPSE_TRY(judge(r, b, &b->parts[i], out));
+        COPSE_TRY(every_judge(r, b, &b->parts[i], out));
     return COPSE_OK;
 }
 
@@ -224,7 +224,7 @@ static copse_status run_batches(struct copse_conform_run *r, struct bench *b,
     uint32_t batch = 0;
     for (; batch <= BATCHES && (batch < 2 || copse__now_ns() < r->deadline_ns); batch++) {
         const uint32_t started = batch > 0 ? begin_scan(b, batch - 1) : 0;
-        const copse_status s = batch < BATCHES ? compute(b, batch) : COPSE_OK;
+        const copse_status s = batch < BATCHES ? every_compute(b, batch) : COPSE_OK;
         end_scan(b, started);
         COPSE_TRY(s);
         if (batch > 0)
@@ -239,8 +239,8 @@ static copse_status run_batches(struct copse_conform_run *r, struct bench *b,
     return COPSE_OK;
 }
 
-static copse_status check(struct copse_conform_run *r, void *user,
-                          struct copse_conform_outcome *out)
+static copse_status every_check(struct copse_conform_run *r, void *user,
+                                struct copse_conform_outcome *out)
 {
     struct copse_launch l = { .form = user,
                               .regime = COPSE_REGIME_ONE,
@@ -270,7 +270,7 @@ void copse__conform_every(struct copse_conform_run *r, const char *mode, enum co
             continue;
         snprintf(op, sizeof op, "%.*s", (int)length, f->name);
         snprintf(name, sizeof name, NAME "%s", f->name + length);
-        copse__conform_one(r, &(struct copse_conform_case){ mode, op, name, "" }, check,
+        copse__conform_one(r, &(struct copse_conform_case){ mode, op, name, "" }, every_check,
                            (void *)(uintptr_t)f);
     }
 }

@@ -9,7 +9,7 @@
 #define LEAST_COSINE 0x1p-8 /* tangents of smaller ones are left to the reference */
 
 /* The function by the name of its form; false: another one. */
-static bool find(const struct copse_launch_form *f, enum copse_angle *out)
+static bool every_angle_find(const struct copse_launch_form *f, enum copse_angle *out)
 {
     static const char *const names[] = {
         [COPSE_ANGLE_SIN] = "sin", [COPSE_ANGLE_COS] = "cos", [COPSE_ANGLE_TAN] = "tan"
@@ -36,7 +36,7 @@ bool copse__every_angles(const struct copse_every *e, struct copse_angles *a, do
                          double *y, double *noise)
 {
     enum copse_angle which;
-    if (!find(e->launch->form, &which))
+    if (!every_angle_find(e->launch->form, &which))
         return false;
     set_step(a, step);
     const double sine = sin(x), cosine = cos(x);

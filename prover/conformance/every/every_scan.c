@@ -37,7 +37,8 @@ struct span {
 /* ---- the reference ---- */
 
 /* For a derivative the upstream slope is 1. */
-static void evaluate(const struct copse_every *e, const double *x, double *y, size_t count)
+static void every_scan_evaluate(const struct copse_every *e, const double *x, double *y,
+                                size_t count)
 {
     double ones[COPSE_EVERY_BLOCK];
     struct copse_params_unary p; /* unary_grad has the same members */
@@ -63,7 +64,7 @@ static double number_of(uint32_t bits)
 /* ---- interpolation ---- */
 
 /* Coefficients of the polynomial through the nodes. */
-static void fit(const double *y, struct curve *c)
+static void every_scan_fit(const double *y, struct curve *c)
 {
     /* cos(j (2 i + 1) pi / 12) of coefficient j, node i */
     static const double cosines[NODES][NODES] = {
@@ -128,7 +129,8 @@ static bool is_constant(const double *y, struct curve *c)
 }
 
 /* False: the function is uneven there. */
-static bool interpolate(const struct copse_every *e, const struct span *s, struct curve *c)
+static bool every_scan_interpolate(const struct copse_every *e, const struct span *s,
+                                   struct curve *c)
 {
     static const double nodes[NODES] = { 0.96592582628906829,  0.70710678118654752,
                                          0.25881904510252076,  -0.25881904510252076,
@@ -141,7 +143,7 @@ static bool interpolate(const struct copse_every *e, const struct span *s, struc
         x[i] = middle + half * nodes[i];
     for (unsigned i = NODES; i < POINTS; i++)
         x[i] = s->x + s->step * (double)checks[i - NODES];
-    evaluate(e, x, y, POINTS);
+    every_scan_evaluate(e, x, y, POINTS);
     c->step = 2.0 / (double)n;
     c->from = 1.0 / (double)n - 1;
     if (is_constant(y, c))
@@ -151,7 +153,7 @@ static bool interpolate(const struct copse_every *e, const struct span *s, struc
             return false;
         largest = fmax(largest, fabs(y[i]));
     }
-    fit(y, c);
+    every_scan_fit(y, c);
     for (unsigned i = NODES; i < POINTS; i++)
         worst =
             fmax(worst, fabs(value_at(c, c->from + c->step * (double)checks[i - NODES]) - y[i]));
@@ -169,7 +171,7 @@ struct rule {
 };
 
 /* Numbers that round to an infinity are equal, and so are NaN. */
-static inline double limited(double x)
+static inline double every_scan_limited(double x)
 {
     x = x >= OVERFLOW ? BEYOND : x;
     x = x <= -OVERFLOW ? -BEYOND : x;
@@ -184,8 +186,8 @@ struct look {
 
 static inline struct look look_at(const struct rule *r, double y, double got)
 {
-    const double expected = limited(y), size = fabs(expected),
-                 distance = fabs(limited(got) - expected);
+    const double expected = every_scan_limited(y), size = fabs(expected),
+                 distance = fabs(every_scan_limited(got) - expected);
     const double scaled = size * r->relative, allowed = scaled > r->least ? scaled : r->least;
     const double normal = size > SMALLEST ? size : SMALLEST;
     uint64_t bits;
@@ -211,7 +213,7 @@ static inline uint64_t examine_exact(double expected, uint32_t got)
            (uint32_t) !(((word & 0x7fffffffu) > 0x7f800000u) & ((got & 0x7fffffffu) > 0x7f800000u));
 }
 
-static void find(struct copse_every_part *p, size_t place)
+static void every_scan_find(struct copse_every_part *p, size_t place)
 {
     p->found[p->found_count++] = (uint32_t)place;
 }
@@ -223,7 +225,7 @@ static void find_exact(struct copse_every_part *p, const double *y, size_t place
         sum += examine_exact(y[k], p->got[place + k]);
     for (size_t k = 0; sum > 0 && k < CHUNK; k++)
         if (examine_exact(y[k], p->got[place + k]))
-            find(p, place + k);
+            every_scan_find(p, place + k);
 }
 
 /* Whether a number of the chunk is far or has a high error. */
@@ -261,20 +263,20 @@ static void find_near(struct copse_every_part *p, const struct rule *r, const do
         const struct look l = look_at(r, y[k], got[k]);
         if (l.far > 0) {
             if (!(got[k] == 0 && fabs(y[k]) < r->flushed))
-                find(p, place + k);
+                every_scan_find(p, place + k);
         } else if (l.error > worst) {
             worst = l.error;
             which = k;
         }
     }
     if (which < CHUNK) {
-        find(p, place + which);
+        every_scan_find(p, place + which);
         p->most = worst;
     }
 }
 
 /* CHUNK expected numbers, without the slopes. */
-static void compare(struct copse_every_part *p, double *y, size_t place, double noise)
+static void every_scan_compare(struct copse_every_part *p, double *y, size_t place, double noise)
 {
     const double ulp = p->every->ulp;
     const struct rule r = { .relative = ulp * UNIT,
@@ -299,7 +301,7 @@ static void compare_curve(struct copse_every_part *p, const struct curve *c, con
         const double from = c->from + c->step * (double)i;
         for (size_t k = 0; k < CHUNK; k++)
             y[k] = value_at(c, from + c->step * (double)(int32_t)k);
-        compare(p, y, s->place + i, c->noise);
+        every_scan_compare(p, y, s->place + i, c->noise);
     }
 }
 
@@ -308,9 +310,9 @@ static void compare_each(struct copse_every_part *p, const struct span *s)
     double x[COPSE_EVERY_BLOCK], y[COPSE_EVERY_BLOCK];
     for (size_t k = 0; k < s->count; k++)
         x[k] = number_of(p->first + (uint32_t)(s->place + k));
-    evaluate(p->every, x, y, s->count);
+    every_scan_evaluate(p->every, x, y, s->count);
     for (size_t i = 0; i < s->count; i += CHUNK)
-        compare(p, y + i, s->place + i, 0);
+        every_scan_compare(p, y + i, s->place + i, 0);
 }
 
 static bool compare_angles(struct copse_every_part *p, const struct span *s)
@@ -320,16 +322,16 @@ static bool compare_angles(struct copse_every_part *p, const struct span *s)
         !copse__every_angles(p->every, &p->angles, s->x, s->step, y, &noise))
         return false;
     for (size_t i = 0; i < s->count; i += CHUNK)
-        compare(p, y + i, s->place + i, noise);
+        every_scan_compare(p, y + i, s->place + i, noise);
     return true;
 }
 
 /* Numbers that were compared one by one. */
-static size_t take(struct copse_every_part *p, const struct span *s)
+static size_t every_scan_take(struct copse_every_part *p, const struct span *s)
 {
     struct curve c;
     size_t each = 0;
-    if (interpolate(p->every, s, &c)) {
+    if (every_scan_interpolate(p->every, s, &c)) {
         compare_curve(p, &c, s);
         return 0;
     }
@@ -346,7 +348,7 @@ static size_t take(struct copse_every_part *p, const struct span *s)
             break;
         quarter.place += i * quarter.count;
         quarter.x += s->step * (double)(i * quarter.count);
-        each += take(p, &quarter);
+        each += every_scan_take(p, &quarter);
     }
     return each;
 }
@@ -363,6 +365,6 @@ void copse__every_scan(struct copse_every_part *p)
             compare_each(p, &s);
             continue;
         }
-        p->uneven = take(p, &s) > s.count / 2 ? p->uneven + 1 : 0;
+        p->uneven = every_scan_take(p, &s) > s.count / 2 ? p->uneven + 1 : 0;
     }
 }

@@ -16,7 +16,7 @@ struct cell {
     char names[256];
 };
 
-static void take(void *user, const struct copse_launch_case *c)
+static void coverage_take(void *user, const struct copse_launch_case *c)
 {
     struct cell *cell = user;
     const bool has_class = c->values == cell->values ||
@@ -31,7 +31,8 @@ static void take(void *user, const struct copse_launch_case *c)
 }
 
 /* The reason if every form leaves the cell out. */
-static const char *reason(const struct copse_launch_list *const *lists, const struct cell *cell)
+static const char *coverage_reason(const struct copse_launch_list *const *lists,
+                                   const struct cell *cell)
 {
     const char *why = "";
     for (size_t i = 0; lists[i]; i++)
@@ -73,14 +74,14 @@ void copse__launch_coverage(const struct copse_launch_list *const *lists, copse_
                 struct cell cell = { .kernel = (enum copse_kernel_id)kernel,
                                      .regime = (enum copse_regime)regime,
                                      .values = (enum copse_values)values };
-                copse__launch_cases_of(lists, cell.kernel, take, &cell);
+                copse__launch_cases_of(lists, cell.kernel, coverage_take, &cell);
                 visit(user, &(struct copse_coverage_cell){
                                 .kernel = copse_kernel_table[kernel].name,
                                 .mode = "launch",
                                 .regime = copse_regime_names[regime],
                                 .values = copse_values_names[values],
                                 .cases = cell.names,
-                                .reason = cell.count ? "" : reason(lists, &cell),
+                                .reason = cell.count ? "" : coverage_reason(lists, &cell),
                                 .case_count = cell.count,
                                 .tier = cell.tier,
                                 .missing = "",

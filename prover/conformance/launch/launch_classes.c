@@ -45,7 +45,8 @@ struct survey {
     bool has_steps, needs_signs, is_stream;
 };
 
-static void add(struct survey *s, enum copse_launch_class class, const struct copse_launch_case *c)
+static void launch_classes_add(struct survey *s, enum copse_launch_class class,
+                               const struct copse_launch_case *c)
 {
     struct copse_class_cell *cell = &s->cells[class];
     const size_t at = strlen(cell->names);
@@ -65,9 +66,9 @@ static void take_line(struct survey *s, const struct copse_launch_case *c)
 {
     const uint32_t length = s->line.word ? length_of(s) : 0;
     if (length > LONG)
-        add(s, COPSE_CLASS_LONG, c);
+        launch_classes_add(s, COPSE_CLASS_LONG, c);
     if (length > FAR && length % TILE == 1)
-        add(s, COPSE_CLASS_PAST, c);
+        launch_classes_add(s, COPSE_CLASS_PAST, c);
 }
 
 static void take_flags(struct survey *s, const struct copse_launch_case *c)
@@ -82,7 +83,7 @@ static void take_flags(struct survey *s, const struct copse_launch_case *c)
     }
     if (length_of(s) > TILE) {
         s->combinations[at] = true;
-        add(s, COPSE_CLASS_FLAGS, c);
+        launch_classes_add(s, COPSE_CLASS_FLAGS, c);
     }
 }
 
@@ -93,7 +94,7 @@ static void take_settings(struct survey *s, const struct copse_launch_case *c)
     if (!s->has_first)
         memcpy(s->first, s->planned.params, sizeof s->first);
     s->has_first = true;
-    add(s, COPSE_CLASS_SETTINGS, c);
+    launch_classes_add(s, COPSE_CLASS_SETTINGS, c);
 }
 
 static void take_step(struct survey *s, const struct copse_launch_case *c)
@@ -108,9 +109,9 @@ static void take_step(struct survey *s, const struct copse_launch_case *c)
     copse__launch_step(&s->planned, words, COPSE_STEP_WORDS);
     const uint32_t number = words[COPSE_STEP_NUMBER];
     if (number > LATE)
-        add(s, COPSE_CLASS_LATE_STEPS, c);
+        launch_classes_add(s, COPSE_CLASS_LATE_STEPS, c);
     else if (number <= FEW_STEPS)
-        add(s, number == 1 ? COPSE_CLASS_FIRST_STEP : COPSE_CLASS_FEW_STEPS, c);
+        launch_classes_add(s, number == 1 ? COPSE_CLASS_FIRST_STEP : COPSE_CLASS_FEW_STEPS, c);
 }
 
 /* Signs are compared where bits are, and where the form says so; the sign of a sum that is zero
@@ -125,12 +126,12 @@ static void take_signs(struct survey *s, const struct copse_launch_case *c)
         return;
     s->needs_signs |= !f->zero_why && !(limit.ratio > 0);
     if (is_exact || f->has_zero_signs)
-        add(s, COPSE_CLASS_ZERO_SIGNS, c);
+        launch_classes_add(s, COPSE_CLASS_ZERO_SIGNS, c);
     else if (!f->zero_why && !(limit.ratio > 0) && !cell->missing[0])
         snprintf(cell->missing, sizeof cell->missing, "the signs of form '%s'", f->name);
 }
 
-static void take(void *user, const struct copse_launch_case *c)
+static void launch_classes_take(void *user, const struct copse_launch_case *c)
 {
     struct survey *s = user;
     struct copse_limits limits = { .max_group_size = 256, .max_group_count = COPSE_AXIS_GROUPS };
@@ -236,7 +237,7 @@ void copse__launch_classes(const struct copse_launch_list *const *lists,
     static const char no_steps[] = "the kernel reads no step";
     struct survey s = { .line = line_of(lists, kernel), .cells = cells };
     memset(cells, 0, COPSE_LAUNCH_CLASS_COUNT * sizeof *cells);
-    copse__launch_cases_of(lists, kernel, take, &s);
+    copse__launch_cases_of(lists, kernel, launch_classes_take, &s);
     cells[COPSE_CLASS_LONG].why = cells[COPSE_CLASS_PAST].why =
         s.is_stream && !s.line.word && !s.line.no_line ? COPSE_WALKS_NONE : s.line.no_line;
     lack_flags(&s);

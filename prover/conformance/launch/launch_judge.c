@@ -45,7 +45,7 @@ enum change {
 
 #define ALL UINT32_MAX /* operands */
 
-static double changed(float x, enum change how)
+static double launch_judge_changed(float x, enum change how)
 {
     const double y = (double)x;
     if (how == MAGNITUDES)
@@ -62,8 +62,8 @@ struct evaluation {
     struct copse_host_arg args[COPSE_MAX_BINDINGS];
 };
 
-static void drop(struct copse_conform_run *r, const struct copse_launch_image *x,
-                 struct evaluation *e)
+static void launch_judge_drop(struct copse_conform_run *r, const struct copse_launch_image *x,
+                              struct evaluation *e)
 {
     for (uint32_t a = 0; a < x->row->arg_count; a++)
         copse__free(&r->ctx->base.mem, e->args[a].data);
@@ -71,9 +71,10 @@ static void drop(struct copse_conform_run *r, const struct copse_launch_image *x
 
 /* Run the reference on the words before the launch. `how` changes the words of operand `only`, or
    of all operands. Integers and the step buffer stay as they are. */
-static copse_status evaluate(struct copse_conform_run *r, const struct copse_launch_image *x,
-                             copse_host_fn *truth, const int32_t *spec, enum change how,
-                             uint32_t only, struct evaluation *e)
+static copse_status launch_judge_evaluate(struct copse_conform_run *r,
+                                          const struct copse_launch_image *x, copse_host_fn *truth,
+                                          const int32_t *spec, enum change how, uint32_t only,
+                                          struct evaluation *e)
 {
     const struct copse_launch *l = x->launch;
     memset(e, 0, sizeof *e);
@@ -85,8 +86,9 @@ static copse_status evaluate(struct copse_conform_run *r, const struct copse_lau
             r, l->counts[a], is_double ? sizeof(double) : sizeof(uint32_t), &e->args[a].data));
         for (size_t i = 0; i < l->counts[a]; i++) {
             const uint32_t word = x->before[a][i];
-            const double y =
-                is_real ? changed(real_of(word), only == ALL || only == a ? how : AS_IS) : 0.0;
+            const double y = is_real ? launch_judge_changed(real_of(word),
+                                                            only == ALL || only == a ? how : AS_IS)
+                                     : 0.0;
             if (is_double)
                 ((double *)e->args[a].data)[i] = y;
             else
@@ -113,8 +115,9 @@ static copse_status evaluate_size(struct copse_conform_run *r, const struct cops
     if (law->magnitudes)
         law->magnitudes(spec);
     return law->limit.size
-               ? evaluate(r, x, law->limit.size, x->launch->spec, AS_IS, ALL, e)
-               : evaluate(r, x, law->host, spec, law->has_signs ? AS_IS : MAGNITUDES, ALL, e);
+               ? launch_judge_evaluate(r, x, law->limit.size, x->launch->spec, AS_IS, ALL, e)
+               : launch_judge_evaluate(r, x, law->host, spec, law->has_signs ? AS_IS : MAGNITUDES,
+                                       ALL, e);
 }
 
 static double value_at(const struct evaluation *e, uint32_t arg, size_t i)
@@ -282,8 +285,8 @@ static copse_status compare_real(struct copse_conform_run *r, const struct copse
     return COPSE_OK;
 }
 
-static void report(const struct copse_launch_image *x, uint32_t arg,
-                   const struct copse_comparison *c, struct copse_conform_outcome *out)
+static void launch_judge_report(const struct copse_launch_image *x, uint32_t arg,
+                                const struct copse_comparison *c, struct copse_conform_outcome *out)
 {
     const struct copse_launch *l = x->launch;
     struct copse_case_result *o = &out->result;
@@ -316,7 +319,7 @@ struct truths {
 };
 
 /* Way w to flush. */
-static enum change way(const struct copse_launch_form *f, size_t w)
+static enum change launch_judge_way(const struct copse_launch_form *f, size_t w)
 {
     if (w < FLUSHES)
         return (enum change)w;
@@ -330,14 +333,16 @@ static copse_status flush_more(struct copse_conform_run *r, const struct copse_l
 {
     for (size_t end = t->flushed_count + 2; t->flushed_count < end; t->flushed_count++) {
         const size_t w = t->flushed_count;
-        COPSE_TRY(evaluate(r, x, truth, x->launch->spec, way(x->launch->form, w),
-                           w < FLUSHES ? ALL : (uint32_t)(w - FLUSHES) / 2, &t->flushed[w]));
+        COPSE_TRY(launch_judge_evaluate(
+            r, x, truth, x->launch->spec, launch_judge_way(x->launch->form, w),
+            w < FLUSHES ? ALL : (uint32_t)(w - FLUSHES) / 2, &t->flushed[w]));
     }
     return COPSE_OK;
 }
 
-static copse_status compare(struct copse_conform_run *r, const struct copse_launch_image *x,
-                            uint32_t arg, const struct truths *t, struct copse_comparison *c)
+static copse_status launch_judge_compare(struct copse_conform_run *r,
+                                         const struct copse_launch_image *x, uint32_t arg,
+                                         const struct truths *t, struct copse_comparison *c)
 {
     if (copse__content_is_real(x->launch->form->contents[arg]))
         return compare_real(r, x, arg, &t->as_is, t->flushed, t->flushed_count, &t->size,
@@ -347,24 +352,25 @@ static copse_status compare(struct copse_conform_run *r, const struct copse_laun
     return COPSE_OK;
 }
 
-static copse_status judge(struct copse_conform_run *r, const struct copse_launch_image *x,
-                          copse_host_fn *truth, struct truths *t, struct copse_conform_outcome *out)
+static copse_status judge_image(struct copse_conform_run *r, const struct copse_launch_image *x,
+                                copse_host_fn *truth, struct truths *t,
+                                struct copse_conform_outcome *out)
 {
     const struct copse_launch_form *f = x->launch->form;
-    COPSE_TRY(evaluate(r, x, truth, x->launch->spec, AS_IS, ALL, &t->as_is));
+    COPSE_TRY(launch_judge_evaluate(r, x, truth, x->launch->spec, AS_IS, ALL, &t->as_is));
     if (limit_of(x).ratio > 0)
         COPSE_TRY(evaluate_size(r, x, &t->size));
     for (uint32_t a = 0; a < x->row->arg_count; a++) {
         struct copse_comparison c;
         if (!x->row->args[a].is_written)
             continue;
-        COPSE_TRY(compare(r, x, a, t, &c));
+        COPSE_TRY(launch_judge_compare(r, x, a, t, &c));
         while (!c.is_within && (t->flushes || f->underflows) && t->has_small &&
                t->flushed_count < FLUSHES + (size_t)2 * x->row->arg_count) {
             COPSE_TRY(flush_more(r, x, truth, t));
-            COPSE_TRY(compare(r, x, a, t, &c));
+            COPSE_TRY(launch_judge_compare(r, x, a, t, &c));
         }
-        report(x, a, &c, out);
+        launch_judge_report(x, a, &c, out);
     }
     return COPSE_OK;
 }
@@ -379,11 +385,11 @@ copse_status copse__launch_judge(struct copse_conform_run *r, const struct copse
     t->flushes = !keeps_subnormals && !x->launch->form->keeps_subnormals;
     t->has_small = values == COPSE_VALUES_SUBNORMALS || values == COPSE_VALUES_EXTREMES ||
                    values == COPSE_VALUES_MIXED;
-    const copse_status s = judge(r, x, truth, t, out);
-    drop(r, x, &t->as_is);
-    drop(r, x, &t->size);
+    const copse_status s = judge_image(r, x, truth, t, out);
+    launch_judge_drop(r, x, &t->as_is);
+    launch_judge_drop(r, x, &t->size);
     for (size_t w = 0; w < COPSE_COUNT(t->flushed); w++)
-        drop(r, x, &t->flushed[w]);
+        launch_judge_drop(r, x, &t->flushed[w]);
     copse__free(&r->ctx->base.mem, t);
     return s;
 }

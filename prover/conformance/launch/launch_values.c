@@ -42,7 +42,7 @@ static const struct {
 static const int32_t extreme_words[] = { INT32_MAX, -INT32_MAX, INT32_MIN, 16777216,
                                          16777217,  -16777217,  -1 };
 
-static uint32_t mix(uint64_t seed, uint32_t arg, size_t i)
+static uint32_t launch_values_mix(uint64_t seed, uint32_t arg, size_t i)
 {
     uint64_t x = seed + 0x9e3779b97f4a7c15u * (i + 1) + ((uint64_t)arg << 56);
     x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
@@ -51,7 +51,7 @@ static uint32_t mix(uint64_t seed, uint32_t arg, size_t i)
 }
 
 /* Whether mixed launches have the class. */
-static bool takes(const struct copse_launch_form *f, unsigned values)
+static bool launch_values_takes(const struct copse_launch_form *f, unsigned values)
 {
     return !((f->no_values | f->apart) & COPSE_BIT(values));
 }
@@ -65,28 +65,28 @@ static unsigned class_of(const struct copse_launch *l, uint32_t bits, size_t i)
     if (v != COPSE_VALUES_MIXED)
         return v;
     v = bits / 32u % COPSE_VALUES_COUNT;
-    while (!takes(l->form, v))
+    while (!launch_values_takes(l->form, v))
         v = (v + 1) % COPSE_VALUES_COUNT;
     return v;
 }
 
-static float usual(uint32_t bits)
+static float launch_values_usual(uint32_t bits)
 {
     const float x = (float)(bits >> 8) * 0x1p-21f - 4.0f;
     return x == 0.0f ? 1.0f : x;
 }
 
-static float number(const struct copse_launch *l, unsigned v, uint32_t bits)
+static float launch_values_number(const struct copse_launch *l, unsigned v, uint32_t bits)
 {
     if (specials[v].count == 0)
-        return usual(bits * 2654435761u + 12345u);
+        return launch_values_usual(bits * 2654435761u + 12345u);
     float x = specials[v].at[bits / 256u % specials[v].count];
     if (l->form->cap > 0.0f && isfinite(x) && x > l->form->cap)
         x = l->form->cap;
     return bits & 0x80000000u ? -x : x;
 }
 
-static int32_t whole(unsigned v, uint32_t bits)
+static int32_t launch_values_whole(unsigned v, uint32_t bits)
 {
     switch (v) {
     case COPSE_VALUES_ZEROS:
@@ -120,10 +120,10 @@ static uint32_t word_of(float x)
 float copse__launch_number(const struct copse_launch *l)
 {
     const unsigned v = l->values == COPSE_VALUES_MIXED ? COPSE_VALUES_USUAL : l->values;
-    return number(l, v, mix(l->seed, 0, 0) | 0x80000000u);
+    return launch_values_number(l, v, launch_values_mix(l->seed, 0, 0) | 0x80000000u);
 }
 
-static uint16_t half(const struct copse_launch *l, unsigned v, uint32_t bits)
+static uint16_t launch_values_half(const struct copse_launch *l, unsigned v, uint32_t bits)
 {
     const uint32_t sign = bits >> 16 & 0x8000u;
     switch (v) {
@@ -132,15 +132,15 @@ static uint16_t half(const struct copse_launch *l, unsigned v, uint32_t bits)
     case COPSE_VALUES_EXTREMES: /* the largest and the smallest normal number */
         return (uint16_t)(sign | (bits & 256u ? 0x7bffu : 0x0400u));
     default:
-        return copse__f32_to_f16(number(l, v, bits));
+        return copse__f32_to_f16(launch_values_number(l, v, bits));
     }
 }
 
-static uint16_t bfloat(const struct copse_launch *l, unsigned v, uint32_t bits)
+static uint16_t launch_values_bfloat(const struct copse_launch *l, unsigned v, uint32_t bits)
 {
     const uint32_t sign = bits >> 16 & 0x8000u;
     return v == COPSE_VALUES_SUBNORMALS ? (uint16_t)(sign | (bits & 0x7fu) | 1u)
-                                        : copse__f32_to_bf16(number(l, v, bits));
+                                        : copse__f32_to_bf16(launch_values_number(l, v, bits));
 }
 
 void copse__launch_halves(const struct copse_launch *l, uint32_t arg, bool is_bfloat,
@@ -149,9 +149,11 @@ void copse__launch_halves(const struct copse_launch *l, uint32_t arg, bool is_bf
     for (size_t i = 0; i < l->counts[arg]; i++) {
         words[i] = 0;
         for (size_t h = 0; h < 2; h++) {
-            const uint32_t bits = mix(l->seed, arg, 2 * i + h);
+            const uint32_t bits = launch_values_mix(l->seed, arg, 2 * i + h);
             const unsigned v = class_of(l, bits, 2 * i + h);
-            words[i] |= (uint32_t)(is_bfloat ? bfloat(l, v, bits) : half(l, v, bits)) << (16 * h);
+            words[i] |= (uint32_t)(is_bfloat ? launch_values_bfloat(l, v, bits)
+                                             : launch_values_half(l, v, bits))
+                        << (16 * h);
         }
     }
 }
@@ -159,7 +161,7 @@ void copse__launch_halves(const struct copse_launch *l, uint32_t arg, bool is_bf
 /* From 1 to 2, with bits at random. */
 static float one_to_two(const struct copse_launch *l, uint32_t arg, size_t i)
 {
-    return 1.0f + (float)(mix(l->seed, arg, i) >> 9) * 0x1p-23f;
+    return 1.0f + (float)(launch_values_mix(l->seed, arg, i) >> 9) * 0x1p-23f;
 }
 
 void copse__launch_any(const struct copse_launch *l, uint32_t *const *words, size_t row,
@@ -187,8 +189,8 @@ void copse__launch_any_halves(const struct copse_launch *l, bool is_bfloat, uint
 
 int32_t copse__launch_whole(const struct copse_launch *l)
 {
-    return whole(l->values == COPSE_VALUES_MIXED ? COPSE_VALUES_USUAL : l->values,
-                 mix(l->seed, 0, 0));
+    return launch_values_whole(l->values == COPSE_VALUES_MIXED ? COPSE_VALUES_USUAL : l->values,
+                               launch_values_mix(l->seed, 0, 0));
 }
 
 bool copse__content_is_real(uint8_t content)
@@ -239,11 +241,11 @@ void copse__launch_fill(const struct copse_launch *l, uint32_t arg, uint32_t *wo
         return;
     }
     for (size_t i = 0; i < l->counts[arg]; i++) {
-        const uint32_t bits = mix(l->seed, arg, i);
+        const uint32_t bits = launch_values_mix(l->seed, arg, i);
         const unsigned v = class_of(l, bits, i);
-        words[i] = content == COPSE_CONTENT_VALUES     ? word_of(number(l, v, bits))
-                   : content == COPSE_CONTENT_USUAL    ? word_of(usual(bits))
-                   : content == COPSE_CONTENT_WHOLE    ? (uint32_t)whole(v, bits)
+        words[i] = content == COPSE_CONTENT_VALUES     ? word_of(launch_values_number(l, v, bits))
+                   : content == COPSE_CONTENT_USUAL    ? word_of(launch_values_usual(bits))
+                   : content == COPSE_CONTENT_WHOLE    ? (uint32_t)launch_values_whole(v, bits)
                    : content == COPSE_CONTENT_INDEX    ? index_below(l, v, bits)
                    : content == COPSE_CONTENT_ARRANGED ? 0
                                                        : COPSE_LAUNCH_POISON;

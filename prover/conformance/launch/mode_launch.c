@@ -43,7 +43,7 @@ static size_t all_bytes(const struct copse_launch *l)
     return sum;
 }
 
-static void plan(struct copse_launch *l, const struct copse_limits *limits)
+static void mode_launch_plan(struct copse_launch *l, const struct copse_limits *limits)
 {
     const struct copse_launch_form *f = l->form;
     copse__kernel_group(limits, f->kernel, &l->group_x, &l->group_y);
@@ -68,20 +68,20 @@ size_t copse__launch_size(struct copse_launch *l, struct copse_limits *limits)
         limits->max_group_count = COPSE_MIN(limits->max_group_count, COPSE_AXIS_GROUPS);
         l->want = limits->max_group_count + (uint64_t)6;
     }
-    plan(l, limits);
+    mode_launch_plan(l, limits);
     while (l->regime == COPSE_REGIME_MANY && all_bytes(l) > MANY_BYTES && l->want > 64) {
         l->want /= 2;
-        plan(l, limits);
+        mode_launch_plan(l, limits);
     }
     while (is_axis && all_bytes(l) > AXIS_BYTES &&
            copse__launch_group(l) > COPSE_MAX(l->form->least_group, 1)) {
         limits->max_group_size = COPSE_MIN(limits->max_group_size, copse__launch_group(l)) / 2;
-        plan(l, limits);
+        mode_launch_plan(l, limits);
     }
     while (l->regime >= COPSE_REGIME_MANY && all_bytes(l) > (is_axis ? AXIS_BYTES : MANY_BYTES) &&
            l->per > 1) {
         l->per /= 2;
-        plan(l, limits);
+        mode_launch_plan(l, limits);
     }
     return all_bytes(l);
 }
@@ -132,8 +132,8 @@ struct work {
 };
 
 /* Whether the device can bind the buffers of the launch; UNSUPPORTED with the reason if not. */
-static bool fits(const copse_device *dev, const struct copse_launch *l,
-                 const struct copse_kernel_row *row, struct copse_conform_outcome *out)
+static bool mode_launch_fits(const copse_device *dev, const struct copse_launch *l,
+                             const struct copse_kernel_row *row, struct copse_conform_outcome *out)
 {
     const struct copse_limits *limits = dev->limits;
     for (uint32_t a = 0; a < row->arg_count; a++) {
@@ -153,8 +153,8 @@ static bool fits(const copse_device *dev, const struct copse_launch *l,
     return true;
 }
 
-static copse_status check(struct copse_conform_run *r, void *user,
-                          struct copse_conform_outcome *out)
+static copse_status mode_launch_check(struct copse_conform_run *r, void *user,
+                                      struct copse_conform_outcome *out)
 {
     struct work *w = user;
     struct copse_launch *l = &w->launch;
@@ -170,7 +170,7 @@ static copse_status check(struct copse_conform_run *r, void *user,
     if (dev != r->dev && r->own) /* the run checks that this device compiled the user kernel */
         COPSE_TRY(copse__kernel_get(r->dev, l->form->kernel, l->spec, &k));
     COPSE_TRY(copse__kernel_get(dev, l->form->kernel, l->spec, &k));
-    if (!fits(dev, l, k->row, out))
+    if (!mode_launch_fits(dev, l, k->row, out))
         return COPSE_OK;
     copse_status s = copse__launch_open(r, dev, l, k->row->arg_count, &g);
     if (!s)
@@ -246,7 +246,7 @@ struct walk {
 };
 
 /* The kernel is the forced variant: a failure blocks it. */
-static void take(void *user, const struct copse_launch_case *c)
+static void mode_launch_take(void *user, const struct copse_launch_case *c)
 {
     struct walk *w = user;
     struct work work = { .launch = { .form = c->form, .regime = c->regime, .values = c->values },
@@ -259,7 +259,7 @@ static void take(void *user, const struct copse_launch_case *c)
     if ((c->tier > w->run->params->tier && !w->run->params->case_name) || w->run->is_stopped)
         return;
     copse__conform_one(w->run, &(struct copse_conform_case){ "launch", kernel, c->name, kernel },
-                       check, &work);
+                       mode_launch_check, &work);
 }
 
 copse_status copse__conform_launch(struct copse_conform_run *r)
@@ -267,7 +267,7 @@ copse_status copse__conform_launch(struct copse_conform_run *r)
     struct walk w = { .run = r };
     if (copse__own_launch_is(r->params->own))
         return copse__own_launch_cases(r);
-    copse__launch_cases(copse_launch_lists, take, &w);
+    copse__launch_cases(copse_launch_lists, mode_launch_take, &w);
     close_bench(r, &w.bench);
     return COPSE_OK;
 }

@@ -20,7 +20,7 @@ struct own_pair {
     struct copse_launch launch, reference;
 };
 
-static void plan(const struct own_work *w, uint32_t kernel, uint64_t seed, struct own_pair *out)
+static void own_plan(const struct own_work *w, uint32_t kernel, uint64_t seed, struct own_pair *out)
 {
     const struct copse_own_launch *o = w->own;
     *out = (struct own_pair){ .form = { .kernel = kernel, .name = "" } };
@@ -80,9 +80,9 @@ static void fill_indices(const struct copse_own_launch *o, uint64_t seed,
         }
 }
 
-static copse_status judge(struct copse_conform_run *r, const struct own_work *w,
-                          const struct own_pair *p, const struct copse_launch_rig *g,
-                          struct copse_conform_outcome *out)
+static copse_status own_judge(struct copse_conform_run *r, const struct own_work *w,
+                              const struct own_pair *p, const struct copse_launch_rig *g,
+                              struct copse_conform_outcome *out)
 {
     const struct copse_kernel_row *row = &copse_kernel_table[w->own->reference];
     struct copse_launch_image image = { .launch = &p->reference,
@@ -109,9 +109,9 @@ static void check_written(const struct copse_own_launch *o, const struct copse_l
 }
 
 /* More runs must leave the bits of the first one. */
-static copse_status repeat(struct copse_conform_run *r, const struct own_work *w,
-                           const struct copse_launch *l, struct copse_kernel *k,
-                           struct copse_launch_rig *g, struct copse_conform_outcome *out)
+static copse_status own_repeat(struct copse_conform_run *r, const struct own_work *w,
+                               const struct copse_launch *l, struct copse_kernel *k,
+                               struct copse_launch_rig *g, struct copse_conform_outcome *out)
 {
     const struct copse_own_launch *o = w->own;
     uint32_t *first[COPSE_MAX_BINDINGS] = { NULL };
@@ -161,8 +161,8 @@ static copse_status get_kernel(struct copse_conform_run *r, const struct copse_o
     return COPSE_OK;
 }
 
-static copse_status check(struct copse_conform_run *r, void *user,
-                          struct copse_conform_outcome *out)
+static copse_status own_check(struct copse_conform_run *r, void *user,
+                              struct copse_conform_outcome *out)
 {
     const struct own_work *w = user;
     struct copse_launch_rig g = { .queue = NULL };
@@ -171,7 +171,7 @@ static copse_status check(struct copse_conform_run *r, void *user,
     out->result.metric = "";
     COPSE_TRY(get_kernel(r, w->own, &k));
     COPSE_TRY(copse__conform_memory(r, 1, sizeof *p, &p));
-    plan(w, k->id, out->result.seed, p);
+    own_plan(w, k->id, out->result.seed, p);
     if (w->own->has_reference)
         plan_reference(w, p);
     copse_status s = copse__launch_open(r, r->dev, &p->launch, w->own->buffer_count, &g);
@@ -182,8 +182,8 @@ static copse_status check(struct copse_conform_run *r, void *user,
     if (s == COPSE_OK) {
         copse__launch_check_untouched(&p->launch, k->row, &g, out);
         check_written(w->own, &g, out);
-        s = w->is_repeated          ? repeat(r, w, &p->launch, k, &g, out)
-            : w->own->has_reference ? judge(r, w, p, &g, out)
+        s = w->is_repeated          ? own_repeat(r, w, &p->launch, k, &g, out)
+            : w->own->has_reference ? own_judge(r, w, p, &g, out)
                                     : COPSE_OK;
     }
     copse__launch_close(r, &g);
@@ -191,13 +191,13 @@ static copse_status check(struct copse_conform_run *r, void *user,
     return s;
 }
 
-static void take(struct copse_conform_run *r, const struct own_work *w, const char *name)
+static void own_take(struct copse_conform_run *r, const struct own_work *w, const char *name)
 {
     struct own_work work = *w;
     if (!r->is_stopped)
         copse__conform_one(
             r, &(struct copse_conform_case){ "launch", w->own->kernel, name, w->own->kernel },
-            check, &work);
+            own_check, &work);
 }
 
 copse_status copse__own_launch_cases(struct copse_conform_run *r)
@@ -210,9 +210,9 @@ copse_status copse__own_launch_cases(struct copse_conform_run *r)
             continue;
         snprintf(name, sizeof name, "%ux%u groups, %s", (unsigned)o.grid[0], (unsigned)o.grid[1],
                  copse_values_names[v]);
-        take(r, &(struct own_work){ &o, (enum copse_values)v, false }, name);
+        own_take(r, &(struct own_work){ &o, (enum copse_values)v, false }, name);
     }
     snprintf(name, sizeof name, "%u runs, the same bits", (unsigned)o.runs);
-    take(r, &(struct own_work){ &o, COPSE_VALUES_USUAL, true }, name);
+    own_take(r, &(struct own_work){ &o, COPSE_VALUES_USUAL, true }, name);
     return COPSE_OK;
 }

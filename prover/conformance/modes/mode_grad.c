@@ -31,7 +31,7 @@ struct differences {
 };
 
 /* d(sum y dy)/dx of one element. */
-static copse_status difference(const struct differences *d, double *x, double *slope)
+static copse_status mode_grad_difference(const struct differences *d, double *x, double *slope)
 {
     const struct copse_rig *rig = d->rig;
     const size_t n = (size_t)copse__elements(rig->out[0]->shape);
@@ -60,7 +60,7 @@ static copse_status check_gradient(const struct differences *d, size_t o,
     for (size_t k = 0; k < n; k += n / count + 1) {
         const double g = rig->expected[o][k];
         double slope;
-        COPSE_TRY(difference(d, &rig->values[rig->source[o]][k], &slope));
+        COPSE_TRY(mode_grad_difference(d, &rig->values[rig->source[o]][k], &slope));
         if (fabs(slope - g) <= LIMIT * (1e-3 + fabs(g)) + d->noise / (2 * STEP))
             continue;
         copse__conform_set(out, COPSE_VERDICT_FAIL,
@@ -92,8 +92,8 @@ static copse_status check_differences(const struct copse_rig *rig,
     return s;
 }
 
-static copse_status grad(struct copse_conform_run *r, const struct copse_case *c,
-                         const char *variant, struct copse_conform_outcome *out)
+static copse_status check_gradients(struct copse_conform_run *r, const struct copse_case *c,
+                                    const char *variant, struct copse_conform_outcome *out)
 {
     struct copse_rig rig;
     struct copse_rig_program *p = NULL;
@@ -117,7 +117,7 @@ done:
 
 copse_status copse__conform_grad(struct copse_conform_run *r)
 {
-    copse__conform_walk(r, "grad", copse__case_has_gradient, grad);
+    copse__conform_walk(r, "grad", copse__case_has_gradient, check_gradients);
     copse__conform_every(r, "grad", COPSE_EVERY_DERIVATIVE);
     return COPSE_OK;
 }

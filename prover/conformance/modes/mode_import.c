@@ -64,7 +64,7 @@ struct copse_lending {
     char text[256];
 };
 
-static copse_status work(struct copse_lending *l, uint32_t round)
+static copse_status mode_import_work(struct copse_lending *l, uint32_t round)
 {
     uint32_t got[WORDS] = { 0 };
     COPSE_TRY(copse_queue_fill(l->queue, l->buffers[0], 0, sizeof got, round));
@@ -84,7 +84,7 @@ static void use_queue(void *user)
     struct copse_lending *l = user;
     atomic_store(&l->watch.own, &thread);
     for (uint32_t round = 1; !atomic_load(&l->is_over); round++) {
-        const copse_status s = work(l, round);
+        const copse_status s = mode_import_work(l, round);
         if (s) {
             snprintf(l->text, sizeof l->text, "%s", copse_last_error());
             atomic_store(&l->status, (int)s);
@@ -95,7 +95,7 @@ static void use_queue(void *user)
     }
 }
 
-static void stop(struct copse_lending *l)
+static void mode_import_stop(struct copse_lending *l)
 {
     atomic_store(&l->is_over, true);
     if (l->has_thread)
@@ -119,7 +119,7 @@ static copse_status replace_kernels(const copse_device *from, copse_device *to)
     return COPSE_OK;
 }
 
-static copse_status start(struct copse_conform_run *r, struct copse_lending *l)
+static copse_status mode_import_start(struct copse_conform_run *r, struct copse_lending *l)
 {
     const struct copse_queue_guard guard = { take_lock, give_lock, &l->watch };
     const struct copse_buffer_params size = { .size = COPSE_WORD_BYTES * WORDS };
@@ -149,15 +149,15 @@ static copse_status start(struct copse_conform_run *r, struct copse_lending *l)
 }
 
 /* Lends at the first case, and again after the device was lost. */
-static copse_status lend(struct copse_conform_run *r)
+static copse_status mode_import_lend(struct copse_conform_run *r)
 {
     struct copse_lending *l = r->lending;
     if (l->lent && !copse__device_check(l->lent))
         return COPSE_OK;
-    stop(l);
-    const copse_status s = start(r, l);
+    mode_import_stop(l);
+    const copse_status s = mode_import_start(r, l);
     if (s)
-        stop(l);
+        mode_import_stop(l);
     return s;
 }
 
@@ -207,13 +207,13 @@ static void check_application(const struct copse_lending *l, unsigned before,
                            l->text);
 }
 
-static copse_status op(struct copse_conform_run *r, const struct copse_case *c, const char *variant,
-                       struct copse_conform_outcome *out)
+static copse_status mode_import_op(struct copse_conform_run *r, const struct copse_case *c,
+                                   const char *variant, struct copse_conform_outcome *out)
 {
     struct copse_rig rig;
     struct copse_rig_program *own = NULL, *lent = NULL;
     copse_status s;
-    COPSE_TRY(lend(r));
+    COPSE_TRY(mode_import_lend(r));
     const unsigned before = atomic_load(&r->lending->watch.taken);
     COPSE_TRY_OR(done, s,
                  copse__rig_open(r->ctx, c, out->result.seed, copse__case_has_gradient(c), &rig));
@@ -237,12 +237,12 @@ struct training {
     const char *beside;
 };
 
-static copse_status train(struct copse_conform_run *r, void *user,
-                          struct copse_conform_outcome *out)
+static copse_status mode_import_train(struct copse_conform_run *r, void *user,
+                                      struct copse_conform_outcome *out)
 {
     const struct training *t = user;
     uint64_t own = 0, lent = 0;
-    COPSE_TRY(lend(r));
+    COPSE_TRY(mode_import_lend(r));
     const unsigned before = atomic_load(&r->lending->watch.taken);
     const char *const id = r->lending->lent->info.id, *const ids[] = { id, t->beside };
     if (t->beside && !*t->beside) {
@@ -275,11 +275,12 @@ copse_status copse__conform_import(struct copse_conform_run *r)
     r->lending = &lending;
     for (size_t i = 0; i < COPSE_COUNT(trainings); i++) {
         struct training t = trainings[i].training;
-        copse__conform_one(
-            r, &(struct copse_conform_case){ "import", "mlp", trainings[i].name, NULL }, train, &t);
+        copse__conform_one(r,
+                           &(struct copse_conform_case){ "import", "mlp", trainings[i].name, NULL },
+                           mode_import_train, &t);
     }
-    copse__conform_walk(r, "import", NULL, op);
-    stop(&lending);
+    copse__conform_walk(r, "import", NULL, mode_import_op);
+    mode_import_stop(&lending);
     r->lending = NULL;
     return COPSE_OK;
 }

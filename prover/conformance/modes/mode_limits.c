@@ -81,8 +81,8 @@ static copse_status open_device(struct copse_conform_run *r, struct pretence *p)
     return s;
 }
 
-static copse_status check(struct copse_conform_run *r, void *user,
-                          struct copse_conform_outcome *out)
+static copse_status mode_limits_check(struct copse_conform_run *r, void *user,
+                                      struct copse_conform_outcome *out)
 {
     struct pretence *p = user;
     struct copse_rig rig;
@@ -116,7 +116,7 @@ copse_status copse__conform_limits(struct copse_conform_run *r)
                     continue;
                 snprintf(name, sizeof name, "as %s: %s", p.as->name, p.c->name);
                 copse__conform_one(r, &(struct copse_conform_case){ "limits", p.c->op, name, "" },
-                                   check, &p);
+                                   mode_limits_check, &p);
             }
         copse_device_release(&p.dev);
     }

@@ -57,8 +57,8 @@ static uint32_t number_of(const struct work *w, uint32_t step)
 }
 
 /* n->want goes on by a step. */
-static void advance(const struct copse_rule *rule, const struct work *w, struct numbers *n,
-                    uint32_t step)
+static void mode_opt_advance(const struct copse_rule *rule, const struct work *w, struct numbers *n,
+                             uint32_t step)
 {
     const uint32_t count = w->count;
     struct state *s = &n->want;
@@ -92,7 +92,7 @@ static uint32_t count_of(const copse_device *dev, const struct copse_conform_rul
     return COPSE_MIN(4 * x * y * COPSE_RULE_PER + 5, MOST);
 }
 
-static copse_status make(copse_device *dev, size_t words, copse_buffer **out)
+static copse_status mode_opt_make(copse_device *dev, size_t words, copse_buffer **out)
 {
     return copse_buffer_create(
         dev, &(struct copse_buffer_params){ .size = COPSE_WORD_BYTES * words }, out);
@@ -106,11 +106,11 @@ static copse_status open_rig(struct copse_conform_run *r, const struct work *w,
     g->count = w->count;
     g->slot_words = (size_t)copse__rule_words_of(&g->rule, g->count);
     COPSE_TRY(copse_queue_create(dev, &g->queue));
-    COPSE_TRY(make(dev, g->count + 2 * STRIDE, &g->values));
-    COPSE_TRY(make(dev, g->slot_words + 2 * STRIDE, &g->slots));
-    COPSE_TRY(make(dev, SETS * PADDED, &g->gradients));
-    COPSE_TRY(make(dev, w->steps * STRIDE, &g->words));
-    COPSE_TRY(make(dev, 2 * PARTS / COPSE_WORD_BYTES + STRIDE, &g->parts));
+    COPSE_TRY(mode_opt_make(dev, g->count + 2 * STRIDE, &g->values));
+    COPSE_TRY(mode_opt_make(dev, g->slot_words + 2 * STRIDE, &g->slots));
+    COPSE_TRY(mode_opt_make(dev, SETS * PADDED, &g->gradients));
+    COPSE_TRY(mode_opt_make(dev, w->steps * STRIDE, &g->words));
+    COPSE_TRY(mode_opt_make(dev, 2 * PARTS / COPSE_WORD_BYTES + STRIDE, &g->parts));
     COPSE_TRY(copse_queue_fill(g->queue, g->values, 0, copse_buffer_size(g->values), BAND));
     COPSE_TRY(copse_queue_fill(g->queue, g->slots, 0, copse_buffer_size(g->slots), BAND));
     for (uint32_t k = 0; k < g->rule.slots; k++) {
@@ -152,8 +152,8 @@ struct range {
 };
 
 /* Of a rule that trusts: measure, and write the factors. */
-static copse_status measure(copse_device *dev, struct rig *g, struct numbers *n,
-                            const struct range *at)
+static copse_status mode_opt_measure(copse_device *dev, struct rig *g, struct numbers *n,
+                                     const struct range *at)
 {
     struct copse_command c[2];
     struct copse_squares sums[2] = { { { 0 } }, { { 0 } } };
@@ -188,7 +188,7 @@ static copse_status step_once(copse_device *dev, struct rig *g, struct numbers *
     };
     struct copse_command c;
     if (g->rule.trusts)
-        COPSE_TRY(measure(dev, g, n, &at));
+        COPSE_TRY(mode_opt_measure(dev, g, n, &at));
     COPSE_TRY(copse__rule_command(&g->rule, dev, &at.values, &at.gradients, &at.slots, &at.words,
                                   &at.parts[0], g->count, &c));
     return copse__queue_encode(g->queue, &c);
@@ -209,7 +209,7 @@ static copse_status read_guarded(struct rig *g, copse_buffer *from, uint32_t *im
     return COPSE_OK;
 }
 
-static double real(uint32_t word)
+static double mode_opt_real(uint32_t word)
 {
     float f;
     memcpy(&f, &word, sizeof f);
@@ -222,7 +222,7 @@ static bool is_coded(const struct rig *g)
 }
 
 /* The numbers that codes and scales stand for. */
-static void decode(const struct rig *g, const uint32_t *words, struct state *to)
+static void mode_opt_decode(const struct rig *g, const uint32_t *words, struct state *to)
 {
     const uint32_t *at[4];
     for (uint32_t k = 0; k < 4; k++)
@@ -230,9 +230,9 @@ static void decode(const struct rig *g, const uint32_t *words, struct state *to)
     for (uint32_t i = 0; i < g->count; i++) {
         const uint32_t block = i / COPSE_RULE_BLOCK;
         to->slots[0][i] =
-            (double)copse__code_mean(copse__code_at(at[0], i), (float)real(at[1][block]));
-        to->slots[1][i] =
-            (double)copse__code_square(copse__code_at(at[2], i), (float)real(at[3][block]));
+            (double)copse__code_mean(copse__code_at(at[0], i), (float)mode_opt_real(at[1][block]));
+        to->slots[1][i] = (double)copse__code_square(copse__code_at(at[2], i),
+                                                     (float)mode_opt_real(at[3][block]));
         to->slots[2][i] = 0.0;
     }
 }
@@ -245,18 +245,19 @@ static copse_status read_state(struct rig *g, struct numbers *n, struct state *t
     COPSE_TRY(read_guarded(g, g->slots, slots, out));
     copse__conform_digest(out, n->image + STRIDE, COPSE_WORD_BYTES * g->count);
     for (uint32_t i = 0; i < g->count; i++) {
-        to->value[i] = real(n->image[STRIDE + i]);
+        to->value[i] = mode_opt_real(n->image[STRIDE + i]);
         for (uint32_t k = 0; k < COPSE_RULE_MOMENTS && !is_coded(g); k++)
-            to->slots[k][i] = k < g->rule.slots ? real(slots[STRIDE + k * g->count + i]) : 0.0;
+            to->slots[k][i] =
+                k < g->rule.slots ? mode_opt_real(slots[STRIDE + k * g->count + i]) : 0.0;
     }
     if (is_coded(g))
-        decode(g, slots + STRIDE, to);
+        mode_opt_decode(g, slots + STRIDE, to);
     return COPSE_OK;
 }
 
 /* ---- the two comparisons ---- */
 
-static double ulp(double x)
+static double mode_opt_ulp(double x)
 {
     int exponent;
     frexp(x, &exponent);
@@ -319,10 +320,10 @@ static copse_status few_steps(struct copse_conform_run *r, const struct work *w,
         COPSE_TRY(step_once(r->dev, g, n, step));
         COPSE_TRY(read_state(g, n, &n->after, out));
         n->want = n->before;
-        advance(&g->rule, w, n, step);
+        mode_opt_advance(&g->rule, w, n, step);
         for (uint32_t i = 0; i < g->count; i++) {
             const double off = fabs(n->after.value[i] - n->want.value[i]);
-            const double excess = fmax(off - 0.5 * ulp(n->want.value[i]), 0.0);
+            const double excess = fmax(off - 0.5 * mode_opt_ulp(n->want.value[i]), 0.0);
             const double units = isnan(off)          ? off
                                  : excess == 0.0     ? 0.0
                                  : n->size[i] == 0.0 ? INFINITY
@@ -355,7 +356,7 @@ static copse_status many_steps(struct copse_conform_run *r, const struct work *w
         COPSE_TRY(step_once(r->dev, g, n, step));
         if (step % 100 == 0) /* a driver need not keep a thousand commands */
             COPSE_TRY(copse_queue_submit(g->queue, NULL));
-        advance(&g->rule, w, n, step);
+        mode_opt_advance(&g->rule, w, n, step);
         for (uint32_t i = 0; i < g->count; i++)
             n->is_open[i] |= isinf(n->size[i]);
     }
@@ -386,8 +387,8 @@ static copse_status many_steps(struct copse_conform_run *r, const struct work *w
     return COPSE_OK;
 }
 
-static copse_status check(struct copse_conform_run *r, void *user,
-                          struct copse_conform_outcome *out)
+static copse_status mode_opt_check(struct copse_conform_run *r, void *user,
+                                   struct copse_conform_outcome *out)
 {
     struct work *w = user;
     struct rig g = { .queue = NULL };
@@ -431,7 +432,7 @@ copse_status copse__conform_opt(struct copse_conform_run *r)
                 r,
                 &(struct copse_conform_case){
                     "opt", copse__rule_row(w.setup->params.kind)->info.name, name, NULL },
-                check, &w);
+                mode_opt_check, &w);
         }
     return COPSE_OK;
 }

@@ -13,7 +13,7 @@
 #define SIDE ((uint32_t)2048) /* of the matrix that is copied for comparison: 16 MiB */
 #define ALL  ((size_t)SIDE * SIDE)
 
-static double enough(const struct copse_conform_run *r)
+static double mode_perf_enough(const struct copse_conform_run *r)
 {
     return r->params->tier == COPSE_CONFORM_QUICK ? 0.05 : 0.4;
 }
@@ -29,7 +29,7 @@ struct work {
     copse_device **library; /* for a user kernel: a device with the library's kernel; or NULL */
 };
 
-static copse_status make(copse_queue *q, size_t bytes, copse_buffer **out)
+static copse_status mode_perf_make(copse_queue *q, size_t bytes, copse_buffer **out)
 {
     COPSE_TRY(copse_buffer_create(q->dev, &(struct copse_buffer_params){ .size = bytes }, out));
     return copse_queue_fill(q, *out, 0, bytes, 0x3f000000u); /* 0.5 */
@@ -45,13 +45,13 @@ static copse_status time_copy(struct copse_conform_run *r, double *rate)
     if (*rate > 0.0)
         return COPSE_OK;
     COPSE_TRY_OR(done, s, copse_queue_create(r->dev, &t.q));
-    COPSE_TRY_OR(done, s, make(t.q, COPSE_WORD_BYTES * ALL, &a));
-    COPSE_TRY_OR(done, s, make(t.q, COPSE_WORD_BYTES * ALL, &b));
+    COPSE_TRY_OR(done, s, mode_perf_make(t.q, COPSE_WORD_BYTES * ALL, &a));
+    COPSE_TRY_OR(done, s, mode_perf_make(t.q, COPSE_WORD_BYTES * ALL, &b));
     t.c = (struct copse_command){ .kind = COPSE_COMMAND_COPY,
                                   .bindings = { { a, 0, COPSE_WORD_BYTES * ALL },
                                                 { b, 0, COPSE_WORD_BYTES * ALL } },
                                   .binding_count = 2 };
-    COPSE_TRY_OR(done, s, copse__conform_time(&t, enough(r), &seconds));
+    COPSE_TRY_OR(done, s, copse__conform_time(&t, mode_perf_enough(r), &seconds));
     *rate = 8e-9 * (double)ALL / seconds;
 done:
     copse_buffer_release(&a);
@@ -60,8 +60,9 @@ done:
     return s;
 }
 
-static copse_status note(struct copse_conform_run *r, const struct work *w, double seconds,
-                         double bytes, double flops, struct copse_conform_outcome *out)
+static copse_status mode_perf_note(struct copse_conform_run *r, const struct work *w,
+                                   double seconds, double bytes, double flops,
+                                   struct copse_conform_outcome *out)
 {
     out->result.gflops = flops * 1e-9 / seconds;
     out->result.gbytes = bytes * 1e-9 / seconds;
@@ -84,7 +85,7 @@ static copse_status time_both(struct copse_conform_run *r, const struct work *w,
 {
     double seconds, library;
     COPSE_TRY(time(r, r->dev, w, &seconds));
-    COPSE_TRY(note(r, w, seconds, bytes, flops, out));
+    COPSE_TRY(mode_perf_note(r, w, seconds, bytes, flops, out));
     if (!r->params->own)
         return COPSE_OK;
     if (!*w->library)
@@ -137,7 +138,7 @@ static copse_status time_graph_on(struct copse_conform_run *r, copse_device *dev
     COPSE_TRY_OR(done, s, copse_function_create(dev, &params, &t.f));
     for (size_t i = 0; i < c->in_count; i++)
         COPSE_TRY_OR(done, s, write_input(r, t.f, in[i], (uint32_t)i));
-    s = copse__conform_time(&t, enough(r), seconds);
+    s = copse__conform_time(&t, mode_perf_enough(r), seconds);
 done:
     copse_function_release(&t.f);
     copse_graph_release(&g);
@@ -166,14 +167,14 @@ static copse_status time_rule_on(struct copse_conform_run *r, copse_device *dev,
     copse__rule_step(&rule, 1, words);
     COPSE_TRY_OR(done, s, copse_queue_create(dev, &t.q));
     for (int i = 0; i < 4; i++) {
-        COPSE_TRY_OR(done, s, make(t.q, sizes[i], &buffers[i]));
+        COPSE_TRY_OR(done, s, mode_perf_make(t.q, sizes[i], &buffers[i]));
         at[i] = (struct copse_binding){ buffers[i], 0, sizes[i] };
     }
     at[2].size = COPSE_WORD_BYTES * (size_t)copse__rule_words_of(&rule, ALL);
     COPSE_TRY_OR(done, s, copse_queue_write(t.q, buffers[3], 0, words, sizeof words));
     COPSE_TRY_OR(done, s,
                  copse__rule_command(&rule, dev, &at[0], &at[1], &at[2], &at[3], NULL, ALL, &t.c));
-    s = copse__conform_time(&t, enough(r), seconds);
+    s = copse__conform_time(&t, mode_perf_enough(r), seconds);
 done:
     for (int i = 0; i < 4; i++)
         copse_buffer_release(&buffers[i]);

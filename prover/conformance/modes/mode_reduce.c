@@ -42,7 +42,7 @@ struct rig {
 /* ---- numbers ---- */
 
 /* Exponents from -20 to 20 and zeros of both signs, or small whole numbers. */
-static float gradient(uint32_t rank, uint32_t i, uint32_t step, bool is_whole)
+static float mode_reduce_gradient(uint32_t rank, uint32_t i, uint32_t step, bool is_whole)
 {
     const uint32_t counter[4] = { i, rank, step, 7 }, key[2] = { 1, 2 };
     uint32_t word[4];
@@ -60,23 +60,24 @@ static float first_value(uint32_t i)
 }
 
 /* The definition of the tree, top down. */
-static float canonical(uint32_t first, uint32_t count, uint32_t i, uint32_t step, bool is_whole)
+static float mode_reduce_canonical(uint32_t first, uint32_t count, uint32_t i, uint32_t step,
+                                   bool is_whole)
 {
     uint32_t half = 1;
     if (count == 1)
-        return gradient(first, i, step, is_whole);
+        return mode_reduce_gradient(first, i, step, is_whole);
     while (half * 2 < count)
         half *= 2;
-    return canonical(first, half, i, step, is_whole) +
-           canonical(first + half, count - half, i, step, is_whole);
+    return mode_reduce_canonical(first, half, i, step, is_whole) +
+           mode_reduce_canonical(first + half, count - half, i, step, is_whole);
 }
 
-static void expect(struct rig *g, bool is_whole)
+static void mode_reduce_expect(struct rig *g, bool is_whole)
 {
     for (uint32_t i = 0; i < ELEMENTS; i++) {
         g->want[i] = first_value(i);
         for (uint32_t step = 1; step <= STEPS; step++) {
-            const float change = RATE * canonical(0, g->set->ranks, i, step, is_whole);
+            const float change = RATE * mode_reduce_canonical(0, g->set->ranks, i, step, is_whole);
             g->want[i] = g->want[i] - change;
         }
     }
@@ -128,15 +129,15 @@ static void close_rig(struct copse_conform_run *r, struct rig *g)
     g->is_open = false;
 }
 
-static copse_status update(void *user, copse_device *dev, const struct copse_update *u,
-                           struct copse_command *out)
+static copse_status mode_reduce_update(void *user, copse_device *dev, const struct copse_update *u,
+                                       struct copse_command *out)
 {
     const struct rig *g = user;
     return copse__rule_command(&g->rule, dev, &u->values, &u->gradients, &u->slots, &u->step, NULL,
                                u->count, out);
 }
 
-static void hold(void *user, const struct copse_move *m)
+static void mode_reduce_hold(void *user, const struct copse_move *m)
 {
     struct rig *g = user;
     if (g->order)
@@ -159,12 +160,12 @@ static copse_status make_exchange(struct copse_conform_run *r, struct rig *g)
         .reduction = g->reduction,
         .transfer = g->transfer,
         .message_bytes = MESSAGE,
-        .pause = hold,
+        .pause = mode_reduce_hold,
         .user = g,
     };
     COPSE_TRY(copse__exchange_create(&params, &g->x));
     COPSE_TRY(copse__exchange_piece(g->x, copse__round_up(ELEMENTS, COPSE_UNIT), &piece));
-    const struct copse_exchange_rule rule = { .update = update, .user = g };
+    const struct copse_exchange_rule rule = { .update = mode_reduce_update, .user = g };
     for (size_t b = 0; b < COPSE_COUNT(g->buckets); b++)
         COPSE_TRY(copse__exchange_bucket(g->x, piece, cuts[b], cuts[b + 1] - cuts[b], &rule,
                                          &g->buckets[b]));
@@ -186,8 +187,8 @@ static copse_status write_values(struct rig *g)
 }
 
 /* Gradients of a rank, queued after work that takes some time. */
-static copse_status backward(struct rig *g, uint32_t rank, uint32_t step, bool is_whole,
-                             uint64_t *ready)
+static copse_status mode_reduce_backward(struct rig *g, uint32_t rank, uint32_t step, bool is_whole,
+                                         uint64_t *ready)
 {
     const struct copse_binding to = copse__exchange_gradients(g->x, 0, rank);
     uint32_t words[COPSE_STEP_WORDS] = { 0 };
@@ -195,7 +196,7 @@ static copse_status backward(struct rig *g, uint32_t rank, uint32_t step, bool i
     memcpy(&words[COPSE_STEP_SCALE], &one, sizeof one);
     copse__rule_step(&g->rule, step, words);
     for (uint32_t i = 0; i < ELEMENTS; i++)
-        g->room[i] = gradient(rank, i, step, is_whole);
+        g->room[i] = mode_reduce_gradient(rank, i, step, is_whole);
     COPSE_TRY(copse_queue_write(g->queue[rank], g->step[rank], 0, words, sizeof words));
     for (uint32_t n = 0; g->order && n < 2 * ((rank * g->order + step) % 3); n++)
         COPSE_TRY(copse_queue_fill(g->queue[rank], g->busy[rank], 0, BUSY, n));
@@ -204,22 +205,23 @@ static copse_status backward(struct rig *g, uint32_t rank, uint32_t step, bool i
     return copse_queue_submit(g->queue[rank], &ready[rank]);
 }
 
-static copse_status train(struct rig *g, bool is_whole)
+static copse_status mode_reduce_train(struct rig *g, bool is_whole)
 {
     uint64_t ready[MAX_RANKS];
     const uint32_t ranks = g->set->ranks;
     COPSE_TRY(write_values(g));
     for (uint32_t step = 1; step <= STEPS; step++) {
         for (uint32_t i = 0; i < ranks; i++) /* order 2: backwards */
-            COPSE_TRY(backward(g, g->order == 2 ? ranks - 1 - i : (i + g->order) % ranks, step,
-                               is_whole, ready));
+            COPSE_TRY(mode_reduce_backward(
+                g, g->order == 2 ? ranks - 1 - i : (i + g->order) % ranks, step, is_whole, ready));
         for (size_t b = 0; b < COPSE_COUNT(g->buckets); b++)
             COPSE_TRY(copse__exchange_run(g->x, g->buckets[b], ready, NULL, NULL));
     }
     return COPSE_OK;
 }
 
-static copse_status compare(struct rig *g, const char *what, struct copse_conform_outcome *out)
+static copse_status mode_reduce_compare(struct rig *g, const char *what,
+                                        struct copse_conform_outcome *out)
 {
     struct copse_case_result *c = &out->result;
     for (uint32_t rank = 0; rank < g->set->ranks; rank++) {
@@ -247,13 +249,13 @@ static copse_status compare(struct rig *g, const char *what, struct copse_confor
 static copse_status run_all(struct rig *g, struct copse_conform_outcome *out)
 {
     g->order = 0;
-    expect(g, true);
-    COPSE_TRY(train(g, true));
-    COPSE_TRY(compare(g, "whole numbers", out));
-    expect(g, false);
+    mode_reduce_expect(g, true);
+    COPSE_TRY(mode_reduce_train(g, true));
+    COPSE_TRY(mode_reduce_compare(g, "whole numbers", out));
+    mode_reduce_expect(g, false);
     for (g->order = 1; g->order <= 2; g->order++) {
-        COPSE_TRY(train(g, false));
-        COPSE_TRY(compare(g, g->order == 1 ? "with delays" : "with delays again", out));
+        COPSE_TRY(mode_reduce_train(g, false));
+        COPSE_TRY(mode_reduce_compare(g, g->order == 1 ? "with delays" : "with delays again", out));
     }
     return COPSE_OK;
 }
@@ -267,8 +269,8 @@ static bool can_share(const struct rig *g)
     return can;
 }
 
-static copse_status check(struct copse_conform_run *r, void *user,
-                          struct copse_conform_outcome *out)
+static copse_status mode_reduce_check(struct copse_conform_run *r, void *user,
+                                      struct copse_conform_outcome *out)
 {
     struct rig *g = user;
     out->result.metric = "bits";
@@ -309,8 +311,8 @@ static void check_set(struct copse_conform_run *r, const struct set *set)
             g.transfer = ways[k].transfer;
             snprintf(name, sizeof name, "%s, %s", set->name, ways[k].name);
             copse__conform_one(
-                r, &(struct copse_conform_case){ "reduce", schedules[i].name, name, NULL }, check,
-                &g);
+                r, &(struct copse_conform_case){ "reduce", schedules[i].name, name, NULL },
+                mode_reduce_check, &g);
         }
     r->is_shared = false;
     close_rig(r, &g);

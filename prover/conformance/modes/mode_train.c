@@ -20,17 +20,17 @@ enum { IN = 20, CLASSES = 5, LAYERS = 3, VARIABLES = 2 * LAYERS, ROWS = 200, BAT
 
 static const uint32_t widths[LAYERS + 1] = { IN, 32, 16, CLASSES };
 
-static uint32_t elements(int variable)
+static uint32_t mode_train_elements(int variable)
 {
     const int layer = variable / 2;
     return widths[layer + 1] * (variable % 2 ? 1 : widths[layer]);
 }
 
-static uint32_t parameters(void)
+static uint32_t mode_train_parameters(void)
 {
     uint32_t n = 0;
     for (int v = 0; v < VARIABLES; v++)
-        n += elements(v);
+        n += mode_train_elements(v);
     return n;
 }
 
@@ -59,8 +59,8 @@ static uint32_t first_row(uint32_t step)
     return (step - 1) * BATCH % (ROWS - BATCH + 1);
 }
 
-static copse_tensor *network(copse_graph *g, copse_tensor *x, copse_tensor *y,
-                             copse_tensor *const *p)
+static copse_tensor *mode_train_network(copse_graph *g, copse_tensor *x, copse_tensor *y,
+                                        copse_tensor *const *p)
 {
     for (int i = 0; i < LAYERS; i++)
         x = copse_dense(g, x, p[2 * i], p[2 * i + 1], i + 1 < LAYERS ? COPSE_RELU : COPSE_LINEAR);
@@ -81,12 +81,12 @@ struct job {
     double losses[LONG_RUN + 1]; /* by step */
 };
 
-static copse_tensor *loss(copse_graph *g, const copse_batch *in, void *user)
+static copse_tensor *mode_train_loss(copse_graph *g, const copse_batch *in, void *user)
 {
     const struct job *j = user;
     copse_tensor *x = copse_input(in, "x");
     copse_tensor *y = copse_input(in, "y");
-    return network(g, x, y, j->tensors);
+    return mode_train_network(g, x, y, j->tensors);
 }
 
 static copse_status make_variables(copse_strategy *st, struct job *j)
@@ -111,7 +111,7 @@ static copse_status read_all(const struct job *j, uint32_t replica, float *to)
 {
     for (int v = 0; v < VARIABLES; v++) {
         COPSE_TRY(copse_variable_read(j->variables[v], replica, to));
-        to += elements(v);
+        to += mode_train_elements(v);
     }
     return COPSE_OK;
 }
@@ -133,12 +133,12 @@ static copse_status take_steps(copse_trainer *t, struct job *j)
     return COPSE_OK;
 }
 
-static copse_status train(struct copse_conform_run *r, struct job *j)
+static copse_status train_model(struct copse_conform_run *r, struct job *j)
 {
     copse_strategy *st = NULL;
     copse_trainer *t = NULL;
     copse_status s;
-    const struct copse_trainer_params params = { .loss = loss,
+    const struct copse_trainer_params params = { .loss = mode_train_loss,
                                                  .user = j,
                                                  .optimizer = j->optimizer };
     COPSE_TRY_OR(done, s, copse_mirrored_create(r->ctx, j->ids, j->replicas, NULL, &st));
@@ -149,7 +149,7 @@ static copse_status train(struct copse_conform_run *r, struct job *j)
     COPSE_TRY_OR(done, s, copse_trainer_audit(t, &none)); /* the comparisons are this mode's own */
     COPSE_TRY_OR(done, s, take_steps(t, j));
     for (uint32_t k = 0; k < j->replicas; k++)
-        COPSE_TRY_OR(done, s, read_all(j, k, j->values + k * parameters()));
+        COPSE_TRY_OR(done, s, read_all(j, k, j->values + k * mode_train_parameters()));
 done:
     copse_trainer_release(&t);
     copse_strategy_release(&st);
@@ -163,8 +163,9 @@ static copse_status make_job(struct copse_conform_run *r, const struct job *how,
     *out = j;
     *j = *how;
     make_data(&j->data);
-    COPSE_TRY(copse__conform_memory(r, parameters(), COPSE_WORD_BYTES, &j->start));
-    return copse__conform_memory(r, MAX_REPLICAS * parameters(), COPSE_WORD_BYTES, &j->values);
+    COPSE_TRY(copse__conform_memory(r, mode_train_parameters(), COPSE_WORD_BYTES, &j->start));
+    return copse__conform_memory(r, MAX_REPLICAS * mode_train_parameters(), COPSE_WORD_BYTES,
+                                 &j->values);
 }
 
 static void free_job(struct copse_conform_run *r, struct job *j)
@@ -187,7 +188,8 @@ struct reference {
     uint32_t step;
 };
 
-static copse_status feed(void *user, const copse_tensor *leaf, void *values, size_t count)
+static copse_status mode_train_feed(void *user, const copse_tensor *leaf, void *values,
+                                    size_t count)
 {
     const struct reference *f = user;
     const size_t row = first_row(f->step);
@@ -201,7 +203,7 @@ static copse_status feed(void *user, const copse_tensor *leaf, void *values, siz
     return COPSE_OK;
 }
 
-static copse_status build(copse_graph *g, struct reference *f)
+static copse_status mode_train_build(copse_graph *g, struct reference *f)
 {
     f->x = copse_graph_input(g, "x", COPSE_F32, COPSE_SHAPE(BATCH, IN));
     f->y = copse_graph_input(g, "y", COPSE_I32, COPSE_SHAPE(BATCH));
@@ -211,14 +213,15 @@ static copse_status build(copse_graph *g, struct reference *f)
                                          v % 2 ? COPSE_SHAPE(widths[layer + 1])
                                                : COPSE_SHAPE(widths[layer], widths[layer + 1]));
     }
-    f->out[0] = network(g, f->x, f->y, f->inputs);
+    f->out[0] = mode_train_network(g, f->x, f->y, f->inputs);
     copse_gradients(g, f->out[0], NULL, f->inputs, VARIABLES, f->out + 1);
     return copse_graph_status(g);
 }
 
-static copse_status descend(copse_graph *g, struct reference *f, uint32_t steps, double *losses)
+static copse_status mode_train_descend(copse_graph *g, struct reference *f, uint32_t steps,
+                                       double *losses)
 {
-    const struct copse_reference_params params = { .graph = g, .feed = feed, .user = f };
+    const struct copse_reference_params params = { .graph = g, .feed = mode_train_feed, .user = f };
     struct copse_rule rule;
     COPSE_TRY(copse__rule_init(&f->job->optimizer, &rule));
     for (f->step = 1; f->step <= steps; f->step++) {
@@ -238,11 +241,11 @@ static copse_status train_in_double(struct copse_conform_run *r, const struct jo
     copse_graph *g = NULL;
     const float *start = j->start;
     double loss_of_step;
-    COPSE_TRY(copse__conform_memory(r, 6 * parameters(), sizeof(double), &f.room));
+    COPSE_TRY(copse__conform_memory(r, 6 * mode_train_parameters(), sizeof(double), &f.room));
     double *at = f.room;
     f.results[0] = &loss_of_step;
     for (int v = 0; v < VARIABLES; v++) {
-        const uint32_t n = elements(v);
+        const uint32_t n = mode_train_elements(v);
         f.variables[v] = (struct copse_conform_variable){
             n, at, { at + n, at + 2 * n, at + 3 * n }, at + 4 * n
         };
@@ -253,9 +256,9 @@ static copse_status train_in_double(struct copse_conform_run *r, const struct jo
     }
     copse_status s = copse_graph_create(r->ctx, &g);
     if (!s)
-        s = build(g, &f);
+        s = mode_train_build(g, &f);
     if (!s)
-        s = descend(g, &f, j->steps, losses);
+        s = mode_train_descend(g, &f, j->steps, losses);
     copse_graph_release(&g);
     copse__free(&r->ctx->base.mem, f.room);
     return s;
@@ -294,9 +297,9 @@ static copse_status check_losses(struct copse_conform_run *r, void *user,
     struct job *j = NULL;
     copse_status s = make_job(r, user, &j);
     if (!s)
-        s = train(r, j);
+        s = train_model(r, j);
     if (!s) {
-        copse__conform_digest(out, j->values, parameters() * COPSE_WORD_BYTES);
+        copse__conform_digest(out, j->values, mode_train_parameters() * COPSE_WORD_BYTES);
         s = compare_losses(r, j, out);
     }
     free_job(r, j);
@@ -311,13 +314,14 @@ static void compare_replicas(const struct job *one, const struct job *several,
     out->result.metric = "norm";
     out->result.limit = 1e-5;
     for (uint32_t k = 1; k < several->replicas; k++)
-        if (memcmp(b, b + k * parameters(), parameters() * COPSE_WORD_BYTES) != 0)
+        if (memcmp(b, b + k * mode_train_parameters(),
+                   mode_train_parameters() * COPSE_WORD_BYTES) != 0)
             copse__conform_set(out, COPSE_VERDICT_FAIL,
                                "replica %u on %s does not hold the bits of replica 0", k,
                                several->ids[k]);
     for (int v = 0; v < VARIABLES; v++) {
         double difference = 0.0, norm = 0.0;
-        for (uint32_t i = 0; i < elements(v); i++, at++) {
+        for (uint32_t i = 0; i < mode_train_elements(v); i++, at++) {
             const double d = (double)a[at] - (double)b[at];
             difference += d * d;
             norm += (double)a[at] * (double)a[at];
@@ -339,12 +343,12 @@ static copse_status check_replicas(struct copse_conform_run *r, void *user,
         s = make_job(r, user, &one);
     if (!s) {
         one->replicas = 1;
-        s = train(r, one);
+        s = train_model(r, one);
     }
     if (!s)
-        s = train(r, several);
+        s = train_model(r, several);
     if (!s) {
-        copse__conform_digest(out, several->values, parameters() * COPSE_WORD_BYTES);
+        copse__conform_digest(out, several->values, mode_train_parameters() * COPSE_WORD_BYTES);
         compare_replicas(one, several, out);
     }
     free_job(r, one);
@@ -360,14 +364,15 @@ copse_status copse__conform_train_hash(struct copse_conform_run *r, const char *
         how.ids[k] = ids[k];
     copse_status s = make_job(r, &how, &j);
     if (!s)
-        s = train(r, j);
+        s = train_model(r, j);
     for (uint32_t k = 1; !s && k < replicas; k++)
-        if (memcmp(j->values, j->values + k * parameters(), parameters() * COPSE_WORD_BYTES) != 0)
+        if (memcmp(j->values, j->values + k * mode_train_parameters(),
+                   mode_train_parameters() * COPSE_WORD_BYTES) != 0)
             s = copse_fail(COPSE_ERR_INTERNAL,
                            "replica %u on %s does not hold the bits of replica 0", k, ids[k]);
     if (!s) {
         *hash = copse__hash(COPSE_HASH_START, j->losses, sizeof j->losses);
-        *hash = copse__hash(*hash, j->values, parameters() * COPSE_WORD_BYTES);
+        *hash = copse__hash(*hash, j->values, mode_train_parameters() * COPSE_WORD_BYTES);
     }
     free_job(r, j);
     return s;

@@ -25,7 +25,7 @@ struct trial {
     double *expected; /* computed for the first variant */
 };
 
-static int whole(uint32_t seed, size_t i)
+static int mode_tune_whole(uint32_t seed, size_t i)
 {
     uint32_t x = seed * 2654435761u + (uint32_t)i * 2246822519u;
     x ^= x >> 15;
@@ -34,13 +34,13 @@ static int whole(uint32_t seed, size_t i)
     return (int)(x % (2 * LARGEST + 1)) - LARGEST;
 }
 
-static size_t elements(const copse_tensor *t)
+static size_t mode_tune_elements(const copse_tensor *t)
 {
     return (size_t)copse__elements(t->shape);
 }
 
 /* `rate` in operations per second, 0 = do not use it. */
-static copse_status keep(struct copse_conform_run *r, const struct trial *t, double rate)
+static copse_status mode_tune_keep(struct copse_conform_run *r, const struct trial *t, double rate)
 {
     struct copse_tuning_entry e = { .rate = rate > 0.0 ? (uint64_t)(rate * 1e-6) + 1 : 0 };
     if (r->params->own)
@@ -55,7 +55,7 @@ static copse_status keep(struct copse_conform_run *r, const struct trial *t, dou
 
 /* ---- whether the result is right ---- */
 
-static copse_status feed(void *user, const copse_tensor *leaf, void *values, size_t count)
+static copse_status mode_tune_feed(void *user, const copse_tensor *leaf, void *values, size_t count)
 {
     const struct trial *t = user;
     size_t i = 0;
@@ -66,18 +66,21 @@ static copse_status feed(void *user, const copse_tensor *leaf, void *values, siz
     return COPSE_OK;
 }
 
-static copse_status expect(struct copse_conform_run *r, struct trial *t)
+static copse_status mode_tune_expect(struct copse_conform_run *r, struct trial *t)
 {
-    const struct copse_reference_params p = { .graph = t->graph, .feed = feed, .user = t };
+    const struct copse_reference_params p = { .graph = t->graph,
+                                              .feed = mode_tune_feed,
+                                              .user = t };
     if (t->expected)
         return COPSE_OK;
-    COPSE_TRY(copse__conform_memory(r, elements(t->result), sizeof(double), &t->expected));
+    COPSE_TRY(
+        copse__conform_memory(r, mode_tune_elements(t->result), sizeof(double), &t->expected));
     return copse__reference_run(&p, &t->result, 1, &t->expected);
 }
 
 static bool is_right(const struct trial *t)
 {
-    for (size_t i = 0; i < elements(t->result); i++) {
+    for (size_t i = 0; i < mode_tune_elements(t->result); i++) {
         const double want = t->expected[i], got = (double)t->out[i];
         if (!(fabs(got - want) <= (double)t->family->slack * (1 + fabs(want))))
             return false;
@@ -96,8 +99,8 @@ static copse_status run_once(copse_function *f, double *seconds)
     return COPSE_OK;
 }
 
-static copse_status measure(struct copse_conform_run *r, struct trial *t, copse_function *f,
-                            struct copse_conform_outcome *out)
+static copse_status mode_tune_measure(struct copse_conform_run *r, struct trial *t,
+                                      copse_function *f, struct copse_conform_outcome *out)
 {
     const struct copse_timed timed = { .f = f };
     double seconds;
@@ -105,11 +108,11 @@ static copse_status measure(struct copse_conform_run *r, struct trial *t, copse_
         COPSE_TRY(copse_function_write(f, t->in[i], t->values[i]));
     COPSE_TRY(run_once(f, &seconds));
     COPSE_TRY(copse_function_read(f, 0, t->out));
-    COPSE_TRY(expect(r, t));
+    COPSE_TRY(mode_tune_expect(r, t));
     if (!is_right(t)) {
         copse__conform_set(out, COPSE_VERDICT_FAIL,
                            "the result of whole numbers is wrong; mode run says where");
-        return keep(r, t, 0.0);
+        return mode_tune_keep(r, t, 0.0);
     }
     if (seconds >= FAR * t->best && seconds < LONG) /* some drivers compile in the first run */
         COPSE_TRY(run_once(f, &seconds));
@@ -120,7 +123,7 @@ static copse_status measure(struct copse_conform_run *r, struct trial *t, copse_
     out->result.gflops = t->job.operations * 1e-9 / seconds;
     snprintf(out->text, sizeof out->text, "%.3g GFLOP/s, %.3g ms", out->result.gflops,
              seconds * 1e3);
-    return keep(r, t, t->job.operations / seconds);
+    return mode_tune_keep(r, t, t->job.operations / seconds);
 }
 
 static copse_status make_graph(struct copse_conform_run *r, struct trial *t)
@@ -130,16 +133,18 @@ static copse_status make_graph(struct copse_conform_run *r, struct trial *t)
     COPSE_TRY(copse_graph_create(r->ctx, &t->graph));
     for (size_t i = 0; i < t->job.in_count; i++) {
         t->in[i] = copse_graph_input(t->graph, "x", COPSE_F32, t->job.in[i]);
-        COPSE_TRY(copse__conform_memory(r, elements(t->in[i]), COPSE_WORD_BYTES, &t->values[i]));
-        for (size_t k = 0; k < elements(t->in[i]); k++)
-            t->values[i][k] = (float)whole((uint32_t)i + 1, k);
+        COPSE_TRY(copse__conform_memory(r, mode_tune_elements(t->in[i]), COPSE_WORD_BYTES,
+                                        &t->values[i]));
+        for (size_t k = 0; k < mode_tune_elements(t->in[i]); k++)
+            t->values[i][k] = (float)mode_tune_whole((uint32_t)i + 1, k);
     }
     t->result = t->family->build(t->graph, &t->job, t->in);
     COPSE_TRY(copse_graph_status(t->graph));
-    return copse__conform_memory(r, elements(t->result), COPSE_WORD_BYTES, &t->out);
+    return copse__conform_memory(r, mode_tune_elements(t->result), COPSE_WORD_BYTES, &t->out);
 }
 
-static copse_status tune(struct copse_conform_run *r, void *user, struct copse_conform_outcome *out)
+static copse_status tune_family(struct copse_conform_run *r, void *user,
+                                struct copse_conform_outcome *out)
 {
     struct trial *t = user;
     char kernels[COPSE_CHOICES_TEXT];
@@ -153,7 +158,7 @@ static copse_status tune(struct copse_conform_run *r, void *user, struct copse_c
         .graph = t->graph, .outputs = &t->result, .output_count = 1, .kernels = kernels
     };
     COPSE_TRY_OR(done, s, copse_function_create(r->dev, &params, &f));
-    s = measure(r, t, f, out);
+    s = mode_tune_measure(r, t, f, out);
 done:
     copse__verdicts_watch(r, r->dev);
     r->dev->tries_blocked = true;
@@ -161,7 +166,7 @@ done:
     return s;
 }
 
-static void release(struct copse_conform_run *r, struct trial *t)
+static void mode_tune_release(struct copse_conform_run *r, struct trial *t)
 {
     copse_graph_release(&t->graph);
     for (size_t i = 0; i < COPSE_TUNE_INPUTS; i++)
@@ -186,9 +191,9 @@ static copse_status tune_class(struct copse_conform_run *r, const struct copse_f
         copse__conform_one(r,
                            &(struct copse_conform_case){ "tune", f->name, t.job.name,
                                                          copse__variant_kernel(t.variant) },
-                           tune, &t);
+                           tune_family, &t);
     }
-    release(r, &t);
+    mode_tune_release(r, &t);
     return COPSE_OK;
 }
 

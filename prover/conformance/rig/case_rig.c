@@ -6,17 +6,18 @@
 #include "core/graph/type.h"
 #include "prover/conformance/rig/case_rig.h"
 
-static size_t elements(const copse_tensor *t)
+static size_t case_rig_elements(const copse_tensor *t)
 {
     return (size_t)copse__elements(t->shape);
 }
 
-static copse_status numbers(const struct copse_rig *rig, const copse_tensor *t, double **out)
+static copse_status case_rig_numbers(const struct copse_rig *rig, const copse_tensor *t,
+                                     double **out)
 {
-    *out = copse__alloc(rig->mem, elements(t), sizeof **out);
+    *out = copse__alloc(rig->mem, case_rig_elements(t), sizeof **out);
     return *out ? COPSE_OK
                 : copse_fail(COPSE_ERR_NO_MEMORY, "conformance: no memory for %zu numbers",
-                             elements(t));
+                             case_rig_elements(t));
 }
 
 bool copse__case_has_gradient(const struct copse_case *c)
@@ -34,7 +35,7 @@ struct feed {
     double *const *values;
 };
 
-static copse_status feed(void *user, const copse_tensor *leaf, void *values, size_t count)
+static copse_status case_rig_feed(void *user, const copse_tensor *leaf, void *values, size_t count)
 {
     const struct feed *f = user;
     size_t i = 0;
@@ -54,11 +55,11 @@ copse_status copse__rig_evaluate(const struct copse_rig *rig, double *const *val
                                  double *const *results)
 {
     struct feed f = { rig, values };
-    const struct copse_reference_params p = { rig->graph, feed, &f, rig->step };
+    const struct copse_reference_params p = { rig->graph, case_rig_feed, &f, rig->step };
     return copse__reference_run(&p, rig->out, count, results);
 }
 
-static double magnitude(double x)
+static double case_rig_magnitude(double x)
 {
     return fabs(x);
 }
@@ -68,7 +69,7 @@ static bool is_subnormal(double x)
     return x != 0 && fabs(x) < 0x1p-126;
 }
 
-static double flush(double x)
+static double case_rig_flush(double x)
 {
     return is_subnormal(x) ? copysign(0, x) : x;
 }
@@ -85,12 +86,12 @@ static copse_status evaluate_changed(struct copse_rig *rig, unsigned which,
     double *values[COPSE_RIG_ROOM] = { NULL };
     copse_status s = COPSE_OK;
     for (size_t i = 0; i < rig->in_count; i++) {
-        COPSE_TRY_OR(done, s, numbers(rig, rig->in[i], &values[i]));
-        for (size_t k = 0; k < elements(rig->in[i]); k++)
+        COPSE_TRY_OR(done, s, case_rig_numbers(rig, rig->in[i], &values[i]));
+        for (size_t k = 0; k < case_rig_elements(rig->in[i]); k++)
             values[i][k] = which >> i & 1 ? change(rig->values[i][k]) : rig->values[i][k];
     }
     for (size_t i = 0; i < rig->out_count; i++)
-        COPSE_TRY_OR(done, s, numbers(rig, rig->out[i], &results[i]));
+        COPSE_TRY_OR(done, s, case_rig_numbers(rig, rig->out[i], &results[i]));
     s = copse__rig_evaluate(rig, values, rig->out_count, results);
 done:
     for (size_t i = 0; i < rig->in_count; i++)
@@ -100,7 +101,7 @@ done:
 
 static bool has_subnormals(const struct copse_rig *rig, size_t i)
 {
-    for (size_t k = 0; k < elements(rig->in[i]); k++)
+    for (size_t k = 0; k < case_rig_elements(rig->in[i]); k++)
         if (is_subnormal(rig->values[i][k]))
             return true;
     return false;
@@ -120,7 +121,7 @@ static copse_status evaluate_flushed(struct copse_rig *rig)
             inputs++;
         }
     for (unsigned set = has; set; set = (set - 1) & has) {
-        COPSE_TRY(evaluate_changed(rig, set, flush, rig->flushed[ways++]));
+        COPSE_TRY(evaluate_changed(rig, set, case_rig_flush, rig->flushed[ways++]));
         COPSE_TRY(evaluate_changed(rig, set, flush_turned, rig->flushed[ways++]));
         if (inputs > 2)
             break;
@@ -136,13 +137,13 @@ static copse_status add_input(struct copse_rig *rig, uint64_t seed, const char *
     const size_t i = rig->in_count;
     rig->in[i] = copse_graph_input(rig->graph, name, type, shape);
     COPSE_TRY(copse_graph_status(rig->graph));
-    COPSE_TRY(numbers(rig, rig->in[i], &rig->values[i]));
+    COPSE_TRY(case_rig_numbers(rig, rig->in[i], &rig->values[i]));
     rig->in_count++;
-    copse__fill(rig->c, (uint32_t)i, seed, elements(rig->in[i]), rig->values[i]);
+    copse__fill(rig->c, (uint32_t)i, seed, case_rig_elements(rig->in[i]), rig->values[i]);
     return COPSE_OK;
 }
 
-static copse_status build(struct copse_rig *rig, uint64_t seed, bool has_gradient)
+static copse_status case_rig_build(struct copse_rig *rig, uint64_t seed, bool has_gradient)
 {
     const struct copse_case *c = rig->c;
     copse_tensor *x[COPSE_CASE_INPUTS], *dx[COPSE_CASE_INPUTS];
@@ -178,7 +179,7 @@ copse_status copse__rig_open(copse_context *ctx, const struct copse_case *c, uin
     else
         rig->step[COPSE_STEP_SHARE] = rig->step[COPSE_STEP_SCALE] = 0x3f800000u; /* 1.0f */
     COPSE_TRY(copse_graph_create(ctx, &rig->graph));
-    return build(rig, seed, has_gradient);
+    return case_rig_build(rig, seed, has_gradient);
 }
 
 /* ---- what is expected ---- */
@@ -193,9 +194,9 @@ static copse_status evaluate_magnitudes(struct copse_rig *rig)
 {
     const struct copse_case *c = rig->c;
     if (!c->magnitude)
-        return evaluate_changed(rig, ~0u, magnitude, rig->magnitude);
+        return evaluate_changed(rig, ~0u, case_rig_magnitude, rig->magnitude);
     struct feed f = { rig, rig->values };
-    const struct copse_reference_params p = { rig->graph, feed, &f, rig->step };
+    const struct copse_reference_params p = { rig->graph, case_rig_feed, &f, rig->step };
     for (size_t i = 0; i < rig->out_count; i++) {
         if (!((i == 0 ? c->forward : c->backward).ratio > 0))
             continue;
@@ -208,7 +209,7 @@ static copse_status evaluate_magnitudes(struct copse_rig *rig)
                               "conformance: the magnitude of result %zu has another "
                               "shape",
                               i);
-        COPSE_TRY(numbers(rig, y, &rig->magnitude[i]));
+        COPSE_TRY(case_rig_numbers(rig, y, &rig->magnitude[i]));
         COPSE_TRY(copse__reference_run(&p, &y, 1, &rig->magnitude[i]));
     }
     return COPSE_OK;
@@ -217,12 +218,12 @@ static copse_status evaluate_magnitudes(struct copse_rig *rig)
 /* The reference must return the values that the case states. */
 static copse_status check_stated(const struct copse_rig *rig)
 {
-    const size_t n = elements(rig->out[0]);
+    const size_t n = case_rig_elements(rig->out[0]);
     struct copse_comparison d;
     double *rounded;
     if (!rig->c->want)
         return COPSE_OK;
-    COPSE_TRY(numbers(rig, rig->out[0], &rounded));
+    COPSE_TRY(case_rig_numbers(rig, rig->out[0], &rounded));
     for (size_t i = 0; i < n; i++)
         rounded[i] = (double)(float)rig->expected[0][i];
     copse__compare(&rig->c->forward, rig->c->want, rig->magnitude[0], rounded, n, false, &d);
@@ -239,7 +240,7 @@ copse_status copse__rig_expect(struct copse_rig *rig)
 {
     const struct copse_case *c = rig->c;
     for (size_t i = 0; i < rig->out_count; i++)
-        COPSE_TRY(numbers(rig, rig->out[i], &rig->expected[i]));
+        COPSE_TRY(case_rig_numbers(rig, rig->out[i], &rig->expected[i]));
     COPSE_TRY(copse__rig_evaluate(rig, rig->values, rig->out_count, rig->expected));
     if (c->forward.ratio > 0 || c->backward.ratio > 0 || c->terms > 0)
         COPSE_TRY(evaluate_magnitudes(rig));

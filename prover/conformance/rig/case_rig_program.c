@@ -71,7 +71,7 @@ static bool is_result(const struct copse_rig *rig, const copse_tensor *t)
 }
 
 /* Nodes that the results need, as marks instead of a set. */
-static void mark(const struct copse_rig *rig, bool *needed)
+static void case_rig_program_mark(const struct copse_rig *rig, bool *needed)
 {
     for (size_t i = rig->first; i < rig->out_count; i++)
         needed[rig->out[i]->id] = true;
@@ -91,7 +91,7 @@ static copse_status add_places(struct copse_rig_program *p)
         s = copse_fail(COPSE_ERR_NO_MEMORY, "conformance: no memory");
         goto done;
     }
-    mark(rig, needed);
+    case_rig_program_mark(rig, needed);
     for (size_t i = 0; i < rig->in_count; i++)
         COPSE_TRY_OR(done, s, add_place(p, rig->in[i]));
     p->in_count = p->count;
@@ -244,7 +244,7 @@ static uint32_t input_word(const struct place *x, const double *values, size_t w
     return word;
 }
 
-static void paint(const struct copse_rig_program *p, size_t i)
+static void case_rig_program_paint(const struct copse_rig_program *p, size_t i)
 {
     const struct place *x = &p->places[i];
     const double *values = i < p->in_count ? p->rig->values[i] : NULL;
@@ -254,7 +254,8 @@ static void paint(const struct copse_rig_program *p, size_t i)
         x->image[BAND / COPSE_WORD_BYTES + w] = values ? input_word(x, values, w) : POISON;
 }
 
-static const char *describe(const struct copse_rig_program *p, size_t i, char text[64])
+static const char *case_rig_program_describe(const struct copse_rig_program *p, size_t i,
+                                             char text[64])
 {
     const size_t result = i - p->in_count;
     if (i < p->in_count)
@@ -268,7 +269,8 @@ static const char *describe(const struct copse_rig_program *p, size_t i, char te
     return text;
 }
 
-static void check(const struct copse_rig_program *p, size_t i, struct copse_conform_outcome *out)
+static void case_rig_program_check(const struct copse_rig_program *p, size_t i,
+                                   struct copse_conform_outcome *out)
 {
     const struct place *x = &p->places[i];
     const size_t first = BAND / COPSE_WORD_BYTES, end = first + x->words;
@@ -279,7 +281,7 @@ static void check(const struct copse_rig_program *p, size_t i, struct copse_conf
             const size_t far = w < first ? first - w : w - end + 1;
             copse__conform_set(out, COPSE_VERDICT_FAIL, "a kernel wrote %zu element%s %s %s", far,
                                far == 1 ? "" : "s", w < first ? "before" : "past the end of",
-                               describe(p, i, text));
+                               case_rig_program_describe(p, i, text));
             return;
         }
         if (!is_inside)
@@ -287,12 +289,12 @@ static void check(const struct copse_rig_program *p, size_t i, struct copse_conf
         if (i < p->in_count && x->image[w] != input_word(x, p->rig->values[i], w - first)) {
             copse__conform_set(out, COPSE_VERDICT_FAIL, "a kernel changed element %zu of %s",
                                (w - first) * (4 / copse__type_bytes(x->tensor->type)),
-                               describe(p, i, text));
+                               case_rig_program_describe(p, i, text));
             return;
         }
         if (i >= p->in_count && x->image[w] == POISON) {
             copse__conform_set(out, COPSE_VERDICT_FAIL, "element %zu of %s was not written",
-                               w - first, describe(p, i, text));
+                               w - first, case_rig_program_describe(p, i, text));
             return;
         }
     }
@@ -302,7 +304,7 @@ copse_status copse__rig_program_run(struct copse_rig_program *p, struct copse_co
 {
     COPSE_TRY(copse_queue_write(p->queue, p->step, 0, p->rig->step, sizeof p->rig->step));
     for (size_t i = 0; i < p->count; i++) {
-        paint(p, i);
+        case_rig_program_paint(p, i);
         if (p->places[i].memory.buffer)
             COPSE_TRY(copse_queue_write(p->queue, p->places[i].memory.buffer, 0, p->places[i].image,
                                         p->places[i].bytes));
@@ -314,7 +316,7 @@ copse_status copse__rig_program_run(struct copse_rig_program *p, struct copse_co
                                        p->places[i].bytes));
     COPSE_TRY(copse_queue_finish(p->queue));
     for (size_t i = p->count; i-- > 0;) /* results before inputs: closer to the cause */
-        check(p, i, out);
+        case_rig_program_check(p, i, out);
     return COPSE_OK;
 }
 
@@ -379,7 +381,8 @@ static void compare_real(const struct copse_rig_program *p, size_t i, const doub
     copse__compare(&limit, expected, rig->magnitude[i], got, count, flushes, out);
 }
 
-static void take(struct copse_conform_outcome *out, const struct copse_comparison *c)
+static void case_rig_program_take(struct copse_conform_outcome *out,
+                                  const struct copse_comparison *c)
 {
     struct copse_case_result *r = &out->result;
     r->metric = c->metric;
@@ -390,7 +393,7 @@ static void take(struct copse_conform_outcome *out, const struct copse_compariso
     r->expected = c->expected;
 }
 
-static double strain(double worst, double limit)
+static double case_rig_program_strain(double worst, double limit)
 {
     return worst == 0 ? 0 : limit > 0 ? worst / limit : INFINITY;
 }
@@ -418,12 +421,13 @@ copse_status copse__rig_judge(const struct copse_rig_program *p, size_t first,
         const bool is_first_trouble = !c.is_within && out->result.verdict == COPSE_VERDICT_PASS;
         if (i == first || is_first_trouble ||
             (out->result.verdict == COPSE_VERDICT_PASS &&
-             strain(c.worst, c.limit) > strain(out->result.worst, out->result.limit)))
-            take(out, &c);
+             case_rig_program_strain(c.worst, c.limit) >
+                 case_rig_program_strain(out->result.worst, out->result.limit)))
+            case_rig_program_take(out, &c);
         out->result.nmse = fmax(out->result.nmse, c.nmse);
         if (!c.is_within)
             copse__conform_set(out, COPSE_VERDICT_FAIL, "%s is outside the tolerance%s",
-                               describe(p, p->in_count + i, text),
+                               case_rig_program_describe(p, p->in_count + i, text),
                                c.worst <= c.limit ? ": mean square error" : "");
         if (c.is_poor && poor == 0)
             poor = 1 + i;
@@ -432,6 +436,6 @@ copse_status copse__rig_judge(const struct copse_rig_program *p, size_t first,
     if (poor && !rig->c->is_poor && copse__elements(rig->out[0]->shape) > 1)
         copse__conform_set(out, COPSE_VERDICT_MISTRUSTED,
                            "%s is nearly all zero or all the same: proves little",
-                           describe(p, p->in_count + poor - 1, text));
+                           case_rig_program_describe(p, p->in_count + poor - 1, text));
     return COPSE_OK;
 }

@@ -11,7 +11,8 @@ struct step {
     copse_walk_fn *run;
 };
 
-static copse_status take(struct copse_conform_run *r, void *user, struct copse_conform_outcome *out)
+static copse_status walk_take(struct copse_conform_run *r, void *user,
+                              struct copse_conform_outcome *out)
 {
     struct step *x = user;
     out->result.type = copse_type_name(x->c->in_count ? x->c->in[0].type : COPSE_F32);
@@ -20,7 +21,7 @@ static copse_status take(struct copse_conform_run *r, void *user, struct copse_c
 
 /* `quick` omits the variants, but when the choice fails it runs each of them to find the faulty
    one. */
-static bool forces(const struct copse_conform_run *r, bool has_failed)
+static bool walk_forces(const struct copse_conform_run *r, bool has_failed)
 {
     const struct copse_conformance_params *p = r->params;
     return p->tier > COPSE_CONFORM_QUICK || (p->variant && *p->variant) || has_failed ||
@@ -41,17 +42,17 @@ static void take_case(struct copse_conform_run *r, const char *mode, const struc
     const struct copse_family *f = family_of(mode, c);
     struct step x = { .c = c, .run = run, .variant = "" };
     r->has_variants = f != NULL;
-    const copse_verdict first =
-        copse__conform_one(r, &(struct copse_conform_case){ mode, c->op, c->name, "" }, take, &x);
+    const copse_verdict first = copse__conform_one(
+        r, &(struct copse_conform_case){ mode, c->op, c->name, "" }, walk_take, &x);
     r->has_variants = false;
     const bool has_failed = first != COPSE_VERDICT_PASS && first != COPSE_VERDICT_SKIP;
     bool has_failed_variant = false;
-    for (size_t i = 0; f && i < f->count && forces(r, has_failed || always_forces); i++) {
+    for (size_t i = 0; f && i < f->count && walk_forces(r, has_failed || always_forces); i++) {
         if (f->takes_operands && !f->takes_operands(&f->variants[i], c->operands))
             continue;
         x.variant = copse__variant_kernel(&f->variants[i]);
         const copse_verdict v = copse__conform_one(
-            r, &(struct copse_conform_case){ mode, c->op, c->name, x.variant }, take, &x);
+            r, &(struct copse_conform_case){ mode, c->op, c->name, x.variant }, walk_take, &x);
         has_failed_variant |=
             v != COPSE_VERDICT_PASS && v != COPSE_VERDICT_SKIP && v != COPSE_VERDICT_UNSUPPORTED;
     }

@@ -14,7 +14,7 @@
 #define GIB ((uint64_t)1 << 30)
 
 /* Bytes that a case may use: little in `quick`, and never more than half of the memory. */
-static uint64_t budget(const struct copse_conform_run *r)
+static uint64_t stress_memory_budget(const struct copse_conform_run *r)
 {
     const uint64_t memory = r->dev->info.memory_bytes;
     const uint64_t most = r->params->tier == COPSE_CONFORM_QUICK      ? 288 * MIB
@@ -26,11 +26,11 @@ static uint64_t budget(const struct copse_conform_run *r)
 static bool has_room(const struct copse_conform_run *r, uint64_t bytes,
                      struct copse_conform_outcome *out)
 {
-    if (bytes <= budget(r))
+    if (bytes <= stress_memory_budget(r))
         return true;
-    copse__conform_set(out, COPSE_VERDICT_SKIP,
-                       "takes %llu MiB, here and in this tier %llu are used",
-                       (unsigned long long)(bytes / MIB), (unsigned long long)(budget(r) / MIB));
+    copse__conform_set(
+        out, COPSE_VERDICT_SKIP, "takes %llu MiB, here and in this tier %llu are used",
+        (unsigned long long)(bytes / MIB), (unsigned long long)(stress_memory_budget(r) / MIB));
     return false;
 }
 
@@ -95,7 +95,7 @@ struct store_work {
 };
 
 /* Sum of c w over all elements: the gradient is c, the number of the variable. */
-static copse_tensor *loss(copse_graph *g, const copse_batch *in, void *user)
+static copse_tensor *stress_memory_loss(copse_graph *g, const copse_batch *in, void *user)
 {
     const struct store_work *w = user;
     copse_tensor *sum = NULL;
@@ -111,7 +111,7 @@ static copse_tensor *loss(copse_graph *g, const copse_batch *in, void *user)
     return sum;
 }
 
-static float start(size_t i)
+static float stress_memory_start(size_t i)
 {
     return (float)(i % 23) - 11.0f;
 }
@@ -126,11 +126,11 @@ static copse_status check_variable(struct copse_conform_run *r, copse_variable *
     for (uint32_t k = 0; k < replicas && !s; k++) {
         s = copse_variable_read(v, k, values);
         for (size_t i = 0; i < count && !s; i++) /* two steps with rate 1/2 */
-            if (values[i] != start(i) - (float)(index + 1))
+            if (values[i] != stress_memory_start(i) - (float)(index + 1))
                 copse__conform_set(out, COPSE_VERDICT_FAIL,
                                    "variable %u on replica %u: element %zu is %.9g, not %.9g",
                                    index, k, i, (double)values[i],
-                                   (double)(start(i) - (float)(index + 1)));
+                                   (double)(stress_memory_start(i) - (float)(index + 1)));
     }
     copse__free(&r->ctx->base.mem, values);
     return s;
@@ -143,7 +143,7 @@ static copse_status make_variables(struct copse_conform_run *r, copse_strategy *
     copse_status s = COPSE_OK;
     COPSE_TRY(copse__conform_memory(r, count, sizeof *values, &values));
     for (size_t i = 0; i < count; i++)
-        values[i] = start(i);
+        values[i] = stress_memory_start(i);
     for (uint32_t v = 0; v < VARIABLES && !s; v++) {
         char name[8];
         snprintf(name, sizeof name, "v%u", v);
@@ -180,7 +180,7 @@ static copse_status large_store(struct copse_conform_run *r, void *user,
     copse_trainer *t = NULL;
     copse_status s;
     const struct copse_trainer_params params = {
-        .loss = loss,
+        .loss = stress_memory_loss,
         .user = w,
         .optimizer = { .kind = COPSE_SGD, .learning_rate = 0.5f },
     };

@@ -8,15 +8,15 @@
 #define BANDS ((size_t)64)      /* words checked on both sides */
 #define BLOCK ((size_t)1 << 20) /* words compared at a time */
 
-static uint32_t pattern(size_t i)
+static uint32_t stress_negate_pattern(size_t i)
 {
     return ((uint32_t)i * 2654435761u & 0xbfffffffu) | 0x20000000u; /* normal numbers */
 }
 
 /* Write the pattern (is_write), or compare with its negative. */
-static copse_status walk(struct copse_conform_run *r, copse_queue *q, copse_buffer *buf,
-                         size_t offset, size_t count, bool is_write,
-                         struct copse_conform_outcome *out)
+static copse_status stress_negate_walk(struct copse_conform_run *r, copse_queue *q,
+                                       copse_buffer *buf, size_t offset, size_t count,
+                                       bool is_write, struct copse_conform_outcome *out)
 {
     const size_t most = COPSE_MIN(count, BLOCK);
     uint32_t *words;
@@ -25,7 +25,7 @@ static copse_status walk(struct copse_conform_run *r, copse_queue *q, copse_buff
     for (size_t at = 0; at < count && !s; at += most) {
         const size_t n = COPSE_MIN(count - at, most);
         for (size_t i = 0; is_write && i < n; i++)
-            words[i] = pattern(at + i);
+            words[i] = stress_negate_pattern(at + i);
         s = is_write ? copse_queue_write(q, buf, offset + COPSE_WORD_BYTES * at, words,
                                          COPSE_WORD_BYTES * n)
                      : copse_queue_read(q, buf, offset + COPSE_WORD_BYTES * at, words,
@@ -33,10 +33,10 @@ static copse_status walk(struct copse_conform_run *r, copse_queue *q, copse_buff
         if (!s && !is_write)
             s = copse_queue_finish(q);
         for (size_t i = 0; !is_write && !s && i < n; i++)
-            if (words[i] != (pattern(at + i) ^ 0x80000000u))
+            if (words[i] != (stress_negate_pattern(at + i) ^ 0x80000000u))
                 copse__conform_set(out, COPSE_VERDICT_FAIL,
                                    "element %zu of %zu has the bits %08x, expected %08x", at + i,
-                                   count, words[i], pattern(at + i) ^ 0x80000000u);
+                                   count, words[i], stress_negate_pattern(at + i) ^ 0x80000000u);
     }
     copse__free(&r->ctx->base.mem, words);
     return s;
@@ -78,10 +78,10 @@ copse_status copse__stress_negate(struct copse_conform_run *r, copse_queue *q, c
                                to = { y, offset, COPSE_WORD_BYTES * count };
     struct copse_command c;
     COPSE_TRY(copse__negate_command(q->dev, from, to, count, &c));
-    COPSE_TRY(walk(r, q, x, offset, count, true, out));
+    COPSE_TRY(stress_negate_walk(r, q, x, offset, count, true, out));
     COPSE_TRY(copse_queue_fill(q, y, offset, COPSE_WORD_BYTES * count, BAND));
     COPSE_TRY(check_around(q, y, offset, COPSE_WORD_BYTES * count, true, out));
     COPSE_TRY(copse__queue_encode(q, &c));
     COPSE_TRY(check_around(q, y, offset, COPSE_WORD_BYTES * count, false, out));
-    return walk(r, q, y, offset, count, false, out);
+    return stress_negate_walk(r, q, y, offset, count, false, out);
 }

@@ -90,7 +90,7 @@ static unsigned count_of(const struct copse_kernel_set *s)
     return count;
 }
 
-static struct copse_kernel_set used(const struct copse_verdicts *v)
+static struct copse_kernel_set blame_used(const struct copse_verdicts *v)
 {
     struct copse_kernel_set s;
     for (uint32_t k = 0; k < copse__id_count(); k++)
@@ -112,15 +112,15 @@ static bool is_about_kernels(const char *mode)
 
 bool copse__verdicts_is_about(const struct copse_conform_run *r, const char *mode)
 {
-    const struct copse_kernel_set s = used(r->verdicts);
+    const struct copse_kernel_set s = blame_used(r->verdicts);
     return is_about_kernels(mode) && count_of(&s) > 0;
 }
 
 /* ---- blame ---- */
 
 /* Keep those of `s` for which `is_so`, unless there are none. */
-static bool narrow(struct copse_conform_run *r, struct copse_kernel_set *s,
-                   bool (*is_so)(struct copse_conform_run *r, uint32_t k))
+static bool blame_narrow(struct copse_conform_run *r, struct copse_kernel_set *s,
+                         bool (*is_so)(struct copse_conform_run *r, uint32_t k))
 {
     struct copse_kernel_set kept;
     for (uint32_t k = 0; k < copse__id_count(); k++)
@@ -167,12 +167,12 @@ static void fail_all(struct copse_conform_run *r, const struct copse_kernel_set 
     }
 }
 
-static void blame(struct copse_conform_run *r, struct copse_kernel_set s,
-                  struct copse_kernel_case c, bool is_late, const char *text)
+static void blame_kernels(struct copse_conform_run *r, struct copse_kernel_set s,
+                          struct copse_kernel_case c, bool is_late, const char *text)
 {
-    if (count_of(&s) > 1 && !narrow(r, &s, is_blocked) &&
-        (is_late || !narrow(r, &s, fails_self_test)))
-        narrow(r, &s, is_unproven);
+    if (count_of(&s) > 1 && !blame_narrow(r, &s, is_blocked) &&
+        (is_late || !blame_narrow(r, &s, fails_self_test)))
+        blame_narrow(r, &s, is_unproven);
     fail_all(r, &s, c, is_late, text);
 }
 
@@ -186,7 +186,7 @@ static void blame_variant(struct copse_conform_run *r, struct copse_kernel_set s
         forced++;
     s.has[forced] = false;
     if (is_late || fails_self_test(r, forced) ||
-        !(narrow(r, &s, is_blocked) || narrow(r, &s, fails_self_test))) {
+        !(blame_narrow(r, &s, is_blocked) || blame_narrow(r, &s, fails_self_test))) {
         s = (struct copse_kernel_set){ { false } };
         s.has[forced] = true;
     }
@@ -196,7 +196,7 @@ static void blame_variant(struct copse_conform_run *r, struct copse_kernel_set s
 /* ---- evidence ---- */
 
 /* A case that is run by the library's choice and by variant counts once. */
-static void pass(struct copse_conform_run *r, const struct copse_kernel_case *c)
+static void blame_pass(struct copse_conform_run *r, const struct copse_kernel_case *c)
 {
     struct copse_verdicts *v = r->verdicts;
     struct passed_case p;
@@ -239,7 +239,7 @@ void copse__verdicts_take(struct copse_conform_run *r, const struct copse_eviden
     const bool is_good =
         result->verdict == COPSE_VERDICT_PASS || result->verdict == COPSE_VERDICT_XPASS;
     const char *text = result->text ? result->text : "";
-    const struct copse_kernel_set s = used(v);
+    const struct copse_kernel_set s = blame_used(v);
     struct copse_kernel_case c = { .mode = result->mode,
                                    .op = result->op,
                                    .name = result->name,
@@ -254,17 +254,17 @@ void copse__verdicts_take(struct copse_conform_run *r, const struct copse_eviden
     if (is_forced && is_bad) {
         blame_variant(r, s, c, e->is_late, text);
     } else if (is_forced && is_good) {
-        pass(r, &c);
+        blame_pass(r, &c);
     } else if (is_bad && !e->is_excused && is_about_kernels(result->mode)) {
         if (e->is_open)
             keep_open(&v->open, &s, e);
         else
-            blame(r, s, c, e->is_late, text);
+            blame_kernels(r, s, c, e->is_late, text);
     } else if (is_good) {
         for (uint32_t k = 0; k < copse__id_count(); k++) {
             c.kernel = name_of(k);
             if (s.has[k])
-                pass(r, &c);
+                blame_pass(r, &c);
         }
     }
 }
@@ -278,7 +278,7 @@ void copse__verdicts_settle(struct copse_conform_run *r, bool has_failed_variant
                                          .tier = (uint32_t)r->params->tier,
                                          .is_shaky = o->is_shaky };
     if (o->is_open && !has_failed_variant)
-        blame(r, o->kernels, c, o->is_late, o->text);
+        blame_kernels(r, o->kernels, c, o->is_late, o->text);
     o->is_open = false;
 }
 

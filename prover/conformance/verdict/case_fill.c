@@ -81,7 +81,7 @@ static const double specials_i32[] = {
 
 /* Element i is pair number p: input 0 iterates through the values fastest. With fewer elements than
    pairs, a stride selects pairs so that every value still occurs in every input. */
-static double special(copse_type type, uint32_t index, size_t i, size_t count)
+static double case_fill_special(copse_type type, uint32_t index, size_t i, size_t count)
 {
     const double *table = copse__type(type)->computed == COPSE_I32 ? specials_i32 : specials_f32;
     const size_t half = copse__type(type)->computed == COPSE_I32 ? COPSE_COUNT(specials_i32)
@@ -120,7 +120,7 @@ static double short_pattern(const struct copse_type_row *type, uint64_t seed, si
 }
 
 /* Inputs other than the first use the same patterns in other orders: every odd factor permutes. */
-static double pattern(uint32_t index, uint64_t seed, uint64_t stride, size_t i)
+static double case_fill_pattern(uint32_t index, uint64_t seed, uint64_t stride, size_t i)
 {
     const uint32_t factor = index == 0 ? 1 : 2654435761u * (2 * index - 1);
     const uint32_t bits = (uint32_t)(seed % stride + i * stride) * factor;
@@ -142,7 +142,8 @@ static double largest_integer(const struct copse_case *c)
 
 /* A checkerboard: neighbours along any axis have nearly the same magnitude and opposite signs. A
    second operand keeps its sign, so that products cancel like the first operand. */
-static double cancelling(copse_shape shape, uint32_t index, uint64_t seed, size_t i, double unit)
+static double case_fill_cancelling(copse_shape shape, uint32_t index, uint64_t seed, size_t i,
+                                   double unit)
 {
     size_t rest = i, parity = 0;
     uint64_t block = copse__hash(seed, &index, sizeof index);
@@ -171,12 +172,12 @@ static double of_row(const struct copse_case_input *in, uint32_t index, uint64_t
 
 /* ---- a value ---- */
 
-static double away(double x)
+static double case_fill_away(double x)
 {
     return fabs(x) < KINK ? x + copysign(KINK, x) : x;
 }
 
-static double draw(struct copse_stream *s, const struct copse_case_input *in, double a)
+static double case_fill_draw(struct copse_stream *s, const struct copse_case_input *in, double a)
 {
     const bool has_range = in->low != in->high;
     switch (in->fill) {
@@ -185,7 +186,7 @@ static double draw(struct copse_stream *s, const struct copse_case_input *in, do
             return in->low + (double)copse__stream_below(s, (uint32_t)(in->high - in->low) + 1);
         return (double)copse__stream_below(s, (uint32_t)(2 * a) + 1) - a;
     case COPSE_FILL_NORMAL:
-        return away((double)copse__stream_normal(s));
+        return case_fill_away((double)copse__stream_normal(s));
     case COPSE_FILL_POSITIVE:
         return 0.5 + (double)copse__stream_unit(s);
     case COPSE_FILL_SPREAD: {
@@ -197,7 +198,7 @@ static double draw(struct copse_stream *s, const struct copse_case_input *in, do
     default:
         if (copse__type(in->type)->computed == COPSE_I32)
             return floor(in->low + (double)copse__stream_unit(s) * (in->high - in->low + 1));
-        return away(in->low + (double)copse__stream_unit(s) * (in->high - in->low));
+        return case_fill_away(in->low + (double)copse__stream_unit(s) * (in->high - in->low));
     }
 }
 
@@ -229,29 +230,29 @@ void copse__fill(const struct copse_case *c, uint32_t index, uint64_t seed, size
         double v;
         switch (in.fill) {
         case COPSE_FILL_SPECIAL:
-            v = special(in.type, index, i, count);
+            v = case_fill_special(in.type, index, i, count);
             break;
         case COPSE_FILL_PATTERNS:
             v = copse__type_bytes(in.type) < 4 ? short_pattern(copse__type(in.type), seed, i)
-                                               : pattern(index, seed, stride, i);
+                                               : case_fill_pattern(index, seed, stride, i);
             break;
         case COPSE_FILL_VALUES:
             v = in.value_count ? in.values[i % in.value_count] : 0;
             break;
         case COPSE_FILL_LAST: {
             const uint32_t row = in.shape.rank ? in.shape.dims[in.shape.rank - 1] : 1;
-            v = i % row + 1 == row ? in.high + 2 : draw(&s, &in, a);
+            v = i % row + 1 == row ? in.high + 2 : case_fill_draw(&s, &in, a);
             break;
         }
         case COPSE_FILL_CANCELLING:
-            v = cancelling(in.shape, index, seed, i, (double)copse__stream_unit(&s));
+            v = case_fill_cancelling(in.shape, index, seed, i, (double)copse__stream_unit(&s));
             break;
         case COPSE_FILL_ROWS:
         case COPSE_FILL_LOST:
             v = of_row(&in, index, seed, i);
             break;
         default:
-            v = draw(&s, &in, a);
+            v = case_fill_draw(&s, &in, a);
         }
         copse__type(in.type)->put(element, 0, v);
         values[i] = copse__type(in.type)->get(element, 0);

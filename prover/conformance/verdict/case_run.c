@@ -39,7 +39,7 @@ copse_verdict copse__conform_verdict(copse_status s)
 /* ---- filters ---- */
 
 /* Position of `op` in the list "softmax,matmul", -1 = absent. */
-static int position(const char *list, const char *op)
+static int case_run_position(const char *list, const char *op)
 {
     const size_t length = strlen(op);
     int i = 0;
@@ -58,7 +58,7 @@ static bool is_selected(struct copse_conform_run *r, const char *op, const char 
 {
     const struct copse_conformance_params *p = r->params;
     if (p->ops) {
-        const int at = position(p->ops, op);
+        const int at = case_run_position(p->ops, op);
         if (at < 0)
             return false;
         r->ops_met |= at < COPSE_CONFORM_MOST_OPS ? (uint64_t)1 << at : 0;
@@ -89,7 +89,7 @@ static bool is_after(const struct copse_conform_run *r, const char *mode, const 
 
 /* ---- a case ---- */
 
-static void report(struct copse_conform_run *r, struct copse_case_result *result)
+static void case_run_report(struct copse_conform_run *r, struct copse_case_result *result)
 {
     if (!result->seed)
         result->seed = copse__run_seed(r->params->seed, result->op, result->name);
@@ -107,12 +107,12 @@ static void report(struct copse_conform_run *r, struct copse_case_result *result
 static bool leave_out(struct copse_conform_run *r, const char *mode, const char *op,
                       const char *name, const char *variant, const char *why)
 {
-    report(r, &(struct copse_case_result){ .mode = mode,
-                                           .op = op,
-                                           .name = name,
-                                           .variant = variant,
-                                           .verdict = COPSE_VERDICT_SKIP,
-                                           .text = why });
+    case_run_report(r, &(struct copse_case_result){ .mode = mode,
+                                                    .op = op,
+                                                    .name = name,
+                                                    .variant = variant,
+                                                    .verdict = COPSE_VERDICT_SKIP,
+                                                    .text = why });
     return false;
 }
 
@@ -223,7 +223,7 @@ void copse__conform_end(struct copse_conform_run *r, struct copse_case_result *r
     apply_known(r, result, text, sizeof text);
     if (!r->params->own)
         copse__verdicts_take(r, e);
-    report(r, result);
+    case_run_report(r, result);
     if (copse__device_check(r->dev) != COPSE_OK)
         replace_device(r);
 }

@@ -31,8 +31,8 @@ struct deviation {
     double error, allowed, unit;
 };
 
-static struct deviation measure(const struct copse_case_limit *l, double y, double got,
-                                double magnitude, double largest, bool flushes)
+static struct deviation compare_measure(const struct copse_case_limit *l, double y, double got,
+                                        double magnitude, double largest, bool flushes)
 {
     const double rounded = (double)(float)y;
     struct deviation d = { 0, 0, ulp_of(y) };
@@ -64,7 +64,7 @@ static struct deviation measure(const struct copse_case_limit *l, double y, doub
 
 /* The error as a fraction of the limit, above 1 for a failure; infinite for any error if the limit
    is 0. */
-static double used(const struct deviation *d)
+static double compare_used(const struct deviation *d)
 {
     if (d->error == 0)
         return 0;
@@ -112,8 +112,8 @@ void copse__compare(const struct copse_case_limit *limit, const double *expected
     for (uint64_t k = 0; k < count; k++) {
         const double magnitude = magnitudes ? fabs(magnitudes[k]) : 0;
         const struct deviation d =
-            measure(limit, expected[k], got[k], magnitude, largest, flushes_denormals);
-        const double part = used(&d);
+            compare_measure(limit, expected[k], got[k], magnitude, largest, flushes_denormals);
+        const double part = compare_used(&d);
         if (part > most) {
             most = part;
             out->index = k;

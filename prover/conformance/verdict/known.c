@@ -11,7 +11,7 @@ const struct copse_known copse_known[] = {
     { .op = NULL },
 };
 
-static bool matches(const char *pattern, const char *text)
+static bool known_matches(const char *pattern, const char *text)
 {
     const char *star = NULL, *retry = NULL;
     while (*text) {
@@ -78,9 +78,9 @@ const struct copse_known *copse__known_find(const struct copse_known *list,
 {
     const char *version = version_in(driver);
     for (const struct copse_known *k = list; k && k->op; k++)
-        if ((!k->mode || matches(k->mode, c->mode)) && matches(k->op, c->op) &&
-            matches(k->name, c->name) &&
-            (matches(k->device, device) || matches(k->device, driver)) &&
+        if ((!k->mode || known_matches(k->mode, c->mode)) && known_matches(k->op, c->op) &&
+            known_matches(k->name, c->name) &&
+            (known_matches(k->device, device) || known_matches(k->device, driver)) &&
             (!*k->from || compare_versions(version, k->from) >= 0) &&
             (!*k->to || compare_versions(version, k->to) <= 0))
             return k;

@@ -8,7 +8,7 @@
 enum { MOST = 1 << 20 }; /* bytes */
 
 /* Without blanks at both ends. */
-static char *trim(char *text)
+static char *known_file_trim(char *text)
 {
     text += strspn(text, " \t");
     size_t n = strlen(text);
@@ -18,7 +18,7 @@ static char *trim(char *text)
 }
 
 /* Cut `text` at a character; the rest, or NULL. */
-static char *cut(char *text, char at)
+static char *known_file_cut(char *text, char at)
 {
     char *rest = strchr(text, at);
     if (rest)
@@ -28,16 +28,17 @@ static char *cut(char *text, char at)
 
 static copse_status read_line(char *line, const char *path, size_t number, struct copse_known *out)
 {
-    char *device = line, *mode = cut(device, '|'), *reason = mode ? cut(mode, '|') : NULL;
+    char *device = line, *mode = known_file_cut(device, '|'),
+         *reason = mode ? known_file_cut(mode, '|') : NULL;
     if (!reason || strchr(reason, '|'))
         return copse_fail(COPSE_ERR_FORMAT,
                           "known failures '%s', line %zu: three fields are needed: "
                           "DEVICE | MODE/OP/CASE | REASON",
                           path, number);
-    device = trim(device);
-    mode = trim(mode);
-    reason = trim(reason);
-    char *op = cut(mode, '/'), *name = op ? cut(op, '/') : NULL;
+    device = known_file_trim(device);
+    mode = known_file_trim(mode);
+    reason = known_file_trim(reason);
+    char *op = known_file_cut(mode, '/'), *name = op ? known_file_cut(op, '/') : NULL;
     if (!name || !*mode || !*op || !*name)
         return copse_fail(COPSE_ERR_FORMAT,
                           "known failures '%s', line %zu: '%.80s' is no case: MODE/OP/CASE, each a "
@@ -62,9 +63,9 @@ static copse_status read_lines(const char *path, size_t size, struct copse_known
     if (memchr(f->text, '\0', size))
         return copse_fail(COPSE_ERR_FORMAT, "known failures '%s': not a text", path);
     for (char *line = f->text, *next; line; line = next) {
-        next = cut(line, '\n');
+        next = known_file_cut(line, '\n');
         number++;
-        line = trim(line);
+        line = known_file_trim(line);
         if (*line && *line != '#')
             COPSE_TRY(read_line(line, path, number, &f->rows[count++]));
     }

@@ -53,8 +53,8 @@ static bool is_of_device(copse_status s)
     return s == COPSE_ERR_TIMEOUT || s == COPSE_ERR_DEVICE_LOST || s == COPSE_ERR_NONFINITE;
 }
 
-static void attempt(struct copse_conform_run *r, const struct copse_conform_case *c,
-                    copse_conform_fn *run, void *user, struct copse_conform_outcome *out)
+static void mode_attempt(struct copse_conform_run *r, const struct copse_conform_case *c,
+                         copse_conform_fn *run, void *user, struct copse_conform_outcome *out)
 {
     out->text[0] = out->hash[0] = '\0';
     out->is_excused = r->is_shared;
@@ -88,7 +88,7 @@ static bool is_shaky(struct copse_conform_run *r, const struct copse_conform_cas
         first->result.seconds > MOST_REPEATED || r->params->own ||
         !copse__verdicts_is_about(r, c->mode))
         return false;
-    attempt(r, c, run, user, &again);
+    mode_attempt(r, c, run, user, &again);
     return again.result.verdict == COPSE_VERDICT_PASS;
 }
 
@@ -98,7 +98,7 @@ copse_verdict copse__conform_one(struct copse_conform_run *r, const struct copse
     struct copse_conform_outcome out;
     if (!copse__conform_begin(r, c->mode, c->op, c->name, c->variant))
         return COPSE_VERDICT_SKIP;
-    attempt(r, c, run, user, &out);
+    mode_attempt(r, c, run, user, &out);
     struct copse_evidence e = { .is_shaky = is_shaky(r, c, run, user, &out),
                                 .is_excused = out.is_excused,
                                 .is_open = r->has_variants };

@@ -140,8 +140,8 @@ static copse_status take_code(copse_context *ctx, copse_device *dev,
 }
 
 /* A row of its own, by the description. */
-static copse_status describe(copse_context *ctx, const struct copse_own_kernel *own,
-                             struct copse_own_row *r)
+static copse_status own_kernel_describe(copse_context *ctx, const struct copse_own_kernel *own,
+                                        struct copse_own_row *r)
 {
     const struct copse_own_launch *o = &r->launch;
     struct copse_kernel_row *row = &r->user.row;
@@ -187,7 +187,7 @@ copse_status copse__own_kernel_open(copse_context *ctx, copse_device *dev,
         return copse_fail(COPSE_ERR_NO_MEMORY, "conformance: no memory for a kernel");
     if (base)
         r->user.row = *base;
-    copse_status s = is_new ? describe(ctx, own, r) : COPSE_OK;
+    copse_status s = is_new ? own_kernel_describe(ctx, own, r) : COPSE_OK;
     r->user.row.cl_text = NULL;
     r->user.row.cl_size = 0;
     r->user.row.spirv = NULL;

@@ -20,8 +20,8 @@ struct line {
     uint32_t count;
 };
 
-static copse_status fail(const struct line *l, const char *fmt, ...) COPSE_PRINTF(2, 3);
-static copse_status fail(const struct line *l, const char *fmt, ...)
+static copse_status own_launch_fail(const struct line *l, const char *fmt, ...) COPSE_PRINTF(2, 3);
+static copse_status own_launch_fail(const struct line *l, const char *fmt, ...)
 {
     char text[400];
     va_list args;
@@ -39,8 +39,8 @@ static copse_status take_whole(const struct line *l, uint32_t i, double least, d
     if (i < l->count && copse__number_parse(l->words[i], strlen(l->words[i]), out) &&
         *out == floor(*out) && *out >= least && *out <= most)
         return COPSE_OK;
-    return fail(l, "%s: '%s' is no whole number from %.0f to %.0f", l->words[0],
-                i < l->count ? l->words[i] : "", least, most);
+    return own_launch_fail(l, "%s: '%s' is no whole number from %.0f to %.0f", l->words[0],
+                           i < l->count ? l->words[i] : "", least, most);
 }
 
 static copse_status take_u32(const struct line *l, uint32_t i, uint32_t least, uint32_t most,
@@ -56,7 +56,7 @@ static copse_status take_real(const struct line *l, uint32_t i, double *out)
 {
     return copse__number_parse(l->words[i], strlen(l->words[i]), out)
                ? COPSE_OK
-               : fail(l, "%s: '%s' is no number", l->words[0], l->words[i]);
+               : own_launch_fail(l, "%s: '%s' is no number", l->words[0], l->words[i]);
 }
 
 /* ---- lines ---- */
@@ -64,7 +64,7 @@ static copse_status take_real(const struct line *l, uint32_t i, double *out)
 static copse_status take_kernel(const struct line *l, struct copse_own_launch *out)
 {
     if (strlen(l->words[1]) >= sizeof out->kernel)
-        return fail(l, "the name of the kernel has more than 47 bytes");
+        return own_launch_fail(l, "the name of the kernel has more than 47 bytes");
     strcpy(out->kernel, l->words[1]);
     return COPSE_OK;
 }
@@ -84,10 +84,11 @@ static copse_status take_group(const struct line *l, struct copse_own_launch *ou
     return (out->group[0] & (out->group[0] - 1)) == 0 &&
                    (out->group[1] & (out->group[1] - 1)) == 0 && size <= 1024
                ? COPSE_OK
-               : fail(l,
-                      "group: a group of %ux%u: both are powers of two, up to 1024 invocations "
-                      "together",
-                      (unsigned)out->group[0], (unsigned)out->group[1]);
+               : own_launch_fail(
+                     l,
+                     "group: a group of %ux%u: both are powers of two, up to 1024 invocations "
+                     "together",
+                     (unsigned)out->group[0], (unsigned)out->group[1]);
 }
 
 static copse_status take_grid(const struct line *l, struct copse_own_launch *out)
@@ -101,18 +102,19 @@ static copse_status take_buffer(const struct line *l, struct copse_own_launch *o
     struct copse_own_buffer b = { .words = 0 };
     const char *how = l->words[1], *type = l->words[2];
     if (out->buffer_count == COPSE_MAX_BINDINGS)
-        return fail(l, "a kernel has up to %d buffers", COPSE_MAX_BINDINGS);
+        return own_launch_fail(l, "a kernel has up to %d buffers", COPSE_MAX_BINDINGS);
     b.is_read = strcmp(how, "in") == 0 || strcmp(how, "inout") == 0;
     b.is_written = strcmp(how, "out") == 0 || strcmp(how, "inout") == 0;
     if (!b.is_read && !b.is_written)
-        return fail(l, "buffer: '%s' is not in, out or inout", how);
+        return own_launch_fail(l, "buffer: '%s' is not in, out or inout", how);
     b.is_whole = strcmp(type, "i32") == 0;
     if (!b.is_whole && strcmp(type, "f32") != 0)
-        return fail(l, "buffer: '%s' is not f32 or i32", type);
+        return own_launch_fail(l, "buffer: '%s' is not f32 or i32", type);
     COPSE_TRY(take_u32(l, 3, 1, (uint32_t)(MOST_BYTES / COPSE_WORD_BYTES), &b.words));
     if (l->count > 4) {
         if (l->count != 6 || strcmp(l->words[4], "below") != 0 || !b.is_whole || !b.is_read)
-            return fail(l, "buffer: after the size of an i32 buffer that is read: below N");
+            return own_launch_fail(l,
+                                   "buffer: after the size of an i32 buffer that is read: below N");
         COPSE_TRY(take_u32(l, 5, 1, INT32_MAX, &b.below));
     }
     out->buffers[out->buffer_count++] = b;
@@ -125,7 +127,8 @@ static copse_status take_word(const struct line *l, uint32_t *words, uint32_t *c
     double x;
     float f;
     if (*count == COPSE_MAX_PARAM_WORDS - 1)
-        return fail(l, "a kernel has up to %d words of parameters", COPSE_MAX_PARAM_WORDS - 1);
+        return own_launch_fail(l, "a kernel has up to %d words of parameters",
+                               COPSE_MAX_PARAM_WORDS - 1);
     if (strcmp(l->words[1], "u32") == 0) {
         COPSE_TRY(take_whole(l, 2, 0, UINT32_MAX, &x));
         words[(*count)++] = (uint32_t)x;
@@ -137,7 +140,7 @@ static copse_status take_word(const struct line *l, uint32_t *words, uint32_t *c
         f = (float)x;
         memcpy(&words[(*count)++], &f, sizeof f);
     } else {
-        return fail(l, "%s: '%s' is not u32, i32 or f32", l->words[0], l->words[1]);
+        return own_launch_fail(l, "%s: '%s' is not u32, i32 or f32", l->words[0], l->words[1]);
     }
     return COPSE_OK;
 }
@@ -155,7 +158,7 @@ static copse_status take_reference_param(const struct line *l, struct copse_own_
 static copse_status take_constants(const struct line *l, int32_t *to, uint32_t *count)
 {
     if (l->count - 1 > COPSE_MAX_SPECS)
-        return fail(l, "%s: up to %d constants", l->words[0], COPSE_MAX_SPECS);
+        return own_launch_fail(l, "%s: up to %d constants", l->words[0], COPSE_MAX_SPECS);
     for (*count = 0; *count + 1 < l->count; ++*count) {
         double x;
         COPSE_TRY(take_whole(l, *count + 1, INT32_MIN, INT32_MAX, &x));
@@ -182,7 +185,7 @@ static copse_status take_values(const struct line *l, struct copse_own_launch *o
         while (v < COPSE_VALUES_COUNT && strcmp(l->words[i], copse_values_names[v]) != 0)
             v++;
         if (v == COPSE_VALUES_COUNT)
-            return fail(
+            return own_launch_fail(
                 l,
                 "values: '%s' is not usual, zeros, NaN, infinities, subnormals, extremes or edges",
                 l->words[i]);
@@ -196,19 +199,22 @@ static copse_status take_reference(const struct line *l, struct copse_own_launch
 {
     if (!copse__row_find(NULL, l->words[1], strlen(l->words[1]), &out->reference) ||
         out->reference >= copse_kernel_count)
-        return fail(l,
-                    "reference: the library has no kernel '%s': copse conformance list --coverage "
-                    "lists them",
-                    l->words[1]);
+        return own_launch_fail(
+            l,
+            "reference: the library has no kernel '%s': copse conformance list --coverage "
+            "lists them",
+            l->words[1]);
     if (copse_kernel_table[out->reference].is_variant)
-        return fail(l, "reference: '%s' is a variant and has no reference of its own", l->words[1]);
+        return own_launch_fail(l, "reference: '%s' is a variant and has no reference of its own",
+                               l->words[1]);
     out->has_reference = true;
     for (uint32_t i = 2; i < l->count; i++) {
         uint32_t at = 0;
         if (strcmp(l->words[i], "-") != 0)
             COPSE_TRY(take_u32(l, i, 0, COPSE_MAX_BINDINGS - 1, &at));
         if (out->mapped_count == COPSE_MAX_BINDINGS)
-            return fail(l, "reference: a kernel has up to %d buffers", COPSE_MAX_BINDINGS);
+            return own_launch_fail(l, "reference: a kernel has up to %d buffers",
+                                   COPSE_MAX_BINDINGS);
         out->buffer_of[out->mapped_count++] = strcmp(l->words[i], "-") == 0 ? -1 : (int32_t)at;
     }
     return COPSE_OK;
@@ -220,18 +226,18 @@ static copse_status take_limit(const struct line *l, struct copse_own_launch *ou
     double x = 0;
     const bool is_exact = strcmp(l->words[1], "exact") == 0;
     if (l->count != (is_exact ? 2u : 3u))
-        return fail(l, "limit: one of: ulp X, ratio X, exact");
+        return own_launch_fail(l, "limit: one of: ulp X, ratio X, exact");
     if (!is_exact)
         COPSE_TRY(take_real(l, 2, &x));
     if (!is_exact && !(x > 0 && x <= 1e9))
-        return fail(l, "limit: '%s' is not above 0", l->words[2]);
+        return own_launch_fail(l, "limit: '%s' is not above 0", l->words[2]);
     out->has_limit = true;
     if (strcmp(l->words[1], "ulp") == 0)
         out->limit.ulp = x;
     else if (strcmp(l->words[1], "ratio") == 0)
         out->limit.ratio = x;
     else if (!is_exact)
-        return fail(l, "limit: '%s' is not ulp, ratio or exact", l->words[1]);
+        return own_launch_fail(l, "limit: '%s' is not ulp, ratio or exact", l->words[1]);
     return COPSE_OK;
 }
 
@@ -266,14 +272,15 @@ static copse_status take_line(const struct line *l, struct copse_own_launch *out
         if (strcmp(l->words[0], k->name) != 0)
             continue;
         if (l->count - 1 < k->least || l->count - 1 > k->most)
-            return fail(l, "expected: %s", k->usage);
+            return own_launch_fail(l, "expected: %s", k->usage);
         return k->take(l, out);
     }
-    return fail(l,
-                "'%.40s' is no keyword; there are kernel, group, groups, buffer, param, spec, "
-                "values, reference, "
-                "reference_param, reference_spec, limit, runs",
-                l->words[0]);
+    return own_launch_fail(
+        l,
+        "'%.40s' is no keyword; there are kernel, group, groups, buffer, param, spec, "
+        "values, reference, "
+        "reference_param, reference_spec, limit, runs",
+        l->words[0]);
 }
 
 /* ---- the whole ---- */
@@ -287,15 +294,15 @@ static copse_status check_buffers(const struct line *l, const struct copse_own_l
         has_result |= o->buffers[i].is_written;
     }
     if (!has_result)
-        return fail(l, "no buffer is out or inout");
-    return bytes <= MOST_BYTES ? COPSE_OK : fail(l, "the buffers have more than 1 GiB");
+        return own_launch_fail(l, "no buffer is out or inout");
+    return bytes <= MOST_BYTES ? COPSE_OK : own_launch_fail(l, "the buffers have more than 1 GiB");
 }
 
 static copse_status check_reference(const struct line *l, struct copse_own_launch *o)
 {
     const struct copse_kernel_row *row = &copse_kernel_table[o->reference];
     if (o->mapped_count != row->arg_count)
-        return fail(
+        return own_launch_fail(
             l,
             "reference: %s has %u buffers, %u are named (copse conformance contract --kernel %s)",
             row->name, row->arg_count, (unsigned)o->mapped_count, row->name);
@@ -304,45 +311,49 @@ static copse_status check_reference(const struct line *l, struct copse_own_launc
         o->reference_param_count = o->param_count;
     }
     if (o->reference_param_count != row->param_words)
-        return fail(l,
-                    "reference: %s has %u words of parameters, %u are given: use reference_param",
-                    row->name, row->param_words, (unsigned)o->reference_param_count);
+        return own_launch_fail(
+            l, "reference: %s has %u words of parameters, %u are given: use reference_param",
+            row->name, row->param_words, (unsigned)o->reference_param_count);
     if (o->reference_spec_count == 0) {
         memcpy(o->reference_spec, o->spec, sizeof o->spec);
         o->reference_spec_count = o->spec_count;
     }
     if (o->reference_spec_count != row->spec_count)
-        return fail(l, "reference: %s has %u constants, %u are given: use reference_spec",
-                    row->name, row->spec_count, (unsigned)o->reference_spec_count);
+        return own_launch_fail(l,
+                               "reference: %s has %u constants, %u are given: use reference_spec",
+                               row->name, row->spec_count, (unsigned)o->reference_spec_count);
     for (uint32_t a = 0; a < row->arg_count; a++) {
         const int32_t at = o->buffer_of[a];
         if (at < 0 && row->args[a].is_written)
-            return fail(l, "reference: buffer %u of %s is a result and cannot be '-'", (unsigned)a,
-                        row->name);
+            return own_launch_fail(l, "reference: buffer %u of %s is a result and cannot be '-'",
+                                   (unsigned)a, row->name);
         if (at < 0)
             continue;
         if ((uint32_t)at >= o->buffer_count)
-            return fail(l, "reference: there is no buffer %d", (int)at);
+            return own_launch_fail(l, "reference: there is no buffer %d", (int)at);
         if ((row->args[a].kind == COPSE_ARG_I32) != o->buffers[at].is_whole)
-            return fail(l, "reference: buffer %u of %s is %s, buffer %d is not", (unsigned)a,
-                        row->name, row->args[a].kind == COPSE_ARG_I32 ? "i32" : "f32", (int)at);
+            return own_launch_fail(l, "reference: buffer %u of %s is %s, buffer %d is not",
+                                   (unsigned)a, row->name,
+                                   row->args[a].kind == COPSE_ARG_I32 ? "i32" : "f32", (int)at);
         if (row->args[a].is_written != o->buffers[at].is_written)
-            return fail(l, "reference: buffer %u of %s is %s, buffer %d is not", (unsigned)a,
-                        row->name, row->args[a].is_written ? "written" : "only read", (int)at);
+            return own_launch_fail(l, "reference: buffer %u of %s is %s, buffer %d is not",
+                                   (unsigned)a, row->name,
+                                   row->args[a].is_written ? "written" : "only read", (int)at);
     }
     return COPSE_OK;
 }
 
-static copse_status complete(const struct line *l, struct copse_own_launch *o)
+static copse_status own_launch_complete(const struct line *l, struct copse_own_launch *o)
 {
     if (!o->kernel[0] || o->grid[0] == 0 || o->group[0] == 0)
-        return fail(l, "the line '%s' is missing",
-                    !o->kernel[0]     ? "kernel NAME"
-                    : o->grid[0] == 0 ? "groups X [Y]"
-                                      : "group X [Y]");
+        return own_launch_fail(l, "the line '%s' is missing",
+                               !o->kernel[0]     ? "kernel NAME"
+                               : o->grid[0] == 0 ? "groups X [Y]"
+                                                 : "group X [Y]");
     COPSE_TRY(check_buffers(l, o));
     if (!o->has_reference)
-        return o->has_limit ? fail(l, "limit without a reference: name one, or leave the limit out")
+        return o->has_limit ? own_launch_fail(
+                                  l, "limit without a reference: name one, or leave the limit out")
                             : COPSE_OK;
     COPSE_TRY(check_reference(l, o));
     if (!o->has_limit) {
@@ -354,14 +365,14 @@ static copse_status complete(const struct line *l, struct copse_own_launch *o)
     return COPSE_OK;
 }
 
-static copse_status split(struct line *l, char *text)
+static copse_status own_launch_split(struct line *l, char *text)
 {
     static const char blank[] = " \t\r";
     l->count = 0;
     text[strcspn(text, "#")] = '\0';
     for (char *at = text + strspn(text, blank); *at; at += strspn(at, blank)) {
         if (l->count == MOST_WORDS)
-            return fail(l, "more than %d words", MOST_WORDS);
+            return own_launch_fail(l, "more than %d words", MOST_WORDS);
         l->words[l->count++] = at;
         at += strcspn(at, blank);
         if (*at)
@@ -380,15 +391,15 @@ copse_status copse__own_launch_parse(const char *name, const char *text,
         const size_t length = strcspn(text, "\n");
         l.number++;
         if (length >= sizeof copy)
-            return fail(&l, "the line has more than %zu bytes", sizeof copy - 1);
+            return own_launch_fail(&l, "the line has more than %zu bytes", sizeof copy - 1);
         memcpy(copy, text, length);
         copy[length] = '\0';
-        COPSE_TRY(split(&l, copy));
+        COPSE_TRY(own_launch_split(&l, copy));
         if (l.count > 0)
             COPSE_TRY(take_line(&l, out));
         text += length + (text[length] == '\n');
     }
-    return complete(&l, out);
+    return own_launch_complete(&l, out);
 }
 
 bool copse__own_launch_is(const struct copse_own_kernel *own)
