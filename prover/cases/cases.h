@@ -9,15 +9,14 @@
 #include "core/ops/ops.h"
 
 /* The end of a file of cases: its table, with `cases` and the other lists of the file:
-   COPSE_CASE_TABLE(softmax, OPS, SPEEDS, REFUSALS). */
+   COPSE_CASE_TABLE(softmax, OPS, SPEEDS, .refusals = softmax_refusals). */
 #define COPSE_CASE_TABLE(family_, ...)                                               \
     const struct copse_case_table copse_cases_##family_ = {                          \
         .family = #family_, .cases = cases, .count = COPSE_COUNT(cases), __VA_ARGS__ \
     };
-#define OPS      .ops = ops, .op_count = COPSE_COUNT(ops)
-#define STRESS   .stress = stress, .stress_count = COPSE_COUNT(stress)
-#define SPEEDS   .speeds = speeds, .speed_count = COPSE_COUNT(speeds)
-#define REFUSALS .refusals = refusals
+#define OPS    .ops = ops, .op_count = COPSE_COUNT(ops)
+#define STRESS .stress = stress, .stress_count = COPSE_COUNT(stress)
+#define SPEEDS .speeds = speeds, .speed_count = COPSE_COUNT(speeds)
 
 /* ---- refusals ---- */
 

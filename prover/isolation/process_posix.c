@@ -9,7 +9,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <process_posix_spawn.h>
+#include <spawn.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>

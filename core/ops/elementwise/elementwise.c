@@ -93,7 +93,7 @@ copse_tensor *copse__huber(copse_graph *g, copse_tensor *x, float delta)
 
 /* A finite x, limited to +-most, so that functions of it do not overflow or vanish in double. dy
    times such a derivative overflows or vanishes in single precision, as it does for x itself. */
-static double elementwise_within(double x, double most)
+static double within(double x, double most)
 {
     return fabs(x) > most && isfinite(x) ? copysign(most, x) : x;
 }
@@ -113,13 +113,13 @@ static double gelu_tanh_slope(double x)
 {
     if (isinf(x))
         return x > 0;
-    const double w = elementwise_within(x, 16), u = gelu_tanh_u(w),
+    const double w = within(x, 16), u = gelu_tanh_u(w),
                  du = 1.5957691216057308 * (1 + 3 * 0.044715 * w * w);
     return (1 + w * du / (1 + exp(u))) / (1 + exp(-u));
 }
 
 /* x tanh(log(1 + e^x)) = x n / (n + 2) */
-static double elementwise_mish(double x)
+static double mish(double x)
 {
     const double e = exp(x), n = e * (e + 2);
     return x < -1000 ? 0 : x > 100 ? x : x * n / (n + 2);
@@ -129,11 +129,11 @@ static double mish_slope(double x)
 {
     if (isinf(x))
         return x > 0;
-    const double w = elementwise_within(x, 300), e = exp(w), n = e * (e + 2);
+    const double w = within(x, 300), e = exp(w), n = e * (e + 2);
     return n / (n + 2) + w * (2 / (n + 2)) * ((2 * n + 2) / (n + 2)) * (e / (1 + e));
 }
 
-static double elementwise_power(double x, double a)
+static double power(double x, double a)
 {
     const double y = pow(x, a);
     if (x == 0 || !isfinite(x) || isnan(y))

@@ -589,4 +589,4 @@ static const struct copse_case cases[] = {
     NOTHING("no keys", &plain, DIMS(2, 5, 2, 3), DIMS(2, 0, 2, 3), .is_poor = true),
 };
 
-COPSE_CASE_TABLE(attention, OPS, SPEEDS, REFUSALS)
+COPSE_CASE_TABLE(attention, OPS, SPEEDS, .refusals = attention_refusals)

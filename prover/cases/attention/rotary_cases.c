@@ -276,4 +276,4 @@ static const struct copse_case cases[] = {
           STANDARD),
 };
 
-COPSE_CASE_TABLE(rotary, OPS, SPEEDS, REFUSALS)
+COPSE_CASE_TABLE(rotary, OPS, SPEEDS, .refusals = rotary_refusals)

@@ -364,4 +364,4 @@ static const struct copse_case cases[] = {
          ONES(DIMS(3, 3, 3, 17)), ONES(DIMS(17)), EXACT, BIASED, STANDARD),
 };
 
-COPSE_CASE_TABLE(conv, OPS, STRESS, SPEEDS, REFUSALS)
+COPSE_CASE_TABLE(conv, OPS, STRESS, SPEEDS, .refusals = conv_refusals)

@@ -176,4 +176,4 @@ static const struct copse_case cases[] = {
          .want = padded_want, QUICK),
 };
 
-COPSE_CASE_TABLE(pool, OPS, SPEEDS, REFUSALS)
+COPSE_CASE_TABLE(pool, OPS, SPEEDS, .refusals = pool_refusals)

@@ -179,4 +179,4 @@ static const struct copse_case cases[] = {
       QUICK },
 };
 
-COPSE_CASE_TABLE(resize, OPS, SPEEDS, REFUSALS)
+COPSE_CASE_TABLE(resize, OPS, SPEEDS, .refusals = resize_refusals)

@@ -183,4 +183,4 @@ static const struct copse_case cases[] = {
     SHAPES(div, STANDARD, DIVIDEND, DIVISOR, .forward = { .ulp = 3 }, .backward = { .ratio = 8 }),
 };
 
-COPSE_CASE_TABLE(binary, OPS, SPEEDS, REFUSALS)
+COPSE_CASE_TABLE(binary, OPS, SPEEDS, .refusals = binary_refusals)

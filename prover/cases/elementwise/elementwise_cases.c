@@ -126,4 +126,4 @@ static const struct copse_case cases[] = {
 #include "kernels/elementwise/unary.def"
 };
 
-COPSE_CASE_TABLE(elementwise, OPS, SPEEDS, REFUSALS)
+COPSE_CASE_TABLE(elementwise, OPS, SPEEDS, .refusals = elementwise_refusals)

@@ -132,4 +132,4 @@ static const struct copse_case cases[] = {
     EMPTY("two tensors of nothing", &two_silu, TWO_INPUTS(NORMAL(0, 4), NORMAL(0, 4))),
 };
 
-COPSE_CASE_TABLE(glu, OPS, SPEEDS, REFUSALS)
+COPSE_CASE_TABLE(glu, OPS, SPEEDS, .refusals = glu_refusals)

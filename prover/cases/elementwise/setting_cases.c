@@ -105,4 +105,4 @@ static const struct copse_case cases[] = {
     SETTING_CASES(STANDARD, "divide_by", "3", (copse__divide_by, 3.0f, 0), -4, 4, 3, 3),
 };
 
-COPSE_CASE_TABLE(setting, OPS, SPEEDS, REFUSALS)
+COPSE_CASE_TABLE(setting, OPS, SPEEDS, .refusals = setting_refusals)

@@ -117,4 +117,4 @@ static const struct copse_case cases[] = {
     SHAPES("more than 65,535 groups", (257), (65537, 257), (1), FULL),
 };
 
-COPSE_CASE_TABLE(where, OPS, SPEEDS, REFUSALS)
+COPSE_CASE_TABLE(where, OPS, SPEEDS, .refusals = where_refusals)

@@ -167,4 +167,4 @@ static const struct copse_case cases[] = {
              .has_no_gradient = true),
 };
 
-COPSE_CASE_TABLE(class_loss, OPS, SPEEDS, REFUSALS)
+COPSE_CASE_TABLE(class_loss, OPS, SPEEDS, .refusals = class_loss_refusals)

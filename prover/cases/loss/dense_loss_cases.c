@@ -163,4 +163,4 @@ static const struct copse_case cases[] = {
     HITS("hits", VALUES(three, DIMS(3, 3)), VALUES(eye, DIMS(3, 3)), I32_VALUES(best, DIMS(3))),
 };
 
-COPSE_CASE_TABLE(dense_loss, OPS, SPEEDS, REFUSALS)
+COPSE_CASE_TABLE(dense_loss, OPS, SPEEDS, .refusals = dense_loss_refusals)

@@ -159,4 +159,4 @@ static const struct copse_case cases[] = {
               I32_VALUES(similar, DIMS(5)), STANDARD),
 };
 
-COPSE_CASE_TABLE(distance_loss, OPS, REFUSALS)
+COPSE_CASE_TABLE(distance_loss, OPS, .refusals = distance_loss_refusals)

@@ -145,4 +145,4 @@ static const struct copse_case cases[] = {
         .backward = { .ulp = 5 }, STANDARD),
 };
 
-COPSE_CASE_TABLE(loss, OPS, SPEEDS, REFUSALS)
+COPSE_CASE_TABLE(loss, OPS, SPEEDS, .refusals = loss_refusals)

@@ -183,4 +183,4 @@ static const struct copse_case cases[] = {
                .has_no_gradient = true, .want = divergences),
 };
 
-COPSE_CASE_TABLE(pair_loss, OPS, SPEEDS, REFUSALS)
+COPSE_CASE_TABLE(pair_loss, OPS, SPEEDS, .refusals = pair_loss_refusals)

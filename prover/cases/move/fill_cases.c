@@ -313,4 +313,4 @@ static const struct copse_case cases[] = {
     STEP_SCALAR("a share of a quarter", FILL(NORMAL, DIMS(3, 5)), .step = quarter, QUICK),
 };
 
-COPSE_CASE_TABLE(fill, OPS, SPEEDS, REFUSALS)
+COPSE_CASE_TABLE(fill, OPS, SPEEDS, .refusals = fill_refusals)

@@ -153,4 +153,4 @@ static const struct copse_case stress[] = {
     ROW("70,001 indices", FILL(NORMAL, DIMS(3, 2)), I32_UNIFORM(0, 2, DIMS(70001)), FULL),
 };
 
-COPSE_CASE_TABLE(gather, OPS, STRESS, SPEEDS, REFUSALS)
+COPSE_CASE_TABLE(gather, OPS, STRESS, SPEEDS, .refusals = gather_refusals)

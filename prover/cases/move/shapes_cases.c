@@ -314,4 +314,4 @@ static const struct copse_case cases[] = {
     ROW(concat, "one tensor", (.axis = 0, .count = 1), FILL(NORMAL, DIMS(3)), STANDARD),
 };
 
-COPSE_CASE_TABLE(shapes, OPS, SPEEDS, REFUSALS)
+COPSE_CASE_TABLE(shapes, OPS, SPEEDS, .refusals = shapes_refusals)

@@ -335,4 +335,4 @@ static const struct copse_case stress[] = {
     EACH("70,001 places", FILL(NORMAL, DIMS(1, 70001, 2)), 2, QUICK),
 };
 
-COPSE_CASE_TABLE(channel_norm, OPS, STRESS, SPEEDS, REFUSALS)
+COPSE_CASE_TABLE(channel_norm, OPS, STRESS, SPEEDS, .refusals = channel_norm_refusals)

@@ -199,4 +199,4 @@ static const struct copse_case stress[] = {
     WIDTH("rows of 70,001", 2, 70001, QUICK),
 };
 
-COPSE_CASE_TABLE(rms_norm, OPS, STRESS, SPEEDS, REFUSALS)
+COPSE_CASE_TABLE(rms_norm, OPS, STRESS, SPEEDS, .refusals = rms_norm_refusals)

@@ -175,4 +175,4 @@ static const struct copse_case cases[] = {
     COLUMNS("2 x 4099", 2, 4099, FULL),
 };
 
-COPSE_CASE_TABLE(dense, OPS, SPEEDS, REFUSALS)
+COPSE_CASE_TABLE(dense, OPS, SPEEDS, .refusals = dense_refusals)

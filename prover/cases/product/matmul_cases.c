@@ -375,4 +375,4 @@ static const struct copse_case cases[] = {
     EDGES_OF(129),
 };
 
-COPSE_CASE_TABLE(matmul, OPS, STRESS, SPEEDS, REFUSALS)
+COPSE_CASE_TABLE(matmul, OPS, STRESS, SPEEDS, .refusals = matmul_refusals)

@@ -85,4 +85,4 @@ static const struct copse_case cases[] = {
     ROW("nothing", 0.3f, UNIFORM(-2, 2, DIMS(0, 5)), ROUNDED, .step = step_1, STANDARD),
 };
 
-COPSE_CASE_TABLE(dropout, OPS, SPEEDS, REFUSALS)
+COPSE_CASE_TABLE(dropout, OPS, SPEEDS, .refusals = dropout_refusals)

@@ -264,4 +264,4 @@ static const struct copse_case cases[] = {
     LSTM("no features", &lstm, 2, 3, 0, 3, STANDARD),
 };
 
-COPSE_CASE_TABLE(recurrent, OPS, SPEEDS, REFUSALS)
+COPSE_CASE_TABLE(recurrent, OPS, SPEEDS, .refusals = recurrent_refusals)

@@ -83,4 +83,4 @@ static const struct copse_case cases[] = {
     ROW("bit patterns, rows of 67", 1, FILL(PATTERNS, DIMS(97, 67)), STANDARD),
 };
 
-COPSE_CASE_TABLE(argmax, OPS, STRESS, SPEEDS, REFUSALS)
+COPSE_CASE_TABLE(argmax, OPS, STRESS, SPEEDS, .refusals = argmax_refusals)

@@ -152,4 +152,4 @@ static const struct copse_case cases[] = {
         SUMS, FULL, .has_no_gradient = true),
 };
 
-COPSE_CASE_TABLE(cumsum, OPS, STRESS, SPEEDS, REFUSALS)
+COPSE_CASE_TABLE(cumsum, OPS, STRESS, SPEEDS, .refusals = cumsum_refusals)

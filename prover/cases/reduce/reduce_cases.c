@@ -221,4 +221,4 @@ static const struct copse_case cases[] = {
         .has_no_gradient = true),
 };
 
-COPSE_CASE_TABLE(reduce, OPS, STRESS, SPEEDS, REFUSALS)
+COPSE_CASE_TABLE(reduce, OPS, STRESS, SPEEDS, .refusals = reduce_refusals)

@@ -131,4 +131,4 @@ static const struct copse_case cases[] = {
     BOTH("empty rows", UNIFORM(-5, 5, DIMS(10, 0)), 10, STANDARD),
 };
 
-COPSE_CASE_TABLE(softmax, OPS, STRESS, SPEEDS, REFUSALS)
+COPSE_CASE_TABLE(softmax, OPS, STRESS, SPEEDS, .refusals = softmax_refusals)

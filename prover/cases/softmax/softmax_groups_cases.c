@@ -125,4 +125,4 @@ static const struct copse_case cases[] = {
     ROW("empty groups", two, UNIFORM(-5, 5, DIMS(10, 0)), 18, STANDARD),
 };
 
-COPSE_CASE_TABLE(softmax_groups, OPS, STRESS, SPEEDS, REFUSALS)
+COPSE_CASE_TABLE(softmax_groups, OPS, STRESS, SPEEDS, .refusals = softmax_groups_refusals)

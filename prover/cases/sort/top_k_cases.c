@@ -122,4 +122,4 @@ static const struct copse_case cases[] = {
                .has_no_gradient = true),
 };
 
-COPSE_CASE_TABLE(top_k, OPS, STRESS, SPEEDS, REFUSALS)
+COPSE_CASE_TABLE(top_k, OPS, STRESS, SPEEDS, .refusals = top_k_refusals)
