@@ -297,8 +297,7 @@ static void test_npy_written_is_what_is_read(void **state)
             assert_true(at(array, i) == copse__type_load(type, words, i));
         copse_array_release(&array);
         free(temp_bytes(temp_path("w.npy"), &size));
-        assert_int_equal(
-            (size - 2 * ROWS * copse_type_size(is_wider ? COPSE_F32 : type)) % 64, 0);
+        assert_int_equal((size - 2 * ROWS * copse_type_size(is_wider ? COPSE_F32 : type)) % 64, 0);
     }
     struct copse_array_view bad = { .rank = COPSE_ARRAY_MAX_RANK + 1, .data = words };
     FAILS(COPSE_ERR_ARGUMENT, copse_write_npy(ctx, temp_path("bad.npy"), &bad), "rank");
