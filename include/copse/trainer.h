@@ -16,9 +16,9 @@ extern "C" {
 typedef struct copse_trainer copse_trainer;
 
 /**
- * Builds the loss of one replica's shard of the batch, a mean over its examples, from inputs by
- * name (copse_input); copse_report names further scalars. The library weights the loss by the
- * shard. It is called once for each replica, size of shard and list of inputs, and again after
+ * Builds the loss of one replica's shard of the batch, a mean over its examples (or a sum:
+ * `reduction`), from inputs by name (copse_input); copse_report names further scalars. The library
+ * weights the loss by the shard. It is called once for each replica, size of shard and list of inputs, and again after
  * their recording was evicted (`recordings`). Calls for one size must build the same graph.
  * docs/callbacks.md lists the calls that it may make.
  */
@@ -93,12 +93,12 @@ struct copse_trainer_params {
 };
 
 /**
- * Trainers of one strategy share its variables; each has its slots.
+ * Trainers of one strategy share its variables; each has its own optimizer slots.
  * @retval COPSE_ERR_ARGUMENT     A setting breaks its rule, a slot's name is taken. On collective
  *                                strategies also: another worker's settings or variables differ;
  *                                the text names it.
- * @retval COPSE_ERR_UNSUPPORTED  The default strategy, one with cross-device operations; or
- *                                measured shards on a collective one.
+ * @retval COPSE_ERR_UNSUPPORTED  The strategy is the default one, has cross-device operations of
+ *                                the application, or is collective and shards are measured.
  * @retval COPSE_ERR_COMM         Another worker is lost; the text names it.
  * Blocks until all collective workers make the call.
  */
@@ -129,8 +129,8 @@ COPSE_API COPSE_CHECKED copse_status copse_step_report(const struct copse_step_r
 /** An epoch of copse_trainer_fit. */
 struct copse_epoch {
     uint32_t epoch; /**< from 1 */
-    /** of its last step, but loss and reports: means over the examples of the epoch, while the
-       variables change */
+    /** the last step; its loss and reports are means over the examples of the epoch, computed while
+       the variables change */
     struct copse_step_result training;
     /** means over the examples of `held_out` after the epoch; without: step 0 */
     struct copse_step_result held_out;
@@ -152,9 +152,9 @@ struct copse_fit_params {
 };
 
 /**
- * Train from epoch `first` of the batches to epoch `epochs`, by the strategy's way of steps: feeds
- * ahead with `prefetch`, runs of an accelerator. Micro-batches at the end of an epoch are an
- * update. Earlier results are dropped.
+ * Train from epoch `first` of the batches to epoch `epochs`. With `prefetch` it feeds batches ahead;
+ * on an accelerator it makes runs of several steps. Micro-batches that are left at the end of an
+ * epoch make one update. Results of earlier steps are dropped.
  * @retval COPSE_ERR_ARGUMENT   `epochs` is 0, or less than `first`.
  * @retval COPSE_ERR_NONFINITE  The loss of a step is NaN or infinite; the text names the step.
  * @retval COPSE_ERR_CONTEXT    In a function of the application that may not train
@@ -165,7 +165,7 @@ struct copse_fit_params {
 COPSE_API COPSE_CHECKED copse_status copse_trainer_fit(copse_trainer *t, copse_loader *batches,
                                                        const struct copse_fit_params *params);
 
-/** Results that a trainer keeps until they are taken. */
+/** Most results that a trainer keeps until they are taken. */
 #define COPSE_STEPS_IN_PROGRESS 8
 
 /**
@@ -185,7 +185,7 @@ COPSE_API COPSE_CHECKED copse_status copse_trainer_fit(copse_trainer *t, copse_l
  *                                distribute/sync.h.
  * @retval COPSE_ERR_CANCELLED    See copse_trainer_cancel. Nothing changed.
  * @retval COPSE_ERR_NONFINITE    `check_numerics` or `check_gradients` failed, or the loss of the
- *                                dropped result is not finite. Nothing changed.
+ *                                dropped result is not finite. This call changed nothing.
  * @retval COPSE_ERR_COMM         Another worker or a server is lost, or is at another step or
  *                                batch; the text names it. Release the trainer.
  * @retval COPSE_ERR_CONTEXT      The thread is in a replica. With parameter servers: a tower
@@ -198,7 +198,7 @@ COPSE_API COPSE_CHECKED copse_status copse_trainer_step(copse_trainer *t,
 
 /**
  * Take the result of the oldest step that has one. After a failure other than COPSE_ERR_NONFINITE
- * it can be repeated.
+ * the result still waits: call again.
  * @param wait  Wait for it, at most as long as copse_queue_finish and the cluster's deadline;
  *              false: COPSE_ERR_TIMEOUT while it is not complete.
  * @retval COPSE_ERR_END        No result is outstanding.
@@ -215,8 +215,9 @@ COPSE_API COPSE_CHECKED copse_status copse_trainer_flush(copse_trainer *t);
 /** Micro-batches since the last update. */
 COPSE_API uint32_t copse_trainer_accumulated(const copse_trainer *t);
 
-/** Loss and reports of one global batch without training; with parameter servers of the servers'
-    values, except in a replica or while gradients are accumulated. Blocks until it is computed. */
+/** Loss and reports of one global batch without training. With parameter servers it takes their
+    values; in a replica, and while gradients are accumulated, those that the replicas have. Blocks
+    until it is computed. */
 COPSE_API COPSE_CHECKED copse_status copse_trainer_evaluate(copse_trainer *t,
                                                             const struct copse_host_batch *batch,
                                                             struct copse_step_result *out);
