@@ -44,20 +44,21 @@ struct copse_call {
     void *user;
     uint32_t rank;
     bool is_map; /* other replicas compute the same function in this call */
-    /* the inputs: arrays, and variables, whose values are NULL */
+    /* the inputs: arrays and variables; variables[i] is NULL for an array */
     uint32_t input_count;
     copse_value *values[COPSE_MAX_INPUTS];
     copse_variable *variables[COPSE_MAX_INPUTS];
     char names[COPSE_MAX_INPUTS][COPSE_INPUT_NAME];
     struct copse_call_recording *recording;
-    /* along the first axis of the first array: those of all replicas are one batch */
+    /* Examples are the entries of the first axis of the first array. The examples of all replicas
+       are one batch: the number of this replica's first one, and its part of the batch. */
     uint32_t first_example;
-    float part; /* of the examples */
+    float part;
 };
 
 /* ---- calls.c ---- */
 
-/* Those of the strategy, with defaults unless they were made before. */
+/* The calls of the strategy; the first use makes them, with default settings. */
 copse_status copse__calls_get(copse_strategy *st, struct copse_calls **out);
 /* Where the thread computes: COPSE_ERR_CONTEXT in no scope and no replica. `is_alone`: in a
    cross-replica context, where no value may differ between replicas. */

@@ -139,7 +139,7 @@ copse_status copse_call(copse_call_fn *fn, void *user, copse_value *args, copse_
 
 /* ---- all replicas ---- */
 
-/* The examples of all replicas are one batch; those of other workers are as many. */
+/* The examples of all replicas are one batch. Each other worker has as many as this one. */
 static void count_examples(struct copse_call *c, uint32_t count)
 {
     const struct copse_group *group = &c->calls->strategy->group;

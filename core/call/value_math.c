@@ -62,19 +62,28 @@ static bool is_one_device(const copse_strategy *st)
     return true;
 }
 
-/* Results of mirrored operands are equal on one device. Devices that differ may round differently:
-   replica 0's result is copied to the others. */
-static copse_status make_mirrored(copse_strategy *st, copse_value **at)
+/* Devices that differ may round differently: replica 0 computes, and the others get a copy. */
+static copse_status run_first(const struct operation *o, copse_strategy *st, copse_value *args,
+                              copse_value **out)
 {
-    copse_value *each = *at;
+    copse_value *first;
     struct copse_ranks all;
     copse__destinations_all(st, &all);
-    *at = NULL;
+    COPSE_TRY(copse__call_at(st, 0, true, o->node, o->user, args, &first));
+    const copse_status s = copse__value_spread(st, first, &all, out);
+    copse_value_release(&first);
+    return s;
+}
+
+/* Replicas on one device compute the same bits. */
+static copse_status run_each(const struct operation *o, copse_strategy *st, copse_value *args,
+                             copse_value **out)
+{
+    copse_value *each;
+    COPSE_TRY(copse_strategy_map(st, o->node, o->user, args, &each));
     copse_value *const *items = st->replica_count > 1 ? each->items : &each;
     const copse_status s =
-        is_one_device(st)
-            ? copse__value_distributed(st, COPSE_VALUE_MIRRORED, items, NULL, st->replica_count, at)
-            : copse__value_spread(st, items[0], &all, at);
+        copse__value_distributed(st, COPSE_VALUE_MIRRORED, items, NULL, st->replica_count, out);
     copse_value_release(&each);
     return s;
 }
@@ -85,8 +94,10 @@ static copse_status run_distributed(const struct operation *o, copse_strategy *s
     bool is_mirrored = true;
     for (size_t i = 0; i < o->count; i++)
         is_mirrored &= o->operands[i]->kind != COPSE_VALUE_PER_REPLICA;
-    COPSE_TRY(copse_strategy_map(st, o->node, o->user, args, out));
-    return is_mirrored ? make_mirrored(st, out) : COPSE_OK;
+    if (!is_mirrored)
+        return copse_strategy_map(st, o->node, o->user, args, out);
+    COPSE_TRY(copse__require_cross(st, "arithmetic of values"));
+    return is_one_device(st) ? run_each(o, st, args, out) : run_first(o, st, args, out);
 }
 
 /* Plain operands outside of replicas: on the device of the first that is on a device, or of the

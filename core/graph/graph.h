@@ -4,7 +4,6 @@
 #define COPSE_GRAPH_H
 
 #include "copse/device/function.h"
-#include "copse/distribute/call.h" /* COPSE_MAX_OUTPUTS */
 #include "core/graph/op.h"
 
 /* bytes between the loss and the reports in the memory of a replica */

@@ -46,7 +46,7 @@ copse_tensor *copse_input(const copse_batch *in, const char *name)
         call = call->outer;
     if (!call)
         return copse__refuse(NULL, COPSE_ERR_ARGUMENT,
-                             "input: the batch is not that of a loss function in this thread");
+                             "input: this thread builds no graph from the batch");
     struct copse_recording *r = call->recording;
     copse_graph *g = r->graph;
     COPSE_LATCH(g, copse_need("input", name));

@@ -6,7 +6,7 @@
 #include "core/base/callback.h"
 #include "core/train/trainer.h"
 
-/* Results that are not taken yet, at most. A trainer keeps those of COPSE_STEPS_IN_PROGRESS steps or
+/* Most results that wait to be taken: a trainer keeps the results of COPSE_STEPS_IN_PROGRESS steps, or
    of two runs. */
 #define PENDING (2 * COPSE_MAX_STEPS_PER_RUN + COPSE_STEPS_IN_PROGRESS)
 

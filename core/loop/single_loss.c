@@ -68,7 +68,7 @@ static copse_status set_initial(struct single_loss *u)
         COPSE_TRY(copse__outputs_put(u->step->outputs, w->name, values,
                                      w->reduction != COPSE_OUTPUT_NONE));
     }
-    u->trainer->recordings.outputs.is_newest = false; /* those of the loss function are not set */
+    u->trainer->recordings.outputs.is_newest = false; /* no step has set an output */
     return read_loss_outputs(u->trainer, u->step->outputs);
 }
 

@@ -121,7 +121,7 @@ APPLY(rnn, &last)
             [SCALE] = { .name = "scale", .form = COPSE_SETTING_NUMBER, .low = 1e-30, .high = 1e30 },                       \
         },                                                                                                                 \
         .takes = COPSE_F32,                                                                                                \
-        .infer = recurrent_layers_infer,                                                                                                    \
+        .infer = recurrent_layers_infer,                                                                                   \
         .make = make_##layer,                                                                                              \
         .apply = apply_##layer,                                                                                            \
     }

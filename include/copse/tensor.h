@@ -87,8 +87,10 @@ COPSE_API copse_tensor *copse_graph_fail(copse_graph *g, copse_status status, co
             return copse_graph_fail((g), try_, copse_last_error()); \
     } while (0)
 
-/** Most reports of a graph, and most arrays that it sets as outputs of a step. */
+/** Most reports of a graph. */
 #define COPSE_MAX_REPORTS 31
+/** Most outputs of a graph: copse_output, copse_step_output. */
+#define COPSE_MAX_OUTPUTS 16
 #define COPSE_MAX_OUTPUTS 16
 
 /** Add a tensor whose values are given at each run. @param name  For messages. */

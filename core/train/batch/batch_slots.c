@@ -40,8 +40,8 @@ void copse__batch_slots_keep(const struct copse_batch_slots *s, uint64_t use)
             copse__batch_slot(s, i)->shards.recordings[r]->used = use;
 }
 
-/* The names of the columns are those of a recording, which is kept while the batch is fed. Without
-   examples on this worker the batch has no columns, and needs none. */
+/* The columns borrow their names from a recording, which is kept while the batch is fed. Without
+   examples on this worker the batch needs no columns. */
 static void batch_slots_fill(struct copse_batch_slot *slot, const struct copse_host_batch *batch,
                              const struct copse_shards *s, uint32_t replicas)
 {

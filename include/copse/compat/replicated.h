@@ -121,8 +121,9 @@ COPSE_API COPSE_CHECKED copse_status copse_tower_forward(copse_tower_optimizer *
  * replica without a gradient of a variable adds nothing, and the sum is not rescaled; a variable
  * without any is left alone. [C] One call hands over the gradients of all replicas of this worker:
  * the components of per-replica values, as copse_strategy_map (distribute/call.h) gives them; a
- * plain or mirrored value counts once for each replica. Sparse gradients of all replicas are joined in rank order, slices of
- * one row are added in that order, and the rule sees zeros in the other rows.
+ * plain or mirrored value counts once for each replica. Sparse gradients of all replicas are joined
+ * in rank order, slices of one row are added in that order, and the rule sees zeros in the other
+ * rows.
  * @param moves_step  Whether that update adds 1 to copse_global_step; the last replica's counts.
  * @retval COPSE_ERR_CONTEXT      The thread is in no replica of the optimizer's strategy, and not in
  *                                its cross-replica context.

@@ -31,14 +31,12 @@ extern "C" {
  * graph is built, and must not be another object at the same address later.
  * docs/callbacks.md lists the calls that it may make.
  *
- * `in->is_training` is false; for layers that train, pass a copy of `*in` in which it is true.
+ * `in->is_training` is false. To let a layer train, give copse_layer_apply a copy of `*in` in which
+ * it is true; copse_input takes `in` itself.
  * @return The result; NULL where the function sets outputs by name (copse_output), or only assigns
  *         to variables.
  */
 typedef copse_tensor *copse_call_fn(copse_graph *g, const copse_batch *in, void *user);
-
-/** Most outputs of a call. */
-#define COPSE_MAX_OUTPUTS 16
 
 /**
  * In a function of a call: set an output. The result of the call is then a dictionary.
@@ -67,7 +65,8 @@ COPSE_API void copse_output(copse_graph *g, const char *name, copse_tensor *t);
  *                                (distribute/sync.h), which copse_strategy_map can.
  * @retval COPSE_ERR_UNRELIABLE   The first computation differs from the host (train/audit.h).
  * Updates are assigned after the computation, as by copse_assign in the context of the thread: in a
- * replica a mirrored variable meets the other replicas. Otherwise nothing waits.
+ * replica a mirrored variable meets the other replicas. An input on another device is read first,
+ * which waits. Otherwise nothing waits.
  */
 COPSE_API COPSE_CHECKED copse_status copse_call(copse_call_fn *fn, void *user, copse_value *args,
                                                 copse_value **result);

@@ -4,9 +4,9 @@
  * objects of the application, lists and dictionaries of them, and distributed values, which have
  * one component per replica.
  *
- * A value never changes; arithmetic on values (copse/distribute/call.h) makes new ones. Values are counted: a function that
- * returns a value returns a reference. A "structure" is a value, or a list or dictionary of
- * structures.
+ * A value never changes; arithmetic on values (copse/distribute/call.h) makes new ones. Values are
+ * counted: a function that returns a value returns a reference. A "structure" is a value, or a list
+ * or dictionary of structures.
  */
 #ifndef COPSE_PUBLIC_DISTRIBUTE_VALUE_H
 #define COPSE_PUBLIC_DISTRIBUTE_VALUE_H

@@ -50,16 +50,14 @@ class Function:
         if replica_context() is None and any(
                 isinstance(v, Value) and v.kind == "per_replica" for _, v in leaves([args, kwargs])):
             return strategy.map(self, *args, **kwargs)
-        return self._of(args, kwargs).call(strategy, lib.copse_call)
+        return self._of(args, kwargs).call(strategy, lib.copse_call, args, kwargs)
 
     def _of(self, args: tuple, kwargs: Mapping[str, Structure]) -> "_Recorded":
         """What is recorded for arguments of this structure. Variables are a part of it: they are not copied."""
         form = (_form(args), _form(kwargs))
         if form not in self._recorded:
             self._recorded[form] = _Recorded(self.function, args, kwargs)
-        recorded = self._recorded[form]
-        recorded.arguments = (args, kwargs)
-        return recorded
+        return self._recorded[form]
 
 
 def function(f: Callable[..., Structure]) -> Function:
@@ -81,7 +79,8 @@ class _Recorded(Guard):
     def __init__(self, f: Callable[..., Structure], args: tuple, kwargs: Mapping[str, Structure]) -> None:
         super().__init__()
         self.function = f
-        self.arguments = (args, kwargs)
+        # the structure of the arguments; of the leaves only variables are kept
+        self.arguments = mapped([args, kwargs], lambda path, leaf: leaf if isinstance(leaf, Variable) else None)
         self.result: Any = None  # the structure of what it returns
         self.pointer = ffi.callback("copse_call_fn", lambda graph, batch, _user: self.build(
             graph, self._build, graph, batch))
@@ -89,7 +88,7 @@ class _Recorded(Guard):
     def _build(self, graph: Any, batch: Any) -> Any:
         with ops.building(graph) as scope:
             inputs = _Inputs(scope, batch)
-            args, kwargs = mapped(list(self.arguments), inputs.tensor)
+            args, kwargs = mapped(self.arguments, inputs.tensor)
             result = self.function(*args, **kwargs)
             self.result = mapped(result, lambda path, leaf: None)
             if isinstance(result, (Tensor, Variable)):
@@ -99,8 +98,8 @@ class _Recorded(Guard):
                 check(lib.copse_graph_status(scope.graph))
             return ffi.NULL
 
-    def call(self, strategy: Strategy, compute: Callable[..., int]) -> Structure:
-        args, kwargs = self.arguments
+    def call(self, strategy: Strategy, compute: Callable[..., int], args: tuple,
+             kwargs: Mapping[str, Structure]) -> Structure:
         packed = pack([list(args), dict(kwargs)]) if args or kwargs else ffi.NULL
         strategy._functions.add(self)
         out = ffi.new("copse_value **")
@@ -227,7 +226,7 @@ def run(strategy: Strategy, f: Callable[..., Structure], args: Sequence[Structur
 def map_all(strategy: Strategy, f: Callable[..., Structure], args: tuple, kwargs: Mapping[str, Structure]) -> Structure:
     if not isinstance(f, Function):
         raise ArgumentError("Strategy.map takes a function that @copse.function decorates")
-    return f._of(args, kwargs).call(strategy, lambda *a: lib.copse_strategy_map(strategy._pointer, *a))
+    return f._of(args, kwargs).call(strategy, lambda *a: lib.copse_strategy_map(strategy._pointer, *a), args, kwargs)
 
 
 def reduce(strategy: Strategy, op: str, x: Structure, axis: Optional[int] = None) -> Structure:
