@@ -209,6 +209,14 @@ static void wrong_gradients_are_refused_and_none_is_kept(void **unused)
     const struct copse_tower_gradient wrong = { each, n.v[1] };
     FAILS(COPSE_ERR_SHAPE, copse_tower_apply(t, &wrong, 1, true), "'b1'");
     FAILS(COPSE_ERR_ARGUMENT, copse_tower_apply(t, NULL, 0, true), "no replica has a gradient");
+    copse_value_release(&each);
+    /* replica 0's gradient is right, and is taken back when replica 1's is refused */
+    const float ones[HIDDEN] = { 1, 1, 1, 1, 1, 1, 1 };
+    copse_value *half[] = { floats_on(st, 0, HIDDEN, ones), scalar_on(st, 1, 1) };
+    each = per_replica(st, half);
+    FAILS(COPSE_ERR_SHAPE,
+          copse_tower_apply(t, &(struct copse_tower_gradient){ each, n.v[1] }, 1, true),
+          "replica 1");
     OK(copse_tower_finish(t));
     assert_int_equal(copse_tower_steps(t), 0);
     copse_value_release(&each);
