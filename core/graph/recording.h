@@ -99,6 +99,8 @@ void copse__recordings_fini(struct copse_recordings *list);
 
 COPSE_PRIVATE copse_status copse__recording_place(struct copse_recording *r, copse_tensor *t,
                                                   struct copse_binding at, uint32_t bucket);
+/* The tensor of an input, whether the function has requested it or not; NULL: the graph has failed. */
+copse_tensor *copse__recording_input(struct copse_recording *r, uint32_t input);
 /* The result is an f32 scalar. */
 copse_status copse__recording_check_loss(const struct copse_recording *r);
 

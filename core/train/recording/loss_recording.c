@@ -78,12 +78,14 @@ void copse__loss_target(struct copse_recording *r, struct copse_program_params *
     };
 }
 
-copse_status copse__loss_differentiate(struct copse_recording *r, copse_tensor *const *x,
-                                       size_t count, copse_tensor **dx)
+copse_status copse__loss_differentiate(struct copse_recording *r, copse_tensor *from,
+                                       copse_tensor *const *x, size_t count, copse_tensor **dx)
 {
     r->graph->is_backward = true;
     copse_tensor *seed = copse__step_scalar(r->graph, COPSE_STEP_SHARE);
-    if (r->result->shape.rank > 0)
+    if (from)
+        seed = copse_mul(r->graph, from, seed);
+    else if (r->result->shape.rank > 0)
         seed = copse_reshape(r->graph, seed, r->result->shape);
     copse__gradients(r->graph, r->result, seed, x, count, dx);
     return copse_graph_status(r->graph);
