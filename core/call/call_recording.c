@@ -65,7 +65,7 @@ static copse_status find_from(struct copse_recording *r, copse_tensor **from)
                             COPSE_SHAPE_TEXT(r->result->shape), COPSE_SHAPE_TEXT((*from)->shape));
 }
 
-static copse_status differentiate(struct copse_recording *r)
+static copse_status call_differentiate(struct copse_recording *r)
 {
     struct copse_call_recording *c = recording_of(r);
     const size_t count = (size_t)r->words[KEY_GRADIENTS];
@@ -119,7 +119,7 @@ static copse_status recording_extend(struct copse_recording *r)
         COPSE_TRY(copse__loss_place(r, g->outputs[i].tensor, 0, &c->results[i]));
     for (size_t i = 0; i < g->updates.count; i++)
         COPSE_TRY(copse__loss_place(r, g->updates.at[i].value, 0, &c->updates[i]));
-    return r->words[KEY_GRADIENTS] > 0 ? differentiate(r) : COPSE_OK;
+    return r->words[KEY_GRADIENTS] > 0 ? call_differentiate(r) : COPSE_OK;
 }
 
 /* The place of a sum over replicas. */
