@@ -8,7 +8,15 @@
 
 /* The key of a recording, beside the types of its inputs. A variable, or 0, for each input follows;
    then the variables of the gradients. */
-enum { KEY_FUNCTION, KEY_USER, KEY_IS_MAP, KEY_HAS_FROM, KEY_GRADIENTS, KEY_VARIABLES };
+enum {
+    KEY_FUNCTION,
+    KEY_USER,
+    KEY_IS_MAP,
+    KEY_IS_MEAN,
+    KEY_HAS_FROM,
+    KEY_GRADIENTS,
+    KEY_VARIABLES
+};
 
 static struct copse_call_recording *recording_of(struct copse_recording *base)
 {
@@ -188,6 +196,7 @@ static void fill_key(const struct copse_call *c, uint64_t *words, struct copse_r
     words[KEY_FUNCTION] = (uintptr_t)c->fn;
     words[KEY_USER] = (uintptr_t)c->user;
     words[KEY_IS_MAP] = c->is_map;
+    words[KEY_IS_MEAN] = c->calls->recordings[c->rank].is_mean;
     words[KEY_HAS_FROM] = c->has_from;
     words[KEY_GRADIENTS] = c->gradient_count;
     for (uint32_t i = 0; i < c->input_count; i++) {

@@ -51,6 +51,7 @@ static copse_status tower_call(copse_tower_optimizer *t, const struct copse_towe
     c->user = of->user;
     c->number = t->optimizer->step + 1;
     c->part = part;
+    t->computing.recordings[c->rank].is_mean = t->reduction == COPSE_LOSS_MEAN;
     c->share = t->reduction == COPSE_LOSS_SUM ? scale : scale * part;
     copse_status s = take_inputs(c, of);
     if (!s)

@@ -79,6 +79,7 @@ struct copse_recordings {
     copse_context *ctx;
     copse_strategy *strategy; /* of the replica; for the list's user */
     uint32_t replica, limit;
+    bool is_mean; /* its functions give losses that are means (copse_current_loss_reduction) */
     struct copse_recording **at; /* most recently used first */
     size_t count, room;
 };

@@ -226,6 +226,55 @@ static void updates_are_assigned_and_outputs_given(void **unused)
     }
 }
 
+/* ---- the reduction ---- */
+
+struct seen {
+    struct task k;
+    copse_loss_reduction model, loss;
+};
+
+static copse_tensor *seeing(copse_graph *g, const copse_batch *in, void *user)
+{
+    struct seen *s = user;
+    s->loss = copse_current_loss_reduction();
+    return copse_sum(g, cubes(g, in, &s->k), NULL, 0, false);
+}
+
+static copse_status seeing_model(copse_replica_context *rc, const struct copse_model_call *call,
+                                 struct copse_model_spec *spec)
+{
+    struct seen *s = call->user;
+    const struct copse_tower_loss of = { .loss = seeing, .user = s, .x = s->k.x };
+    (void)rc;
+    s->model = copse_current_loss_reduction();
+    return copse_tower_minimize(s->k.t, &of, &s->k.w, 1, false, &spec->loss);
+}
+
+/* The second run records its loss function anew: the graph may depend on the reduction. */
+static void functions_see_the_reduction_of_the_model(void **unused)
+{
+    static const float x[] = { 1, 1, 1 };
+    (void)unused;
+    FOR_EACH_STRATEGY(st, n)
+    {
+        struct seen s;
+        struct copse_replicated_result result;
+        begin_task(&s.k, st, NULL);
+        s.k.x = row(x, 3);
+        for (int k = 0; k < 2; k++) {
+            const copse_loss_reduction given = k ? COPSE_LOSS_SUM : COPSE_LOSS_MEAN;
+            const struct copse_replicated_params p = { seeing_model, &s, given };
+            s.model = s.loss = k ? COPSE_LOSS_MEAN : COPSE_LOSS_SUM;
+            OK(copse_replicated_run(st, &p, COPSE_MODEL_TRAIN, NULL, NULL, &result));
+            assert_int_equal(s.model, given);
+            assert_int_equal(s.loss, given);
+            assert_int_equal(copse_current_loss_reduction(), COPSE_LOSS_SUM);
+        }
+        end_task(&s.k);
+        (void)n;
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -233,6 +282,7 @@ int main(void)
         cmocka_unit_test(derivatives_begin_with_those_given),
         cmocka_unit_test(two_inputs_of_one_name_are_refused),
         cmocka_unit_test(updates_are_assigned_and_outputs_given),
+        cmocka_unit_test(functions_see_the_reduction_of_the_model),
     };
     return cmocka_run_group_tests(tests, open_rig, close_rig);
 }

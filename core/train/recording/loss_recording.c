@@ -33,7 +33,15 @@ void copse__graph_call_enter(struct copse_graph_call *c, const struct copse_reco
                                            .used = { r->list->user, r->graph } };
     copse__context_push_replica(&c->frame, r->list->strategy, r->list->replica);
     c->frame.is_graph = true;
+    c->frame.is_mean = r->list->is_mean;
     copse__callback_enter(&c->callback);
+}
+
+copse_loss_reduction copse_current_loss_reduction(void)
+{
+    const struct copse_frame *f = copse__context_top();
+    const bool is_mean = f && (f->is_graph ? f->is_mean : f->strategy->has_mean_losses);
+    return is_mean ? COPSE_LOSS_MEAN : COPSE_LOSS_SUM;
 }
 
 copse_status copse__graph_call_leave(struct copse_graph_call *c, copse_status s)
