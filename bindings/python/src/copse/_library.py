@@ -95,6 +95,23 @@ class Guard:
         check(status)
 
 
+class SharedGuard(Guard):
+    """Of functions of which one ends all others, as replicas do: the first exception counts."""
+
+    def run(self, function: Callable[..., Any], *arguments: Any) -> int:
+        first = self.error
+        status = super().run(function, *arguments)
+        self.error = first or self.error
+        return status
+
+    def meet(self, status: int) -> None:
+        """Check a call in which one function met the others: an exception of another one ends it, too, and stays."""
+        if status != lib.COPSE_OK and self.error is not None:
+            raise errors.CancelledError(f"another replica or the function of a merge raised "
+                                        f"{type(self.error).__name__}: {self.error}") from self.error
+        check(status)
+
+
 def c_string(value: str | os.PathLike | None) -> Any:
     """UTF-8 bytes that live as long as the result; NULL for None. A NUL, which would end the text in C, is refused."""
     if value is None:

@@ -33,6 +33,11 @@ def _scope() -> Scope:
     return scope
 
 
+def is_building() -> bool:
+    """Whether the thread builds a graph."""
+    return getattr(_now, "scope", None) is not None
+
+
 def graph() -> Any:
     """The graph that is being built in this thread."""
     return _scope().graph

@@ -110,7 +110,7 @@ class _Transform:
     def _build(self, graph: Any, pairs: Any, count: int) -> None:
         with ops.building(graph) as scope:
             given = [(Tensor(scope, pairs[i].gradient) if pairs[i].gradient else None,
-                      Variable(self.strategy, pairs[i].variable)) for i in range(count)]
+                      Variable._of(self.strategy, pairs[i].variable)) for i in range(count)]
             changed = list(self.function(given))
             if len(changed) != count:
                 raise ArgumentError(f"the transform returned {len(changed)} gradients, not {count}")
