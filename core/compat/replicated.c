@@ -60,7 +60,9 @@ static copse_status call_models(struct model_run *m)
     copse_strategy *st = m->strategy;
     COPSE_TRY(finish_optimizers(st)); /* calls that were made outside of a model */
     set_reduction(st, &m->params->reduction);
+    st->has_mean_losses = m->params->reduction == COPSE_LOSS_MEAN;
     const copse_status s = copse_strategy_run(st, call_model, NULL, 0, m, NULL);
+    st->has_mean_losses = false;
     set_reduction(st, NULL);
     COPSE_TRY(s);
     if (m->mode == COPSE_MODEL_TRAIN && st->group.ranks > 1 && !has_optimized(st))

@@ -3,7 +3,6 @@
 #include <stdio.h>
 
 #include "core/compat/tower.h"
-#include "core/train/recording/loss_recording.h"
 #include "core/value/cross_device.h"
 
 static const char kind; /* of dependants: its address */
@@ -96,10 +95,9 @@ copse_status copse_tower_create(copse_strategy *st, const struct copse_tower_par
     t->params.name = NULL;
     t->reduction = params->reduction;
     t->strategy = copse_strategy_retain(st);
-    copse__loss_recordings_init(t->recordings, &copse__tower_recording, t, st,
-                                t->params.recordings);
     copse__dependant_add(st, &t->dependant, &kind);
     copse_status s = make_optimizer(t, name);
+    copse__tower_computing_init(t);
     if (!s)
         s = tower_agree(t);
     if (s)
@@ -121,7 +119,7 @@ void copse_tower_release(copse_tower_optimizer **at)
     copse__tower_drop_all(t);
     for (uint32_t r = 0; r < st->replica_count; r++)
         copse__free(mem, t->kept[r].at);
-    copse__loss_recordings_fini(t->recordings);
+    copse__calls_fini(&t->computing);
     copse__optimizer_release(&t->optimizer);
     copse__free(mem, t);
     copse_strategy_release(&st);
