@@ -151,7 +151,7 @@ class DistributedFunction(Distributed):
             raise ArgumentError(f"the function gave {type(self.source).__name__}: use a Loader, or an iterable of batches")
 
     def _walk(self, epoch: int, first: int, guard: Guard) -> Any:
-        given = iter(self.source.epoch(epoch) if isinstance(self.source, Loader) else self.source)
+        given = iter(self.source.again().epoch(epoch) if isinstance(self.source, Loader) else self.source)
         for _ in range(first * self.strategy.replicas):
             next(given, None)
         kept: deque[HostBatch] = deque(maxlen=2 * self.strategy.replicas + 1)  # of this step and the one before

@@ -7,12 +7,15 @@ from typing import Any
 import numpy as np
 
 from ._library import lib
-from .errors import ArgumentError, ShapeError, UnsupportedError
+from .errors import ArgumentError, ContextError, ShapeError, UnsupportedError
+from .replica import replica_context
 from .strategy import Strategy, Variable
 from .values import Structure, Value, mapped, per_replica, value
 
 
 def gather(strategy: Strategy, x: Structure, axis: int) -> Structure:
+    if replica_context() is not None:
+        raise ContextError("gather sees all replicas, and the thread is in one: use its context's all_gather, or a merge call")
     return mapped(x, lambda _path, leaf: _gather(strategy, leaf, axis))
 
 

@@ -37,7 +37,7 @@ class Function:
         self.function = function
         self.__name__ = getattr(function, "__name__", "function")
         self.__doc__ = function.__doc__
-        self._signatures: OrderedDict[Any, "_Signature"] = OrderedDict()
+        self._signatures = Signatures()
 
     def __call__(self, *args: Structure, **kwargs: Structure) -> Structure:
         if ops.is_building():
@@ -49,17 +49,11 @@ class Function:
 
     def _compute(self, strategy: Strategy, compute: Callable[..., int], args: tuple,
                  kwargs: Mapping[str, Structure]) -> Structure:
-        given = mapped([args, dict(kwargs)], lambda _path, leaf: value(leaf) if is_array(leaf) else leaf)
-        form = (strategy._serial, _form(given))
-        try:
-            known = self._signatures.setdefault(form, _Signature())
-        except TypeError:
-            raise ArgumentError(f"an argument of {self.__name__} cannot be a part of its signature: use arrays, numbers, "
-                                "variables, structures of them, or objects that can be keys of a dictionary") from None
-        self._signatures.move_to_end(form)
-        if len(self._signatures) > SIGNATURES:
-            self._signatures.popitem(last=False)
-        return _Call(self.function, known, given).compute(strategy, compute)
+        call, out = Call(self.function, self._signatures, strategy, [args, dict(kwargs)]), ffi.new("copse_value **")
+        call.check(call.do(compute, call.pointer, call.signature.key, call.inputs(), out))
+        got = _taken(out, strategy)
+        return mapped(call.signature.result(strategy, compute is not lib.copse_call), lambda path, leaf: leaf
+                      if leaf is not _TENSOR else got[path] if isinstance(got, Mapping) else got)
 
 
 def function(f: Callable[..., Structure]) -> Function:
@@ -108,28 +102,51 @@ def _rank(strategy: Strategy) -> int:
     return lib.copse_strategy_first_rank(strategy._pointer) + (0 if updated == lib.COPSE_HOST else updated)
 
 
-class _Call(Guard):
+class Signatures:
+    """Those of functions that were called, the newest ones."""
+
+    def __init__(self) -> None:
+        self._known: OrderedDict[Any, _Signature] = OrderedDict()
+
+    def find(self, f: Callable[..., Structure], form: Any) -> _Signature:
+        try:
+            found = self._known.setdefault((f, form), _Signature())
+        except TypeError:
+            raise ArgumentError(f"an argument of {getattr(f, '__name__', 'the function')} cannot be a part of its signature: "
+                                "use arrays, numbers, variables, structures of them, or keys of dictionaries") from None
+        self._known.move_to_end((f, form))
+        if len(self._known) > SIGNATURES:
+            self._known.popitem(last=False)
+        return found
+
+
+class Call(Guard):
     """One call of a function; while it lasts the library may ask for the graph."""
 
-    def __init__(self, f: Callable[..., Structure], signature: _Signature, given: Structure) -> None:
+    def __init__(self, f: Callable[..., Structure], signatures: Signatures, strategy: Strategy, given: Structure) -> None:
         super().__init__()
-        self.function, self.signature, self.given = f, signature, given
+        self.function, self.pointer = f, _build_graph
+        self.given = mapped(given, lambda _path, leaf: value(leaf) if is_array(leaf) else leaf)
+        self.signature = signatures.find(f, (strategy._serial, _form(self.given)))
 
-    def compute(self, strategy: Strategy, compute: Callable[..., int]) -> Structure:
-        inputs = {path: leaf for path, leaf in leaves(self.given) if isinstance(leaf, (Value, Variable))}
-        packed = pack(inputs) if inputs else ffi.NULL
-        out, before = ffi.new("copse_value **"), getattr(_here, "call", None)
+    def inputs(self) -> Any:
+        """Arrays and variables as a structure of C; other arguments are not its business."""
+        found = {path: leaf for path, leaf in leaves(self.given) if isinstance(leaf, (Value, Variable))}
+        return pack(found) if found else ffi.NULL
+
+    def do(self, compute: Callable[..., int], *arguments: Any) -> int:
+        """Call the library, which may ask for the graph meanwhile."""
+        before = getattr(_here, "call", None)
         _here.call = self
         try:
-            self.check(compute(_build_graph, self.signature.key, packed, out))
+            return compute(*arguments)
         finally:
             _here.call = before
-        got = _taken(out, strategy)
-        return mapped(self.signature.result(strategy, compute is not lib.copse_call), lambda path, leaf: leaf
-                      if leaf is not _TENSOR else got[path] if isinstance(got, Mapping) else got)
 
     def record(self, graph: Any, batch: Any) -> Any:
         with ops.building(graph) as scope:
+            scope.batch = batch
+
             def tensor(path: str, leaf: Any) -> Any:
                 if not isinstance(leaf, Value):
                     return leaf

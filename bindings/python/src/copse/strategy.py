@@ -49,6 +49,9 @@ class Variable:
     values: float32, or int32 for whole numbers. It lives as long as its strategy. Without a name it gets "variable",
     "variable_1", ...; all replicas make the same variables in the same order."""
 
+    strategy: "Strategy"
+    _pointer: Any
+
     def __init__(self, values: Any, name: Optional[str] = None, *, dtype: Optional[str] = None, trainable: bool = True,
                  aggregation: str = "mean", synchronization: str = "auto") -> None:
         from . import replica

@@ -145,7 +145,7 @@ class PerReplica(Value):
     an array [replicas, ...] where the components have one shape."""
 
     __slots__ = ()
-    __hash__ = None  # type: ignore[assignment]
+    __hash__ = None
 
     @property
     def _first(self) -> Any:
