@@ -275,7 +275,7 @@ class ReplicaContext:
                 split = count - len(names)
                 with _entered(strategy, None):
                     run.merged = f(strategy, *parts[:split], **dict(zip(names, parts[split:])))
-                    run.give(run.merged, result)
+                    run.give(run.merged, result, True)
             return run.run(body)
 
         pointer = ffi.callback("copse_merge_fn", merge)
@@ -318,7 +318,7 @@ class _Run(SharedGuard):
         self.strategy, self.function, self.names = strategy, f, list(kwargs or {})
         self.objects: dict[int, Any] = {}  # of Python, in the library's hands
         self.given = (*args, *(kwargs or {}).values())
-        self.packed = [pack(a, self.objects) for a in self.given]
+        self.packed = [pack(a, self.objects, True) for a in self.given]
         self.variables: list[str] = []  # names of those without a name that replicas made
         self.merged: Structure = None  # what the newest merge call gave
         self.result: Structure = None  # what the function returned first
@@ -329,8 +329,8 @@ class _Run(SharedGuard):
         split = len(given) - len(self.names)
         return given[:split], dict(zip(self.names, given[split:]))
 
-    def give(self, x: Structure, result: Any) -> None:
-        result[0] = ffi.NULL if x is None else lib.copse_value_retain(pack(x, self.objects))
+    def give(self, x: Structure, result: Any, keeps_numbers: bool) -> None:
+        result[0] = ffi.NULL if x is None else lib.copse_value_retain(pack(x, self.objects, keeps_numbers))
 
     def replica(self, rc: Any, args: Any, _count: int, _user: Any, result: Any) -> int:
         def body() -> None:
@@ -349,7 +349,7 @@ class _Run(SharedGuard):
         returned = self.function(*first, *positional, **named)
         if self.result is None:
             self.result = returned
-        self.give(returned, result)
+        self.give(returned, result, self.strategy.replicas == 1)
 
     def do(self, kind: str, callback: Callable[..., int], function: Callable[..., int], *place: Any) -> Structure:
         """Call the library's function, whose last arguments are alike."""

@@ -335,8 +335,9 @@ class Strategy:
     def run(self, f: Callable[..., Any], args: Sequence[Any] = (), kwargs: Optional[Mapping[str, Any]] = None) -> Any:
         """Call `f(*args, **kwargs)` once for each replica, in order; per-replica arguments are given as the replica's
         component. Arithmetic of values and functions of @copse.function compute on the replica's device. The results become
-        one per-replica value, item by item; what is the same object on all replicas stays it. An exception in a replica ends
-        the run, and the caller gets it."""
+        one per-replica value, item by item. Numbers and other objects of Python are given as they are; numbers that several
+        replicas return become a per-replica value, another object stays itself where all return the same one. An exception in
+        a replica ends the run, and the caller gets it."""
         from . import replica
         return replica.run(self, f, args, kwargs)
 

@@ -253,19 +253,21 @@ def is_array(x: Any) -> bool:
         not isinstance(x, Variable) and (hasattr(x, "__array__") or hasattr(x, "__dlpack__")))
 
 
-def pack(x: Structure, objects: Optional[dict[int, Any]] = None) -> Any:
-    """A pointer to a structure of C, which it owns. With `objects` leaves may be objects of Python: it keeps the handles that
-    C has instead, one for each object, and must live as long as C has the structure."""
+def pack(x: Structure, objects: Optional[dict[int, Any]] = None, keeps_numbers: bool = False) -> Any:
+    """A pointer to a structure of C, which it owns. With `objects` leaves may be objects of Python, with `keeps_numbers` its
+    numbers, too: `objects` keeps the handles that C has instead, one for each object, and must live as long as C has the
+    structure."""
     if isinstance(x, Mapping):
-        items = [pack(v, objects) for v in x.values()]
+        items = [pack(v, objects, keeps_numbers) for v in x.values()]
         names = [c_string(str(k)) for k in x]
         return make("value", lib.copse_value_dict, context(), names, items, len(items))
     if isinstance(x, (list, tuple)):
-        items = [pack(v, objects) for v in x]
+        items = [pack(v, objects, keeps_numbers) for v in x]
         return make("value", lib.copse_value_list, context(), items, len(items))
     if isinstance(x, Variable):
         return make("value", lib.copse_variable_value, x._pointer)
-    if objects is None or is_array(x):
+    is_number = isinstance(x, (int, float)) and not isinstance(x, np.generic)
+    if objects is None or (is_array(x) and not (keeps_numbers and is_number)):
         return value(x)._pointer
     handle = objects.setdefault(id(x), ffi.new_handle(x))
     return make("value", lib.copse_value_object, context(), handle)
