@@ -503,6 +503,7 @@ static void values(struct probe *p)
     ROW(copse_value_add, NEED(value), NEED(value), NEED(&result));
     ROW(copse_value_subtract, NEED(value), NEED(value), NEED(&result));
     ROW(copse_value_multiply, NEED(value), NEED(value), NEED(&result));
+    ROW(copse_value_divide, NEED(value), NEED(value), NEED(&result));
     ROW(copse_value_multiply_by, NEED(value), 1.0f, NEED(&result));
     ROW(copse_value_matmul, NEED(value), NEED(value), NEED(&result));
     ROW(copse_value_sum, NEED(value), NEED(&result));

@@ -52,7 +52,7 @@ def update(st, v, f, args=()):
 
 
 def distribute(st, columns, batch):
-    return st.distribute(copse.Dataset(columns).batches(batch, shuffle=False), rule="fixed")
+    return st.distribute(copse.Dataset(columns).batches(batch, shuffle=False))
 
 
 def distribute_from_function(st, columns, batch):

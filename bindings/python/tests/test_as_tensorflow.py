@@ -466,6 +466,11 @@ class Input(Case):
             self.assertEqual([[p["id"].tolist() for p in step] for step in steps],
                              [[[0, 1], [2, 3]], [[4, 5], [6, 7]], [[8, 9], [10]]])
 
+    def test_a_smaller_batch_is_split_evenly(self):
+        for n, st in self.each(2):
+            steps = self.steps(st, d.distribute(st, {"id": np.arange(13, dtype=np.int32)}, 8))
+            self.assertEqual([p["id"].tolist() for p in steps[1]], [[8, 9, 10], [11, 12]])
+
     def test_a_replica_may_have_no_rows(self):
         for n, st in self.each(2):
             steps = self.steps(st, d.distribute(st, {"id": np.arange(5, dtype=np.int32)}, 4))

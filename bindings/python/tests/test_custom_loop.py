@@ -405,7 +405,7 @@ class Memory(unittest.TestCase):
             tower.apply_gradients([(got["g"], v)])
             return copse.replica_context().merge_call(lambda st, x: st.reduce("mean", x), (got["loss"],)), object(), text
 
-        data = strategy.distribute(copse.Dataset({"x": np.ones((8, 2), np.float32)}).batches(4))
+        data = strategy.distribute(copse.Dataset({"x": np.ones((8, 2)), "wide": np.ones((8, 500))}).batches(4))
 
         def step():
             for batch in data:
@@ -527,6 +527,14 @@ class Input(unittest.TestCase):
             for epoch in range(3):
                 for batch, own in zip(distributed, data.epoch(epoch)):
                     np.testing.assert_array_equal(batch["x"], own.columns["x"])
+
+    def test_rules_and_policies(self):
+        strategy = copse.Strategy(["host:0", "host:0"])
+        batches = copse.Dataset({"i": np.arange(13, dtype=np.int32)}).batches(8, shuffle=False)
+        for rule, expected in (("balanced", [[8, 9, 10], [11, 12]]), ("fixed", [[8, 9, 10, 11], [12]])):
+            data = strategy.distribute(batches, rule=rule)
+            self.assertEqual([c.numpy().tolist() for c in list(data)[1]["i"]], expected)
+            self.assertEqual(len(data), 2)
 
     def test_wrong_sources_are_refused(self):
         strategy = copse.Strategy("host:0")
