@@ -279,15 +279,10 @@ static copse_status map_all(struct copse_call *c, uint32_t count, copse_value *a
     return s;
 }
 
-copse_status copse_strategy_map(copse_strategy *st, copse_call_fn *fn, void *user,
-                                copse_value *args, copse_value **result)
+static copse_status map_begin(copse_strategy *st, copse_call_fn *fn, void *user, copse_value *args,
+                              copse_value **result)
 {
     struct copse_calls *calls;
-    if (result)
-        *result = NULL;
-    COPSE_TRY(copse_need("map", st, fn));
-    COPSE_TRY(copse__require_device(st, "map"));
-    COPSE_TRY(copse__require_cross(st, "map"));
     COPSE_TRY(copse__calls_get(st, &calls));
     if (args)
         COPSE_TRY(copse_note(copse__check_components(args, st->replica_count),
@@ -310,4 +305,16 @@ copse_status copse_strategy_map(copse_strategy *st, copse_call_fn *fn, void *use
         copse__call_inputs_release(&c[r]);
     copse__free(mem, c);
     return s;
+}
+
+copse_status copse_strategy_map(copse_strategy *st, copse_call_fn *fn, void *user,
+                                copse_value *args, copse_value **result)
+{
+    if (result)
+        *result = NULL;
+    COPSE_TRY(copse_need("map", st, fn));
+    COPSE_TRY(copse__require_device(st, "map"));
+    COPSE_TRY(copse__require_cross(st, "map"));
+    copse__group_begin(&st->group, "map");
+    return copse__group_end(&st->group, map_begin(st, fn, user, args, result));
 }
