@@ -279,10 +279,12 @@ static copse_status map_all(struct copse_call *c, uint32_t count, copse_value *a
     return s;
 }
 
-static copse_status map_begin(copse_strategy *st, copse_call_fn *fn, void *user, copse_value *args,
-                              copse_value **result)
+copse_status copse__map_here(copse_strategy *st, copse_call_fn *fn, void *user, copse_value *args,
+                             copse_value **result)
 {
     struct copse_calls *calls;
+    COPSE_TRY(copse__require_device(st, "map"));
+    COPSE_TRY(copse__require_cross(st, "map"));
     COPSE_TRY(copse__calls_get(st, &calls));
     if (args)
         COPSE_TRY(copse_note(copse__check_components(args, st->replica_count),
@@ -313,8 +315,6 @@ copse_status copse_strategy_map(copse_strategy *st, copse_call_fn *fn, void *use
     if (result)
         *result = NULL;
     COPSE_TRY(copse_need("map", st, fn));
-    COPSE_TRY(copse__require_device(st, "map"));
-    COPSE_TRY(copse__require_cross(st, "map"));
     copse__group_begin(&st->group, "map");
-    return copse__group_end(&st->group, map_begin(st, fn, user, args, result));
+    return copse__group_end(&st->group, copse__map_here(st, fn, user, args, result));
 }

@@ -233,7 +233,7 @@ static bool cluster_leave(copse_cluster *c)
     while ((c->notified & others) != others && !c->reported && !(c->t.lost & ~c->notified) &&
            copse__now_ns() < end) {
         copse__notices_poll(c);
-        copse__headers_drain(c);
+        copse__headers_drain(c, UINT64_MAX);
         copse__sleep_ns(MS);
     }
     return !c->is_failed && (c->notified & others) == others && is_drained(c);

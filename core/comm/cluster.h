@@ -284,8 +284,8 @@ copse_status copse__headers_send(copse_cluster *c);
 /* Wait for the headers of all at the collective of c->header. Fails where one has failed in the
    operation or has left it, or votes; the cluster can be used then. */
 copse_status copse__headers_wait(copse_cluster *c, copse_cluster_busy_fn *busy, void *user);
-/* Receive what has arrived. */
-void copse__headers_drain(copse_cluster *c);
+/* Receive what has arrived, and drop what is of operations before `end`. */
+void copse__headers_drain(copse_cluster *c, uint64_t end);
 /* Drop all. */
 void copse__headers_drop(copse_cluster *c);
 

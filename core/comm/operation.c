@@ -17,6 +17,7 @@
 #define TAG_HEADER 1u
 #define SPARE      (COPSE_LETTERS / 2) /* letters that are kept for more than COPSE_HEADER_ENDED */
 #define UNANSWERED 4u
+#define POLL_NS    1000000ull
 
 static uint64_t operation_bit(uint32_t rank)
 {
@@ -43,16 +44,6 @@ static struct copse_letter *free_letter(copse_cluster *c, uint32_t spare)
         if (is_free(c, &c->letters[i]) && found++ == spare)
             return &c->letters[i];
     return NULL;
-}
-
-/* All are taken where others have not come to the last collectives that this worker refused. */
-static copse_status take_letter(copse_cluster *c)
-{
-    c->letter = free_letter(c, 0);
-    if (c->letter)
-        return COPSE_OK;
-    c->letter = &c->letters[0];
-    return copse__cluster_wait(c, c->letter->out, c->t.size, c->header.what, NULL, NULL);
 }
 
 /* The current operation has failed or ended here. A worker that has none of its letters taken learns
@@ -184,6 +175,45 @@ static copse_status judge_header(copse_cluster *c, uint32_t r)
 
 /* ---- for collectives ---- */
 
+void copse__headers_drain(copse_cluster *c, uint64_t end)
+{
+    for (uint32_t r = 0; r < c->t.size && !c->is_failed; r++)
+        while (r != c->t.rank && !(c->held & operation_bit(r))) {
+            if (!c->header_in[r].op && post_receive(c, r))
+                break;
+            const copse_status s = c->table->wait(&c->t, c->header_in[r].op, 0);
+            if (s == COPSE_ERR_TIMEOUT)
+                break;
+            c->header_in[r].op = NULL;
+            if (s) /* the engine has noted it in t.lost */
+                break;
+            end_texts(&c->headers[r]);
+            c->unanswered[r] = 0;
+            if (c->headers[r].magic != MAGIC || c->headers[r].operation >= end)
+                c->held |= operation_bit(r);
+            else
+                note_stale(c, r);
+        }
+}
+
+/* All are taken where others have not come to the last collectives that this worker refused. */
+static copse_status take_letter(copse_cluster *c)
+{
+    const uint64_t begin = copse__now_ns();
+    while (!(c->letter = free_letter(c, 0))) {
+        copse__headers_drain(c, c->operation); /* the others may wait for the same */
+        const copse_status s = copse__cluster_test(c, c->letters[0].out, c->t.size);
+        if (s && s != COPSE_ERR_TIMEOUT)
+            return s;
+        if (copse__now_ns() - begin >= c->deadline_ns)
+            return copse__cluster_fail(c, COPSE_ERR_TIMEOUT, 0,
+                                       "a worker came to none of the last calls within %.3g s (%s)",
+                                       (double)c->deadline_ns / 1e9, c->header.what);
+        copse__sleep_ns(POLL_NS);
+    }
+    return COPSE_OK;
+}
+
 copse_status copse__headers_send(copse_cluster *c)
 {
     if (c->left_operation == c->operation) {
@@ -214,27 +244,6 @@ copse_status copse__headers_wait(copse_cluster *c, copse_cluster_busy_fn *busy, 
     return copse__cluster_wait(c, c->letter->out, c->t.size, c->header.what, busy, user);
 }
 
-void copse__headers_drain(copse_cluster *c)
-{
-    for (uint32_t r = 0; r < c->t.size && !c->is_failed; r++)
-        while (r != c->t.rank && !(c->held & operation_bit(r))) {
-            if (!c->header_in[r].op && post_receive(c, r))
-                break;
-            const copse_status s = c->table->wait(&c->t, c->header_in[r].op, 0);
-            if (s == COPSE_ERR_TIMEOUT)
-                break;
-            c->header_in[r].op = NULL;
-            if (s) /* the engine has noted it in t.lost */
-                break;
-            end_texts(&c->headers[r]);
-            c->unanswered[r] = 0;
-            if (c->headers[r].magic != MAGIC || c->headers[r].operation > c->operation)
-                c->held |= operation_bit(r);
-            else
-                note_stale(c, r);
-        }
-}
-
 void copse__headers_drop(copse_cluster *c)
 {
     copse__cluster_drop(c, c->header_in, c->t.size);
@@ -263,7 +272,7 @@ void copse__operation_end(copse_cluster *c, copse_status s)
         c->sequence++;
         (void)copse__operation_fail(c, s);
         send_word(c, s ? COPSE_HEADER_REFUSED : COPSE_HEADER_ENDED, s);
-        copse__headers_drain(c);
+        copse__headers_drain(c, c->operation + 1);
         if (s)
             copse__fail_again(text);
     }
