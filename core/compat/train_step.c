@@ -197,15 +197,19 @@ static void train_step_fill(copse_train_step *ts, const struct copse_step_result
     out->global_step = count_step(ts);
 }
 
+/* A hook that fails on this worker alone is a step that no worker takes. */
 static copse_status call_hooks(copse_train_step *ts)
 {
     for (size_t i = 0; i < ts->params.update_hook_count; i++) {
         const uint64_t failures = copse__failures();
         struct copse_callback here = { .name = "an update hook of a train step",
                                        .used = { ts, ts->trainer } };
-        const copse_status s =
+        const uint64_t since = copse__group_sequence(&ts->trainer->strategy->group);
+        copse_status s =
             copse_callback_call(&here, ts->hooks[i].fn(ts->trainer->strategy, ts->hooks[i].user));
-        COPSE_TRY(copse_note(copse__returned(s, failures), "in update hook %zu", i));
+        s = copse_note(copse__returned(s, failures), "in update hook %zu", i);
+        if (s)
+            return copse__trainer_refuse(ts->trainer, since, s);
     }
     return COPSE_OK;
 }
