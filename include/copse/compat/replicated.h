@@ -30,7 +30,8 @@ struct copse_tower_params {
     copse_optimizer_factory_fn *factory; /**< instead of `optimizer`             [NULL] */
     void *factory_user;
     /** MEAN: with N replicas every loss is divided by N before it is differentiated; in
-       copse_replicated_run that call's applies */
+       copse_replicated_run that call's applies. copse_current_loss_reduction gives the one in use,
+       in model functions, too */
     copse_loss_reduction reduction;
     uint64_t seed; /**< of dropout */
     /** of its slots in checkpoints, 1 to 63 bytes, another than those of the strategy's other
