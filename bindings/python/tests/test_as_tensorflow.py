@@ -1,13 +1,18 @@
 # SPDX-License-Identifier: MIT
 """The custom loop of tf.distribute: the same cases and numbers on Copse and on TensorFlow. COPSE_TEST_FRAMEWORK=tensorflow
 runs them on TensorFlow, which needs no Copse (README.md has the command)."""
+import contextlib
+import io
 import os
+import re
 import sys
 import unittest
+from pathlib import Path
 
 import numpy as np
 
-if os.environ.get("COPSE_TEST_FRAMEWORK") == "tensorflow":
+FRAMEWORK = os.environ.get("COPSE_TEST_FRAMEWORK", "copse")
+if FRAMEWORK == "tensorflow":
     import framework_tensorflow as d
 else:
     import framework_copse as d
@@ -700,6 +705,21 @@ class Optimizers(Case):
             g = n * (n + 1) / 2
             self.same(v.numpy(), 1 - 2 * 0.5 * g)
             self.same(w.numpy(), 1 - 0.25 * g - 0.25 * 1.9 * g)
+
+
+class Tutorial(unittest.TestCase):
+    """docs/from-tf-distribute.md."""
+
+    def test_its_program_prints_what_it_says(self):
+        page = (Path(__file__).resolve().parents[3] / "docs" / "from-tf-distribute.md").read_text()
+        programs = re.findall(r"```python\n(.*?)```", page, flags=re.S)
+        program, = (p for p in programs if f"import {FRAMEWORK}" in p)
+        if FRAMEWORK == "tensorflow":  # devices of a process are set once
+            program = re.sub(r"tf\.config\.set_logical_device_configuration\(.*?\* 2\)\n", "", program, flags=re.S)
+        with contextlib.redirect_stdout(io.StringIO()) as out:
+            exec(compile(program, "from-tf-distribute.md", "exec"), {"__name__": "__main__"})
+        self.assertIn(f"```text\n{out.getvalue()}```", page)
+        self.assertEqual(out.getvalue().count("epoch"), 3)
 
 
 class Errors(Case):
