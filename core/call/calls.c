@@ -298,13 +298,10 @@ static copse_status map_all(struct copse_call *c, uint32_t count, copse_value *a
     return s;
 }
 
-copse_status copse_strategy_map(copse_strategy *st, copse_call_fn *fn, void *user,
-                                copse_value *args, copse_value **result)
+copse_status copse__map_here(copse_strategy *st, copse_call_fn *fn, void *user, copse_value *args,
+                             copse_value **result)
 {
     struct copse_calls *calls;
-    if (result)
-        *result = NULL;
-    COPSE_TRY(copse_need("map", st, fn));
     COPSE_TRY(copse__require_device(st, "map"));
     COPSE_TRY(copse__require_cross(st, "map"));
     COPSE_TRY(copse__calls_get(st, &calls));
@@ -331,4 +328,14 @@ copse_status copse_strategy_map(copse_strategy *st, copse_call_fn *fn, void *use
         copse__call_inputs_release(&c[r]);
     copse__free(mem, c);
     return s;
+}
+
+copse_status copse_strategy_map(copse_strategy *st, copse_call_fn *fn, void *user,
+                                copse_value *args, copse_value **result)
+{
+    if (result)
+        *result = NULL;
+    COPSE_TRY(copse_need("map", st, fn));
+    copse__group_begin(&st->group, "map");
+    return copse__group_end(&st->group, copse__map_here(st, fn, user, args, result));
 }

@@ -171,7 +171,6 @@ copse_status copse_tower_apply(copse_tower_optimizer *t, const struct copse_towe
                           "device; make new variables from the last checkpoint");
     COPSE_TRY(copse__tower_rule(t));
     t->is_used = true;
-    t->is_shared_failure = false;
     COPSE_TRY(keep_gradients(t, pairs, count));
     for (uint32_t r = 0; r < t->strategy->replica_count; r++)
         if (t->kept[r].count == 0)
@@ -270,7 +269,7 @@ static copse_status make_slot(copse_tower_optimizer *t, const copse_variable *v,
                               copse_value **out)
 {
     struct copse_block *block;
-    COPSE_TRY(copse__tower_note_shared(t, copse__slot_read(t->optimizer, v, slot, &block)));
+    COPSE_TRY(copse__slot_read(t->optimizer, v, slot, &block));
     return copse__value_from_block(t->strategy->ctx, NULL, COPSE_HOST, v->tensor.shape, block, out);
 }
 

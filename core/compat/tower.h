@@ -22,7 +22,6 @@ struct copse_tower_optimizer {
     /* of the variables that were updated; `held` counts what is in `kept` */
     struct copse_optimizer *optimizer;
     bool is_used;
-    bool is_shared_failure; /* the last failure was one of all workers */
     /* of the optimizer: their launches were compared with the host, or need not be */
     size_t checked_buckets;
     uint64_t calls[COPSE_MAX_REPLICAS]; /* since the last finish */
@@ -71,7 +70,5 @@ copse_status copse__tower_update(copse_tower_optimizer *t, bool moves_step);
    fail. */
 copse_status copse__tower_barrier(copse_tower_optimizer *t, const char *what, uint64_t size,
                                   copse_status mine);
-/* Note that a failure `s` of a collective is one of all workers; returns `s`. */
-copse_status copse__tower_note_shared(copse_tower_optimizer *t, copse_status s);
 
 #endif

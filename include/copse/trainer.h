@@ -29,10 +29,8 @@ typedef enum copse_loss_reduction {
     COPSE_LOSS_MEAN, /**< the loss function gives a mean over its examples */
     COPSE_LOSS_SUM,  /**< the loss function gives a sum over its examples */
 } copse_loss_reduction;
-/** The one of the function that the thread is in: in a loss function its trainer's or tower
-    optimizer's, in a model function that of copse_replicated_run. Elsewhere COPSE_LOSS_SUM: nothing
-    scales what a call (distribute/call.h) computes. (tf.distribute: get_loss_reduction.)
-    Thread-safety: any. */
+/** In a loss function that of its trainer or tower optimizer, in a model function that of
+    copse_replicated_run; elsewhere COPSE_LOSS_SUM: nothing is scaled. Thread-safety: any. */
 COPSE_API copse_loss_reduction copse_current_loss_reduction(void);
 
 /** When gradients are reduced. */
