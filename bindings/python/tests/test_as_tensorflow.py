@@ -578,12 +578,28 @@ class Functions(Case):
 
             @d.function
             def add(x):
-                d.assign(v, v + x)
+                v.assign(v + x)
                 return x * 2.0
 
             for _ in range(3):
                 self.locals(st, st.run(add, (self.numbers(st, n),)), [2 * r + 2 for r in range(n)])
             self.same(d.components(st, v), [[1 + 3 * (r + 1), 2 + 3 * (r + 1)] for r in range(n)])
+
+    def test_functions_add_to_variables(self):
+        for n, st in self.each():
+            with st.scope():
+                v, w = d.variable([1.0, 2.0], "on_read", "sum"), d.variable(5.0, "on_read", "mean")
+
+            @d.function
+            def change(x):
+                v.assign_add(v * x)
+                w.assign_sub(0.5)
+                return x
+
+            for _ in range(2):
+                st.run(change, (self.numbers(st, n),))
+            self.same(d.components(st, v), [[(r + 2) ** 2, 2 * (r + 2) ** 2] for r in range(n)])
+            self.same(d.components(st, w), [4] * n)
 
     def test_gradients_by_several_variables(self):
         for n, st in self.each():
