@@ -9,7 +9,6 @@ function, GradientTape = copse.function, copse.GradientTape
 replica_context, in_cross_replica_context = copse.replica_context, copse.in_cross_replica_context
 has_strategy, current_strategy = copse.has_strategy, copse.current_strategy
 mean, square, matmul, cast, gather, exp = ops.mean, ops.square, ops.matmul, ops.cast, ops.gather, ops.exp
-assign = ops.update  # in a function
 
 
 def strategy(replicas):

@@ -25,10 +25,6 @@ class GradientTape(tf.GradientTape):
         return tf.nest.map_structure(tf.convert_to_tensor, super().gradient(*args))  # rows become dense
 
 
-def assign(v, x):
-    v.assign(x)
-
-
 def strategy(replicas):
     return tf.distribute.MirroredStrategy(  # collective operations take groups of one size in a process
         [f"/cpu:{i}" for i in range(replicas)], cross_device_ops=tf.distribute.ReductionToOneDevice())

@@ -1,13 +1,18 @@
 # SPDX-License-Identifier: MIT
 """The custom loop of tf.distribute: the same cases and numbers on Copse and on TensorFlow. COPSE_TEST_FRAMEWORK=tensorflow
 runs them on TensorFlow, which needs no Copse (README.md has the command)."""
+import contextlib
+import io
 import os
+import re
 import sys
 import unittest
+from pathlib import Path
 
 import numpy as np
 
-if os.environ.get("COPSE_TEST_FRAMEWORK") == "tensorflow":
+FRAMEWORK = os.environ.get("COPSE_TEST_FRAMEWORK", "copse")
+if FRAMEWORK == "tensorflow":
     import framework_tensorflow as d
 else:
     import framework_copse as d
@@ -573,12 +578,28 @@ class Functions(Case):
 
             @d.function
             def add(x):
-                d.assign(v, v + x)
+                v.assign(v + x)
                 return x * 2.0
 
             for _ in range(3):
                 self.locals(st, st.run(add, (self.numbers(st, n),)), [2 * r + 2 for r in range(n)])
             self.same(d.components(st, v), [[1 + 3 * (r + 1), 2 + 3 * (r + 1)] for r in range(n)])
+
+    def test_functions_add_to_variables(self):
+        for n, st in self.each():
+            with st.scope():
+                v, w = d.variable([1.0, 2.0], "on_read", "sum"), d.variable(5.0, "on_read", "mean")
+
+            @d.function
+            def change(x):
+                v.assign_add(v * x)
+                w.assign_sub(0.5)
+                return x
+
+            for _ in range(2):
+                st.run(change, (self.numbers(st, n),))
+            self.same(d.components(st, v), [[(r + 2) ** 2, 2 * (r + 2) ** 2] for r in range(n)])
+            self.same(d.components(st, w), [4] * n)
 
     def test_gradients_by_several_variables(self):
         for n, st in self.each():
@@ -700,6 +721,21 @@ class Optimizers(Case):
             g = n * (n + 1) / 2
             self.same(v.numpy(), 1 - 2 * 0.5 * g)
             self.same(w.numpy(), 1 - 0.25 * g - 0.25 * 1.9 * g)
+
+
+class Tutorial(unittest.TestCase):
+    """docs/from-tf-distribute.md."""
+
+    def test_its_program_prints_what_it_says(self):
+        page = (Path(__file__).resolve().parents[3] / "docs" / "from-tf-distribute.md").read_text()
+        programs = re.findall(r"```python\n(.*?)```", page, flags=re.S)
+        program, = (p for p in programs if f"import {FRAMEWORK}" in p)
+        if FRAMEWORK == "tensorflow":  # devices of a process are set once
+            program = re.sub(r"tf\.config\.set_logical_device_configuration\(.*?\* 2\)\n", "", program, flags=re.S)
+        with contextlib.redirect_stdout(io.StringIO()) as out:
+            exec(compile(program, "from-tf-distribute.md", "exec"), {"__name__": "__main__"})
+        self.assertIn(f"```text\n{out.getvalue()}```", page)
+        self.assertEqual(out.getvalue().count("epoch"), 3)
 
 
 class Errors(Case):

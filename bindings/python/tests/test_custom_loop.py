@@ -301,6 +301,27 @@ class Variables(unittest.TestCase):
                 strategy.run(lambda: v.assign(copse.value([1.0, 2.0])))
             np.testing.assert_array_equal(v, [0, 0])
 
+    def test_a_function_assigns_once(self):
+        for n, strategy in strategies(1):
+            v = strategy.variable("v", values=[1.0, 2.0], trainable=False)
+
+            @copse.function
+            def twice(x):
+                v.assign([3, 4])
+                self.assertIs(v.read(), v)
+                v.assign_add(x)
+
+            with self.assertRaises(copse.errors.ArgumentError):
+                strategy.map(twice, np.float32(1))
+            np.testing.assert_array_equal(v, [1, 2])
+
+            @copse.function
+            def once():
+                v.assign([3, 4])
+
+            strategy.map(once)
+            np.testing.assert_array_equal(v, [3, 4])
+
     def test_update_is_refused_in_replicas_and_for_per_replica_arguments(self):
         for n, strategy in strategies(2):
             v = strategy.variable("v", values=1.0)

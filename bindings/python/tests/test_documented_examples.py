@@ -320,6 +320,21 @@ class StandardSingleLossStep(InFolder):
         with self.assertRaisesRegex(copse.errors.ArgumentError, "data and results"):
             copse.Monitor(step(), copse.Dataset({"x": np.ones(4)}).batches(2))
 
+    def test_a_trainer_outlives_its_step(self):
+        step = self.step()
+        step()
+        trainer = step.trainer
+        del step
+        self.assertEqual((trainer.steps, trainer.strategy.variables()[0].shape), (1, (4, 3)))
+
+    def test_an_exception_of_progress_reaches_the_caller(self):
+        def progress():
+            raise KeyError("progress")
+
+        step = copse.Step(lambda: None, save=lambda path: None, restore=lambda path: None, progress=progress)
+        with self.assertRaisesRegex(KeyError, "progress"):
+            copse.Monitor(step, folder=self.folder)
+
     def test_an_exception_of_a_step_reaches_the_caller(self):
         def run():
             raise KeyError("step")

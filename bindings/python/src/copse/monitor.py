@@ -69,8 +69,12 @@ class Monitor:
             "folder": places[0], "file": places[1], "every_steps": every_steps, "every_progress": every_progress,
             "every_seconds": every_seconds, "keep": keep, "retries": retries, "is_new": is_new})
         out = ffi.new("copse_monitor **")
-        self._guard.check(lib.copse_monitor_create(step._pointer, params, out))
+        self._check(lib.copse_monitor_create(step._pointer, params, out))
         self._pointer = owned("monitor", out[0], step)
+
+    def _check(self, status: int) -> None:
+        self._guard.check(status)
+        self.step._check_progress()
 
     @property
     def trainer(self) -> Optional[Trainer]:
@@ -80,12 +84,12 @@ class Monitor:
     def run(self, steps: Optional[int] = None) -> int:
         """Run until so many steps have succeeded, or all passes are complete; returns the steps of this call."""
         done = ffi.new("uint64_t *")
-        self._guard.check(lib.copse_monitor_run(self._pointer, lib.COPSE_ALL if steps is None else steps, done))
+        self._check(lib.copse_monitor_run(self._pointer, lib.COPSE_ALL if steps is None else steps, done))
         return done[0]
 
     def checkpoint(self) -> None:
         """Write a checkpoint now, unless the newest one is of this state."""
-        self._guard.check(lib.copse_monitor_checkpoint(self._pointer))
+        self._check(lib.copse_monitor_checkpoint(self._pointer))
 
     @property
     def resumed_from(self) -> Optional[str]:

@@ -610,6 +610,6 @@ def recompute_end() -> None:
     _do(lib.copse_recompute_end)
 
 
-def update(variable: Variable, value: Tensor) -> None:
+def update(variable: Variable, value: Operand) -> None:
     """Assign a tensor to a variable that is not trained, with every training step."""
     _do(lib.copse_update, variable._pointer, _pointer(value))

@@ -30,12 +30,13 @@ class Step:
                  progress: Optional[Callable[[], int]] = None, recover: Optional[Callable[[], None]] = None) -> None:
         guard = self._guard = Guard()
         self._strategy = strategy
+        self._failed: Optional[BaseException] = None  # an exception of `progress`, which has no status
         status, path = "copse_status(void *)", "copse_status(void *, char *)"
         functions: dict[str, Any] = {}
         if run is not None:
-            functions["run"] = ffi.callback(status, lambda _user: guard.run(_ended, run))
+            functions["run"] = ffi.callback(status, lambda _user: guard.run(self._run, run))
         if save is not None:
-            functions["save"] = ffi.callback(path, lambda _user, where: guard.run(save, text(where)))
+            functions["save"] = ffi.callback(path, lambda _user, where: guard.run(self._save_to, save, text(where)))
         if restore is not None:
             functions["restore"] = ffi.callback(path, lambda _user, where: guard.run(restore, text(where)))
         if progress is not None:
@@ -47,9 +48,28 @@ class Step:
                              ffi.new("struct copse_step_functions *", functions), ffi.NULL, keep=tuple(functions.values()))
 
     def _progress(self, progress: Callable[[], int]) -> int:
-        found = [0]
-        self._guard.run(lambda: found.__setitem__(0, int(progress())))
-        return found[0]
+        try:
+            return int(progress())
+        except BaseException as e:  # the next function of the step raises it
+            self._failed = e
+            return 0
+
+    def _check_progress(self) -> None:
+        error, self._failed = self._failed, None
+        if error is not None:
+            raise error
+
+    def _run(self, run: Callable[[], None]) -> Optional[int]:
+        self._check_progress()
+        try:
+            run()
+        except StopIteration:
+            return lib.COPSE_ERR_END
+        return None
+
+    def _save_to(self, save: Callable[[str], None], path: str) -> None:
+        self._check_progress()
+        save(path)
 
     def __call__(self) -> bool:
         status = lib.copse_step_run(self._pointer)
@@ -63,14 +83,6 @@ class Step:
         return self._strategy
 
 
-def _ended(run: Callable[[], None]) -> Optional[int]:
-    try:
-        run()
-    except StopIteration:
-        return lib.COPSE_ERR_END
-    return None
-
-
 class SingleLossStep(Step):
     """The standard step: a run trains `iterations_per_step` batches, one after the other; it can be saved and recovered.
 
@@ -82,6 +94,7 @@ class SingleLossStep(Step):
     def __init__(self, make_trainer: Callable[[], Trainer], batches: Loader, *, epochs: int = 1,
                  iterations_per_step: Optional[int] = None, outputs: Optional[Mapping[str, str]] = None) -> None:
         guard = self._guard = Guard()
+        self._failed = None
         self._trainer: Optional[Trainer] = None
         self._kept: list[Any] = []  # functions of the trainers that the library has
 
@@ -104,6 +117,7 @@ class SingleLossStep(Step):
         out = ffi.new("copse_step **")
         guard.check(lib.copse_single_loss_step_create(context(), params, out))
         self._pointer = owned("step", out[0], callbacks, self._kept, batches)
+        self._own()
 
     def _hand_over(self, make_trainer: Callable[[], Trainer], out: Any) -> None:
         trainer = make_trainer()
@@ -115,6 +129,13 @@ class SingleLossStep(Step):
             self._trainer._pointer = ffi.NULL
         self._kept[:] = [trainer._loss, trainer._keep, trainer._predictors]
         self._trainer = trainer
+        if hasattr(self, "_pointer"):
+            self._own()
+
+    def _own(self) -> None:
+        """The trainer's pointer lives as long as the step, which the trainer keeps."""
+        if self._trainer is not None:
+            self._trainer._owner = self._pointer
 
     @property
     def strategy(self) -> Optional[Strategy]:
@@ -122,7 +143,7 @@ class SingleLossStep(Step):
 
     @property
     def trainer(self) -> Optional[Trainer]:
-        """Its trainer, as long as the step lives."""
+        """Its trainer; another one after a recovery."""
         return self._trainer
 
     def output(self, name: str) -> Union[float, list[float], Structure]:

@@ -99,10 +99,10 @@ class Variable:
         return lib.copse_variable_tensor(self._pointer)
 
     def read(self) -> Any:
-        """A Value: in a replica its component; in an update function that of its replica; else the value that all have, or the
+        """The variable itself in a function of @copse.function. Else a Value: in a replica its component; in an update function that of its replica; else the value that all have, or the
         aggregate of an "on_read" variable."""
-        from . import values
-        return values.wrapped(make("value", lib.copse_read, self._pointer))
+        from . import ops, values
+        return self if ops.is_building() else values.wrapped(make("value", lib.copse_read, self._pointer))
 
     def numpy(self, replica: Optional[int] = None) -> np.ndarray:
         """A copy of what `read` gives, or of the values on one replica of this process."""
@@ -122,7 +122,10 @@ class Variable:
     def assign(self, values: Any) -> None:
         """Set the values: outside of replicas on all of them, an "on_read" variable with the aggregation "sum" to its part. In
         a replica an "on_read" variable changes its own component; another one meets the other replicas, which must assign,
-        too, and gets the aggregate of their values."""
+        too, and gets the aggregate of their values. In a function of @copse.function it is ops.update: once for a variable,
+        and the function itself reads the value from before."""
+        if self._updates(values):
+            return
         if self._is_contextual or isinstance(values, Variable) or hasattr(values, "components"):
             self._change(lib.copse_assign, values)
         else:  # in every context, that of another strategy, too
@@ -130,11 +133,23 @@ class Variable:
 
     def assign_add(self, values: Any) -> None:
         """Add, with the rules of `assign`."""
-        self._change(lib.copse_assign_add, values)
+        if not self._updates(values, "add"):
+            self._change(lib.copse_assign_add, values)
 
     def assign_sub(self, values: Any) -> None:
         """Subtract, with the rules of `assign`."""
-        self._change(lib.copse_assign_sub, values)
+        if not self._updates(values, "sub"):
+            self._change(lib.copse_assign_sub, values)
+
+    def _updates(self, values: Any, operation: Optional[str] = None) -> bool:
+        """Whether the thread builds a graph, which then assigns."""
+        from . import ops
+        if not ops.is_building():
+            return False
+        if not isinstance(values, (Tensor, Variable)):
+            values = ops.constant(values, self.dtype)
+        ops.update(self, getattr(ops, operation)(self, values) if operation else values)
+        return True
 
     def _change(self, function: Any, values: Any) -> None:
         from . import replica

@@ -61,7 +61,8 @@ class TowerOptimizer:
                           kwargs: Optional[Mapping[str, Structure]] = None, grad_loss: Any = None) -> list[Pair]:
         """In a replica: the gradients of `loss(*args, **kwargs)`, a function over ops as for @copse.function that gives a
         scalar, by variables (None: all that are trained), as pairs (gradient, variable). A gradient is None where the loss
-        does not depend on the variable. grad_loss: the derivative of what follows a loss of any shape by it."""
+        does not depend on the variable. Give the same function in each step: it is recorded once for each replica and
+        signature. grad_loss: the derivative of what follows a loss of any shape by it."""
         return self._compute(loss, args, variables, kwargs, grad_loss)[0]
 
     def _compute(self, loss: Callable[..., Any], args: Sequence[Structure], variables: Optional[Iterable[Variable]],

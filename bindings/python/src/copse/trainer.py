@@ -207,6 +207,7 @@ class Trainer:
         self._pointer = make("trainer", lib.copse_trainer_create, strategy._pointer, params,
                              keep=(self._loss, rule, changes, self._predictors))
         self._keep = rule, changes  # for a step that takes the pointer over
+        self._owner: Any = None  # that step
         if rule.schedule:
             rule.schedule.trainer = ffi.cast("copse_trainer *", self._pointer)
         if strategy.cluster is not None:
