@@ -99,8 +99,8 @@ struct copse_trainer_params {
  * @retval COPSE_ERR_ARGUMENT     A setting breaks its rule, a slot's name is taken. On collective
  *                                strategies also: another worker's settings or variables differ;
  *                                the text names it.
- * @retval COPSE_ERR_UNSUPPORTED  The strategy is the default one, has cross-device operations of
- *                                the application, or is collective and shards are measured.
+ * @retval COPSE_ERR_UNSUPPORTED  The strategy is the default one, or is collective and shards are
+ *                                measured.
  * @retval COPSE_ERR_COMM         Another worker is lost; the text names it.
  * Blocks until all collective workers make the call.
  */
