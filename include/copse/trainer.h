@@ -217,8 +217,8 @@ COPSE_API COPSE_CHECKED copse_status copse_trainer_flush(copse_trainer *t);
 /** Micro-batches since the last update. */
 COPSE_API uint32_t copse_trainer_accumulated(const copse_trainer *t);
 
-/** Loss and reports of one global batch without training. Fetches the values of parameter servers,
-    but not in a replica or while gradients accumulate. Blocks until it is computed. */
+/** Loss and reports of one global batch without training. Fetches parameter servers' values, but
+    not in a replica or while gradients accumulate. Blocks until it is computed. */
 COPSE_API COPSE_CHECKED copse_status copse_trainer_evaluate(copse_trainer *t,
                                                             const struct copse_host_batch *batch,
                                                             struct copse_step_result *out);
