@@ -52,12 +52,6 @@ static bool sums_values(const struct update *u, const copse_variable *v)
 
 /* ---- collectives: with one worker they return `mine` ---- */
 
-copse_status copse__tower_note_shared(copse_tower_optimizer *t, copse_status s)
-{
-    t->is_shared_failure |= s != COPSE_OK && t->strategy->group.workers > 1;
-    return s;
-}
-
 copse_status copse__tower_barrier(copse_tower_optimizer *t, const char *what, uint64_t size,
                                   copse_status mine)
 {
@@ -66,7 +60,7 @@ copse_status copse__tower_barrier(copse_tower_optimizer *t, const char *what, ui
                                       &o->step, sizeof o->step);
     char line[COPSE_WHAT_BYTES];
     snprintf(line, sizeof line, "%.32s of '%.12s', %08x", what, o->name, (unsigned)hash);
-    return copse__tower_note_shared(t, copse__group_barrier(&t->strategy->group, line, size, mine));
+    return copse__group_barrier(&t->strategy->group, line, size, mine);
 }
 
 /* ---- which variables ---- */

@@ -57,6 +57,7 @@ struct copse_strategy {
     /* recordings of calls, and how they are released; NULL until the first call */
     struct copse_calls *calls;
     void (*release_calls)(copse_strategy *st);
+    bool has_mean_losses; /* of the replicated model that runs (copse_current_loss_reduction) */
     struct copse_replica_thread *idle_threads; /* of replicas (replica_threads.c) */
     struct copse_dependant *dependants;        /* newest first */
     /* COPSE_ERR_ARGUMENT if checkpoints have an array of an optimizer by this name; NULL: there is
