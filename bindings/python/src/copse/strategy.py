@@ -99,8 +99,8 @@ class Variable:
         return lib.copse_variable_tensor(self._pointer)
 
     def read(self) -> Any:
-        """The variable itself in a function of @copse.function. Else a Value: in a replica its component; in an update function that of its replica; else the value that all have, or the
-        aggregate of an "on_read" variable."""
+        """The variable itself in a function of @copse.function. Else a Value: in a replica its component; in an update
+        function that of its replica; else the value that all have, or the aggregate of an "on_read" variable."""
         from . import ops, values
         return self if ops.is_building() else values.wrapped(make("value", lib.copse_read, self._pointer))
 
