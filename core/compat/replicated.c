@@ -203,7 +203,6 @@ static copse_status replicated_check(copse_strategy *st, const struct copse_repl
         copse_need_known("replicated model", "reduction of losses", p->reduction, COPSE_LOSS_SUM));
     COPSE_TRY(copse_need_known("replicated model", "mode", mode, COPSE_MODEL_PREDICT));
     COPSE_TRY(copse__require_device(st, "replicated model"));
-    COPSE_TRY(copse__cross_refuse(st, "replicated model"));
     return copse__require_cross(st, "replicated model: a run");
 }
 

@@ -49,9 +49,11 @@ static copse_status choose_name(const copse_strategy *st, const char *wanted,
 static copse_status tower_agree(copse_tower_optimizer *t)
 {
     char rule[COPSE_RULE_TEXT], text[COPSE_RULE_TEXT + 256];
-    snprintf(text, sizeof text, "name %s\nreduction %d\nfactory %d\n%sseed %llu\n",
+    snprintf(text, sizeof text,
+             "name %s\nreduction %d\nfactory %d\n%sseed %llu\ncross-device operations %s\n",
              t->optimizer->name, (int)t->params.reduction, t->params.factory != NULL,
-             copse__rule_text(&t->params.optimizer, rule), (unsigned long long)t->params.seed);
+             copse__rule_text(&t->params.optimizer, rule), (unsigned long long)t->params.seed,
+             copse__cross_text(t->strategy));
     return copse__group_agree(&t->strategy->group, "the settings of the tower optimizer", text);
 }
 
@@ -83,7 +85,6 @@ copse_status copse_tower_create(copse_strategy *st, const struct copse_tower_par
     COPSE_TRY(copse_no_reserved(copse_tower_params, params));
     COPSE_TRY(copse_no_reserved(copse_optimizer_params, &params->optimizer));
     COPSE_TRY(copse__require_device(st, "tower optimizer"));
-    COPSE_TRY(copse__cross_refuse(st, "tower optimizer"));
     COPSE_TRY(copse_need_known("tower optimizer", "reduction of losses", params->reduction,
                                COPSE_LOSS_SUM));
     char name[COPSE_OPTIMIZER_NAME];

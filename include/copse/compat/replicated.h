@@ -30,7 +30,8 @@ struct copse_tower_params {
     copse_optimizer_factory_fn *factory; /**< instead of `optimizer`             [NULL] */
     void *factory_user;
     /** MEAN: with N replicas every loss is divided by N before it is differentiated; in
-       copse_replicated_run that call's applies */
+       copse_replicated_run that call's applies. copse_current_loss_reduction gives the one in use,
+       in model functions, too */
     copse_loss_reduction reduction;
     uint64_t seed; /**< of dropout */
     /** of its slots in checkpoints, 1 to 63 bytes, another than those of the strategy's other
@@ -66,8 +67,7 @@ struct copse_tower_params {
  *
  * @retval COPSE_ERR_ARGUMENT     A setting breaks its rule, the name is taken, or another worker
  *                                has other settings; the text names it.
- * @retval COPSE_ERR_UNSUPPORTED  The default strategy, or one with cross-device operations of the
- *                                application (copse_strategy_set_cross_device).
+ * @retval COPSE_ERR_UNSUPPORTED  The default strategy.
  * @retval COPSE_ERR_COMM         Another worker is lost; the text names it.
  * Lifetime: retains the strategy. Thread-safety: one thread at a time, as the strategy. Blocking:
  * with a collective strategy until all workers have come here.
@@ -253,8 +253,7 @@ struct copse_replicated_result {
  *                             optimizer.
  * @retval COPSE_ERR_CONTEXT   As copse_strategy_run and copse_tower_finish.
  * @retval COPSE_ERR_SHAPE     Replicas' outputs differ in structure or shape.
- * @retval COPSE_ERR_UNSUPPORTED  The default strategy, or one with cross-device operations of the
- *                                application (copse_strategy_set_cross_device).
+ * @retval COPSE_ERR_UNSUPPORTED  The default strategy.
  * @retval COPSE_ERR_COMM      A worker was lost, or does something else.
  * With COPSE_MODEL_EVAL metrics are reduced as by copse_metrics_reduce. With a collective strategy
  * all workers call this, each with features and labels of its own replicas, and get the outputs of
