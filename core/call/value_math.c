@@ -18,6 +18,7 @@
 BINARY_NODE(add)
 BINARY_NODE(sub)
 BINARY_NODE(mul)
+BINARY_NODE(div)
 
 static copse_tensor *matmul_node(copse_graph *g, const copse_batch *in, void *user)
 {
@@ -80,7 +81,7 @@ static copse_status run_each(const struct operation *o, copse_strategy *st, cops
                              copse_value **out)
 {
     copse_value *each;
-    COPSE_TRY(copse_strategy_map(st, o->node, o->user, args, &each));
+    COPSE_TRY(copse__map_here(st, o->node, o->user, args, &each));
     copse_value *const *items = st->replica_count > 1 ? each->items : &each;
     const copse_status s =
         copse__value_distributed(st, COPSE_VALUE_MIRRORED, items, NULL, st->replica_count, out);
@@ -95,7 +96,7 @@ static copse_status run_distributed(const struct operation *o, copse_strategy *s
     for (size_t i = 0; i < o->count; i++)
         is_mirrored &= o->operands[i]->kind != COPSE_VALUE_PER_REPLICA;
     if (!is_mirrored)
-        return copse_strategy_map(st, o->node, o->user, args, out);
+        return copse__map_here(st, o->node, o->user, args, out);
     COPSE_TRY(copse__require_cross(st, "arithmetic of values"));
     return is_one_device(st) ? run_each(o, st, args, out) : run_first(o, st, args, out);
 }
@@ -148,6 +149,7 @@ static copse_status run_operation(const struct operation *o, copse_value **out)
 BINARY_VALUE(add, add)
 BINARY_VALUE(subtract, sub)
 BINARY_VALUE(multiply, mul)
+BINARY_VALUE(divide, div)
 
 copse_status copse_value_multiply_by(copse_value *a, float factor, copse_value **out)
 {

@@ -5,15 +5,14 @@
 
 #include "core/comm/cluster.h"
 
-#define MAGIC      0x636f707365686472ull
-#define TAG_HEADER 1u
-#define TAG_DATA   4u
-#define LINE_ROOM  200
+#define TAG_DATA  4u
+#define PER_CALL  64u /* collectives of an operation whose tags are its own */
+#define LINE_ROOM 200
 
 uint32_t copse__collective_tag(const copse_cluster *c, uint32_t kind)
 {
-    const uint32_t span = (COPSE_TRANSPORT_TAGS - TAG_DATA) / 4;
-    return TAG_DATA + (uint32_t)(c->sequence % span) * 4 + kind;
+    const uint64_t span = (COPSE_TRANSPORT_TAGS - TAG_DATA) / 4;
+    return TAG_DATA + (uint32_t)((c->operation * PER_CALL + c->index) % span) * 4 + kind;
 }
 
 copse_status copse__collective_begin_on(copse_cluster *c, const char *what, const char *form,
@@ -21,24 +20,22 @@ copse_status copse__collective_begin_on(copse_cluster *c, const char *what, cons
 {
     COPSE_TRY(copse__cluster_check(c));
     c->sequence++;
-    memset(&c->header, 0, sizeof c->header);
-    c->header.magic = MAGIC;
-    c->header.sequence = c->sequence;
-    c->header.size = size;
-    c->header.vote = (uint32_t)vote;
-    c->header.detail = c->detail;
+    if (c->depth == 0) {
+        c->operation++;
+        c->index = 0;
+    }
+    c->header = (struct copse_header){ .size = size,
+                                       .operation = c->operation,
+                                       .index = ++c->index,
+                                       .vote = (uint32_t)vote,
+                                       .detail = c->detail };
     c->detail = 0;
+    snprintf(c->header.call, sizeof c->header.call, "%s", c->call);
     snprintf(c->header.what, sizeof c->header.what, "%s", what);
     snprintf(c->header.form, sizeof c->header.form, "%s", form);
-    for (uint32_t r = 0; r < c->t.size; r++) {
-        if (r == c->t.rank)
-            continue;
-        COPSE_TRY(copse__cluster_recv(c, r, TAG_HEADER, &c->headers[r], sizeof c->headers[r],
-                                      &c->header_in[r]));
-        COPSE_TRY(
-            copse__cluster_send(c, r, TAG_HEADER, &c->header, sizeof c->header, &c->header_out[r]));
-    }
-    return COPSE_OK;
+    if (vote)
+        snprintf(c->header.why, sizeof c->header.why, "%s", copse_last_error());
+    return copse__headers_send(c);
 }
 
 copse_status copse__collective_begin(copse_cluster *c, const char *what, uint64_t size,
@@ -53,42 +50,35 @@ static bool has_other_form(const struct copse_header *h, const struct copse_head
     return h->form[0] && own->form[0] && (strcmp(h->form, own->form) != 0 || h->size != own->size);
 }
 
-static copse_status byte_collective_compare(copse_cluster *c, uint32_t r)
+static copse_status byte_collective_compare(const copse_cluster *c, uint32_t r)
 {
-    struct copse_header *h = &c->headers[r];
+    const struct copse_header *h = &c->headers[r], *own = &c->header;
     char names[COPSE_WORKERS_TEXT];
-    h->what[sizeof h->what - 1] = h->form[sizeof h->form - 1] = '\0';
-    if (h->magic != MAGIC)
-        return copse__cluster_fail(c, COPSE_ERR_COMM, 0,
-                                   "%s sent a malformed header; all workers need the same "
-                                   "version of the library",
-                                   copse__cluster_names(c, 1ull << r, names));
-    /* by one of the two; their collectives may differ then */
-    const bool is_refused = h->vote || c->header.vote;
-    const bool is_same = strcmp(h->what, c->header.what) == 0 &&
-                         (h->size == c->header.size || has_other_form(h, &c->header));
-    if (h->sequence != c->header.sequence || (!is_refused && !is_same))
-        return copse__cluster_fail(
-            c, COPSE_ERR_COMM, 0,
-            "%s is at another collective: %s%s%s (%llu bytes, number %llu), this one at %s%s%s "
-            "(%llu "
-            "bytes, number %llu); all workers must do the same things in the same order",
+    if (strcmp(h->what, own->what) != 0 || strcmp(h->call, own->call) != 0 ||
+        h->index != own->index || (h->size != own->size && !has_other_form(h, own)))
+        return copse_fail(
+            COPSE_ERR_ARGUMENT,
+            "cluster: %s is at another collective: %s%s%s (%llu bytes%s%s), this one at %s%s%s "
+            "(%llu bytes%s%s); all workers must do the same things in the same order; nothing was "
+            "sent",
             copse__cluster_names(c, 1ull << r, names), h->what, h->form[0] ? " of " : "", h->form,
-            (unsigned long long)h->size, (unsigned long long)h->sequence, c->header.what,
-            c->header.form[0] ? " of " : "", c->header.form, (unsigned long long)c->header.size,
-            (unsigned long long)c->header.sequence);
-    if (!is_refused && h->detail != c->header.detail)
-        return copse__cluster_fail(c, COPSE_ERR_COMM, 0,
-                                   "%s has another step or another batch than this worker",
-                                   copse__cluster_names(c, 1ull << r, names));
+            (unsigned long long)h->size, h->call[0] ? ", in a " : "", h->call, own->what,
+            own->form[0] ? " of " : "", own->form, (unsigned long long)own->size,
+            own->call[0] ? ", in a " : "", own->call);
+    if (h->detail != own->detail)
+        return copse_fail(COPSE_ERR_ARGUMENT,
+                          "cluster: %s has another step or another batch than this worker",
+                          copse__cluster_names(c, 1ull << r, names));
     return COPSE_OK;
 }
 
-/* All votes are COPSE_OK, and a worker has operands of another form: every worker finds this in the
-   headers. */
-static copse_status check_forms(const copse_cluster *c)
+/* All take part. Every worker has the same headers, and so finds the same. */
+static copse_status compare_all(const copse_cluster *c)
 {
     char names[COPSE_WORKERS_TEXT];
+    for (uint32_t r = 0; r < c->t.size; r++)
+        if (r != c->t.rank)
+            COPSE_TRY(byte_collective_compare(c, r));
     for (uint32_t r = 0; r < c->t.size; r++)
         if (r != c->t.rank && has_other_form(&c->headers[r], &c->header))
             return copse_fail(COPSE_ERR_SHAPE,
@@ -99,30 +89,13 @@ static copse_status check_forms(const copse_cluster *c)
     return COPSE_OK;
 }
 
+/* A worker that votes waits for nobody. */
 copse_status copse__collective_barrier(copse_cluster *c, copse_cluster_busy_fn *busy, void *user)
 {
-    copse_status vote = (copse_status)c->header.vote;
-    uint32_t from = c->t.rank;
-    COPSE_TRY(copse__cluster_wait(c, c->header_in, c->t.size, c->header.what, busy, user));
-    for (uint32_t r = 0; r < c->t.size; r++) {
-        if (r == c->t.rank)
-            continue;
-        COPSE_TRY(byte_collective_compare(c, r));
-        if (c->headers[r].vote && !vote) {
-            vote = copse__status_of(c->headers[r].vote);
-            from = r;
-        }
-    }
-    COPSE_TRY(copse__cluster_wait(c, c->header_out, c->t.size, c->header.what, busy, user));
-    if (!vote)
-        vote = check_forms(c);
-    if (vote)
-        c->refused = c->sequence;
-    if (!vote || from == c->t.rank)
-        return vote;
-    char names[COPSE_WORKERS_TEXT];
-    return copse_fail(vote, "cluster: %s could not take part: %s",
-                      copse__cluster_names(c, 1ull << from, names), copse_status_text(vote));
+    if (c->header.vote)
+        return copse__operation_fail(c, (copse_status)c->header.vote);
+    COPSE_TRY(copse__headers_wait(c, busy, user));
+    return copse__operation_fail(c, compare_all(c));
 }
 
 copse_status copse__cluster_broadcast_bytes(copse_cluster *c, void *bytes, size_t size)

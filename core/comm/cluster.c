@@ -94,6 +94,10 @@ copse_status copse__cluster_connect(copse_cluster *c, uint32_t rank, uint32_t si
         .user = user,
     };
     c->sequence = c->refused = c->notified = c->reported = c->regrouping = c->decided = 0;
+    c->operation = c->failed_operation = c->left_operation = c->held = 0;
+    c->depth = 0;
+    c->call[0] = '\0';
+    memset(c->unanswered, 0, sizeof c->unanswered);
     c->why[0] = '\0';
     c->why_status = COPSE_OK;
     c->is_failed = false;
@@ -115,8 +119,7 @@ void copse__cluster_disconnect(copse_cluster *c, bool is_orderly)
         return;
     c->is_open = c->window.is_open = false;
     copse__heartbeats_drop(c);
-    copse__cluster_drop(c, c->header_in, c->t.size);
-    copse__cluster_drop(c, c->header_out, c->t.size);
+    copse__headers_drop(c);
     copse__cluster_drop(c, c->notice_in, c->t.size);
     copse__cluster_drop(c, c->window.reads.at, c->window.reads.count);
     c->table->close(&c->t, is_orderly);
@@ -230,6 +233,7 @@ static bool cluster_leave(copse_cluster *c)
     while ((c->notified & others) != others && !c->reported && !(c->t.lost & ~c->notified) &&
            copse__now_ns() < end) {
         copse__notices_poll(c);
+        copse__headers_drain(c, UINT64_MAX);
         copse__sleep_ns(MS);
     }
     return !c->is_failed && (c->notified & others) == others && is_drained(c);

@@ -15,16 +15,34 @@ struct copse_pending {
 
 #define COPSE_WHAT_BYTES 64
 #define COPSE_FORM_BYTES 64
+#define COPSE_VOTE_WHY   256
 
-/* Exchanged before each collective to verify that all ranks are at the same one. */
+/* Exchanged before each collective to verify that all ranks are at the same one. A worker that
+   fails in an operation, or ends it, sends one, too. All that a worker sends arrive in order. */
 struct copse_header {
-    uint64_t magic, sequence, size;
+    uint64_t magic, size;
+    uint64_t operation; /* number of the call that the collective is part of, from 1 */
+    uint32_t index;     /* of the collective in its operation, from 1 */
+    enum copse_header_kind {
+        COPSE_HEADER_COLLECTIVE,
+        COPSE_HEADER_REFUSED, /* the sender has failed in the operation: see `vote` */
+        COPSE_HEADER_ENDED,   /* the sender has ended the operation */
+    } kind;
     uint32_t vote;   /* COPSE_OK, or why this worker cannot take part */
     uint32_t detail; /* a number that must be the same on all workers, such as that of the batch */
-    char what[COPSE_WHAT_BYTES]; /* name of the operation; the same on all workers */
+    char call[16];   /* name of the operation, such as "run"; empty: the collective alone */
+    char what[COPSE_WHAT_BYTES]; /* name of the collective; the same on all workers */
     /* type and shape of the operands; empty where `what` and `size` are enough */
     char form[COPSE_FORM_BYTES];
+    char why[COPSE_VOTE_WHY]; /* text of `vote` */
 };
+
+/* A header on its way to all others. */
+struct copse_letter {
+    struct copse_header header;
+    struct copse_pending out[COPSE_MAX_WORKERS];
+};
+#define COPSE_LETTERS 8
 
 #define COPSE_NOTICE_TAG 0u
 #define COPSE_NOTICE_WHY 400
@@ -88,6 +106,11 @@ struct copse_cluster {
     uint64_t sequence;                    /* collectives begun */
     uint64_t refused;                     /* the last of them that a vote ended, from 1; 0: none */
     uint32_t detail;                      /* header.detail of the next collective */
+    uint64_t operation;                   /* the one in progress, or the last one */
+    uint32_t index;                       /* collectives of it */
+    uint32_t depth;                       /* calls in progress, one within another; 0: none */
+    char call[16];                        /* name of the outermost */
+    uint64_t failed_operation;            /* the last one that failed here */
     uint64_t notified;                    /* group ranks that sent a notice */
     uint64_t reported;                    /* group ranks that others reported as lost */
     /* group ranks that sent COPSE_NOTICE_REGROUP, COPSE_NOTICE_DECIDED */
@@ -103,8 +126,19 @@ struct copse_cluster {
     struct copse_notice notice, notices[COPSE_MAX_WORKERS];
     struct copse_notice views_out[COPSE_MAX_WORKERS]; /* pending while this worker regroups */
     struct copse_pending notice_in[COPSE_MAX_WORKERS];
-    struct copse_header header, headers[COPSE_MAX_WORKERS];
-    struct copse_pending header_out[COPSE_MAX_WORKERS], header_in[COPSE_MAX_WORKERS];
+    struct copse_header header; /* of the newest collective */
+    struct copse_letter letters[COPSE_LETTERS];
+    struct copse_letter *letter; /* with this header */
+    /* the newest of each worker, and its receive */
+    struct copse_header headers[COPSE_MAX_WORKERS];
+    struct copse_pending header_in[COPSE_MAX_WORKERS];
+    uint64_t held;                          /* ranks whose newest header is of a later collective */
+    uint32_t unanswered[COPSE_MAX_WORKERS]; /* COPSE_HEADER_ENDED sent since a header came */
+    /* a worker has left the operation of this number: the status and the text for the collectives
+       that follow in it */
+    uint64_t left_operation;
+    copse_status left_status;
+    char left_text[COPSE_ERROR_BYTES];
 };
 
 /* module.c: load an engine. The error names the package to install. */
@@ -136,6 +170,12 @@ copse_status copse__cluster_recv(copse_cluster *c, uint32_t peer, uint32_t tag, 
    before every wait. */
 copse_status copse__cluster_wait(copse_cluster *c, struct copse_pending *list, size_t count,
                                  const char *what, copse_cluster_busy_fn *busy, void *user);
+/* The same, in the order of arrival: `take` is called with the index of each message that is done,
+   and may post the next one there. Its failure ends the wait. */
+typedef copse_status copse_cluster_take_fn(copse_cluster *c, uint32_t index);
+copse_status copse__cluster_wait_each(copse_cluster *c, struct copse_pending *list, size_t count,
+                                      const char *what, copse_cluster_take_fn *take,
+                                      copse_cluster_busy_fn *busy, void *user);
 /* Whether all are done; COPSE_ERR_TIMEOUT when not. */
 copse_status copse__cluster_test(copse_cluster *c, struct copse_pending *list, size_t count);
 /* Forget them. If their memory may still be in use, the peer's bit is set in window.stuck. */
@@ -229,7 +269,27 @@ bool copse__window_drain(copse_cluster *c, uint64_t timeout_ns);
 /* The group is closed. */
 void copse__window_end(copse_cluster *c, bool is_orderly);
 
-/* ---- collectives (collective.c): all workers, in the same order ---- */
+/* ---- operations and headers (operation.c) ---- */
+
+/* A call in which workers may make collectives, such as a run: these are part of it. Calls within a
+   call are part of the outermost one. All workers make the same ones in the same order. */
+void copse__operation_begin(copse_cluster *c, const char *call);
+/* It returns `s`: the others are notified, and do not wait for this worker in it. Nothing waits.
+   Keeps the text of the last error. */
+void copse__operation_end(copse_cluster *c, copse_status s);
+/* All workers know, or learn, that the newest collective has failed with `s`, or not. Returns it. */
+copse_status copse__operation_fail(copse_cluster *c, copse_status s);
+/* Send c->header to all others, and post the receives of theirs. */
+copse_status copse__headers_send(copse_cluster *c);
+/* Wait for the headers of all at the collective of c->header. Fails where one has failed in the
+   operation or has left it, or votes; the cluster can be used then. */
+copse_status copse__headers_wait(copse_cluster *c, copse_cluster_busy_fn *busy, void *user);
+/* Receive what has arrived, and drop what is of operations before `end`. */
+void copse__headers_drain(copse_cluster *c, uint64_t end);
+/* Drop all. */
+void copse__headers_drop(copse_cluster *c);
+
+/* ---- collectives (byte_collective.c): all workers, in the same order ---- */
 
 /* Begin a collective: post and send the headers. A `vote` other than COPSE_OK means that this
    worker cannot take part. */
@@ -238,9 +298,9 @@ copse_status copse__collective_begin(copse_cluster *c, const char *what, uint64_
 /* The same for operands whose type and shape (`form`) must be equal on all workers. */
 copse_status copse__collective_begin_on(copse_cluster *c, const char *what, const char *form,
                                         uint64_t size, copse_status vote);
-/* Wait for the headers of all workers and compare them. COPSE_ERR_COMM names a worker at another
-   collective; then the cluster has failed. All workers return a vote other than COPSE_OK, or
-   COPSE_ERR_SHAPE where forms differ; the cluster can be used after these. */
+/* Wait for the headers of all workers and compare them. All workers return a vote other than
+   COPSE_OK, COPSE_ERR_ARGUMENT that names a worker at another collective, or COPSE_ERR_SHAPE where
+   forms differ. Nothing was sent then, and the cluster can be used. */
 copse_status copse__collective_barrier(copse_cluster *c, copse_cluster_busy_fn *busy, void *user);
 /* Tag of the messages of the newest collective; kind 0..3. */
 enum { COPSE_KIND_SUMS, COPSE_KIND_RESULTS, COPSE_KIND_BYTES };

@@ -77,6 +77,21 @@ uint64_t copse__group_binding_bytes(const struct copse_group *g, uint64_t own)
     return g->cluster ? g->binding_bytes : own;
 }
 
+/* ---- operations ---- */
+
+void copse__group_begin(struct copse_group *g, const char *call)
+{
+    if (g->cluster)
+        copse__operation_begin(g->cluster, call);
+}
+
+copse_status copse__group_end(struct copse_group *g, copse_status s)
+{
+    if (g->cluster)
+        copse__operation_end(g->cluster, s);
+    return s;
+}
+
 /* ---- collectives ---- */
 
 copse_status copse__group_barrier(struct copse_group *g, const char *what, uint64_t size,

@@ -45,6 +45,12 @@ copse_cluster *copse__group_job(const struct copse_group *g);
 /* The smallest binding limit of the devices of all workers, or `own` in a group of one. */
 uint64_t copse__group_binding_bytes(const struct copse_group *g, uint64_t own);
 
+/* ---- operations: see copse__operation_begin ---- */
+
+void copse__group_begin(struct copse_group *g, const char *call);
+/* Returns `s`. */
+copse_status copse__group_end(struct copse_group *g, copse_status s);
+
 /* ---- collectives: all workers call them in the same order. `what` names the call in texts and
    must be the same ---- */
 

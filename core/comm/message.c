@@ -336,6 +336,42 @@ copse_status copse__cluster_wait(copse_cluster *c, struct copse_pending *list, s
     return COPSE_OK;
 }
 
+copse_status copse__cluster_wait_each(copse_cluster *c, struct copse_pending *list, size_t count,
+                                      const char *what, copse_cluster_take_fn *take,
+                                      copse_cluster_busy_fn *busy, void *user)
+{
+    struct waiting w = { c, list, count, what, copse__now_ns(), 0, false };
+    const struct copse_pending *last = NULL;
+    uint64_t open = 0;
+    for (uint32_t i = 0; i < count; i++)
+        open |= list[i].op ? message_bit(i) : 0;
+    while (open) {
+        struct copse_pending *first = NULL;
+        for (uint32_t i = 0; i < count; i++) {
+            while (open & message_bit(i)) {
+                const copse_status s = list[i].op ? c->table->wait(&c->t, list[i].op, 0) : COPSE_OK;
+                if (s == COPSE_ERR_TIMEOUT)
+                    break;
+                list[i].op = NULL;
+                if (s)
+                    return message_explain(c, what, c->t.text);
+                COPSE_TRY(take(c, i));
+                open &= list[i].op ? UINT64_MAX : ~message_bit(i);
+            }
+            if (!first && (open & message_bit(i)))
+                first = &list[i];
+        }
+        if (!first)
+            break;
+        COPSE_TRY(busy ? busy(user) : COPSE_OK);
+        COPSE_TRY(copse__cluster_check(c));
+        w.left = first == last ? w.left : 0;
+        last = first;
+        COPSE_TRY(wait_a_little(&w, first));
+    }
+    return COPSE_OK;
+}
+
 copse_status copse__cluster_test(copse_cluster *c, struct copse_pending *list, size_t count)
 {
     COPSE_TRY(copse__cluster_check(c));

@@ -60,7 +60,9 @@ static copse_status call_models(struct model_run *m)
     copse_strategy *st = m->strategy;
     COPSE_TRY(finish_optimizers(st)); /* calls that were made outside of a model */
     set_reduction(st, &m->params->reduction);
+    st->has_mean_losses = m->params->reduction == COPSE_LOSS_MEAN;
     const copse_status s = copse_strategy_run(st, call_model, NULL, 0, m, NULL);
+    st->has_mean_losses = false;
     set_reduction(st, NULL);
     COPSE_TRY(s);
     if (m->mode == COPSE_MODEL_TRAIN && st->group.ranks > 1 && !has_optimized(st))
@@ -69,23 +71,6 @@ static copse_status call_models(struct model_run *m)
                           "gradients to a tower optimizer",
                           st->group.ranks);
     return finish_optimizers(st);
-}
-
-/* Returns `mine`, with its text: the gradients that are kept are dropped, and a failure of this
-   worker alone becomes that of all workers, at their next collective. */
-static copse_status abort_model(copse_strategy *st, copse_status mine)
-{
-    char text[COPSE_ERROR_BYTES];
-    bool is_shared = false;
-    memcpy(text, copse_last_error(), sizeof text);
-    for (copse_tower_optimizer *t = NULL; (t = copse__tower_next(st, t));) {
-        copse__tower_drop_all(t);
-        is_shared |= t->is_shared_failure;
-    }
-    if (st->group.workers > 1 && !is_shared && !copse__cluster_check(st->group.cluster))
-        (void)copse__group_barrier(&st->group, "a replicated model", 0, mine);
-    copse__fail_again(text);
-    return mine;
 }
 
 /* ---- its results ---- */
@@ -218,8 +203,24 @@ static copse_status replicated_check(copse_strategy *st, const struct copse_repl
         copse_need_known("replicated model", "reduction of losses", p->reduction, COPSE_LOSS_SUM));
     COPSE_TRY(copse_need_known("replicated model", "mode", mode, COPSE_MODEL_PREDICT));
     COPSE_TRY(copse__require_device(st, "replicated model"));
-    COPSE_TRY(copse__cross_refuse(st, "replicated model"));
     return copse__require_cross(st, "replicated model: a run");
+}
+
+/* After a failure no gradients are kept. */
+static copse_status replicated_begin(struct model_run *m, copse_value *features,
+                                     copse_value *labels, struct copse_replicated_result *out)
+{
+    copse_strategy *st = m->strategy;
+    copse_status s = replicated_split(m, features, "features", m->features);
+    if (s == COPSE_OK)
+        s = replicated_split(m, labels, "labels", m->labels);
+    if (s == COPSE_OK)
+        s = call_models(m);
+    if (s == COPSE_OK)
+        return replicated_combine(m, out);
+    for (copse_tower_optimizer *t = NULL; (t = copse__tower_next(st, t));)
+        copse__tower_drop_all(t);
+    return s;
 }
 
 copse_status copse_replicated_run(copse_strategy *st, const struct copse_replicated_params *params,
@@ -235,14 +236,9 @@ copse_status copse_replicated_run(copse_strategy *st, const struct copse_replica
     m->strategy = copse_strategy_retain(st);
     m->params = params;
     m->mode = mode;
-    for (copse_tower_optimizer *t = NULL; (t = copse__tower_next(st, t));)
-        t->is_shared_failure = false;
-    copse_status s = replicated_split(m, features, "features", m->features);
-    if (s == COPSE_OK)
-        s = replicated_split(m, labels, "labels", m->labels);
-    if (s == COPSE_OK)
-        s = call_models(m);
-    s = s == COPSE_OK ? replicated_combine(m, out) : abort_model(st, s);
+    copse__group_begin(&st->group,
+                       params->reduction == COPSE_LOSS_MEAN ? "model by mean" : "model by sum");
+    const copse_status s = copse__group_end(&st->group, replicated_begin(m, features, labels, out));
     replicated_release(mem, m);
     copse_strategy_release(&st);
     return s;

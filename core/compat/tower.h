@@ -5,8 +5,7 @@
 #define COPSE_TOWER_H
 
 #include "copse/compat/replicated.h"
-#include "core/graph/recording.h"
-#include "core/train/verify/cross_check.h"
+#include "core/call/call.h"
 #include "core/value/replica_run.h"
 
 /* One call of copse_tower_apply; the gradients are references. */
@@ -23,7 +22,6 @@ struct copse_tower_optimizer {
     /* of the variables that were updated; `held` counts what is in `kept` */
     struct copse_optimizer *optimizer;
     bool is_used;
-    bool is_shared_failure; /* the last failure was one of all workers */
     /* of the optimizer: their launches were compared with the host, or need not be */
     size_t checked_buckets;
     uint64_t calls[COPSE_MAX_REPLICAS]; /* since the last finish */
@@ -31,7 +29,7 @@ struct copse_tower_optimizer {
         struct copse_tower_call *at;
         size_t count, room;
     } kept[COPSE_MAX_REPLICAS];
-    struct copse_recordings recordings[COPSE_MAX_REPLICAS];
+    struct copse_calls computing; /* of its loss functions */
 };
 
 /* tower.c */
@@ -57,15 +55,12 @@ void copse__tower_drop_last(copse_tower_optimizer *t, uint32_t replica);
 void copse__tower_drop_all(copse_tower_optimizer *t);
 void copse__tower_call_free(copse_tower_optimizer *t, struct copse_tower_call *call);
 
-/* tower_recording.c */
-extern const struct copse_recording_table copse__tower_recording;
+/* tower_compute.c */
+void copse__tower_computing_init(copse_tower_optimizer *t);
 
-/* tower_check.c: COPSE_ERR_UNRELIABLE where a launch differs from the host; no variable has
-   changed. */
-/* Before the first replay of a recording; its inputs and step words are written. */
-copse_status copse__tower_check_recording(const copse_tower_optimizer *t, uint32_t replica,
-                                          struct copse_program *program);
-/* Before an update; nothing to do unless there are new buckets. */
+/* tower_check.c */
+/* Cross-check before an update; nothing to do unless there are new buckets. COPSE_ERR_UNRELIABLE
+   where a launch differs from the host; no variable has changed. */
 copse_status copse__tower_check_update(copse_tower_optimizer *t);
 
 /* tower_update.c */
@@ -75,7 +70,5 @@ copse_status copse__tower_update(copse_tower_optimizer *t, bool moves_step);
    fail. */
 copse_status copse__tower_barrier(copse_tower_optimizer *t, const char *what, uint64_t size,
                                   copse_status mine);
-/* Note that a failure `s` of a collective is one of all workers; returns `s`. */
-copse_status copse__tower_note_shared(copse_tower_optimizer *t, copse_status s);
 
 #endif

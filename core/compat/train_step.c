@@ -84,6 +84,9 @@ static copse_status train_step_check(const struct copse_train_step_params *p)
     for (size_t i = 0; i < p->update_hook_count; i++)
         if (!p->update_hooks[i].fn)
             return copse_fail(COPSE_ERR_ARGUMENT, "train step: update hook %zu has no function", i);
+    if (p->gradient_events && !p->summarize_gradients)
+        return copse_fail(COPSE_ERR_ARGUMENT,
+                          "train step: gradient_events needs summarize_gradients");
     return COPSE_OK;
 }
 
@@ -194,15 +197,19 @@ static void train_step_fill(copse_train_step *ts, const struct copse_step_result
     out->global_step = count_step(ts);
 }
 
+/* A hook that fails on this worker alone is a step that no worker takes. */
 static copse_status call_hooks(copse_train_step *ts)
 {
     for (size_t i = 0; i < ts->params.update_hook_count; i++) {
         const uint64_t failures = copse__failures();
         struct copse_callback here = { .name = "an update hook of a train step",
                                        .used = { ts, ts->trainer } };
-        const copse_status s =
+        const uint64_t since = copse__group_sequence(&ts->trainer->strategy->group);
+        copse_status s =
             copse_callback_call(&here, ts->hooks[i].fn(ts->trainer->strategy, ts->hooks[i].user));
-        COPSE_TRY(copse_note(copse__returned(s, failures), "in update hook %zu", i));
+        s = copse_note(copse__returned(s, failures), "in update hook %zu", i);
+        if (s)
+            return copse__trainer_refuse(ts->trainer, since, s);
     }
     return COPSE_OK;
 }
@@ -223,5 +230,8 @@ copse_status copse_train_step_run(copse_train_step *ts, const struct copse_host_
     if (s != COPSE_OK && !(s == COPSE_ERR_NONFINITE && ts->params.skip_numerics))
         return s;
     train_step_fill(ts, &result, out);
-    return COPSE_OK;
+    return ts->params.gradient_events
+               ? copse_event_file_gradients(ts->params.gradient_events, ts->trainer,
+                                            out->global_step ? out->global_step : out->step)
+               : COPSE_OK;
 }

@@ -134,8 +134,8 @@ static copse_status call_replica(struct copse_run_replica *self)
     self->frame.run = run;
     const copse_status s = run->call(run, self->frame.rank);
     const copse_status left = copse__context_pop(&self->frame, s);
-    return run->strategy->replica_count > 1 ? copse_note(left, "in replica %u", self->frame.rank)
-                                            : left;
+    const struct copse_group *g = &run->strategy->group;
+    return g->ranks > 1 ? copse_note(left, "in replica %u", g->first + self->frame.rank) : left;
 }
 
 static void replica_main(struct copse_run_replica *self)

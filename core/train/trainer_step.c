@@ -45,6 +45,14 @@ static copse_status trainer_step_refuse(copse_trainer *t, copse_status why)
     return why;
 }
 
+copse_status copse__trainer_refuse(copse_trainer *t, uint64_t since, copse_status why)
+{
+    if (!copse__group_was_refused(&t->strategy->group, since))
+        return trainer_step_refuse(t, why);
+    copse__accumulation_drop(&t->accumulation);
+    return why;
+}
+
 static copse_status step_batch(copse_trainer *t, const struct copse_host_batch *batch)
 {
     COPSE_TRY(copse__trainer_check(t));
@@ -106,9 +114,9 @@ static copse_status trainer_step_flush(copse_trainer *t)
         for (uint32_t i = 0; i < last; i++)
             copse__ready_of(&t->recordings, i)[r] = copse__ready_of(&t->recordings, last)[r];
     }
-    COPSE_TRY(
-        copse_note(copse__execute_update(t), "in step %llu", (unsigned long long)t->step + 1));
-    copse__accumulation_drop(&t->accumulation);
+    const copse_status s = copse__execute_update(t);
+    copse__accumulation_drop(&t->accumulation); /* after a failure they may be sums already */
+    COPSE_TRY(copse_note(s, "in step %llu", (unsigned long long)t->step + 1));
     t->step++;
     return copse__workers_send(&t->ring, slot);
 }

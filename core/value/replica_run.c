@@ -87,14 +87,10 @@ copse_status copse__check_arguments(const char *what, copse_value *const *args, 
     return COPSE_OK;
 }
 
-copse_status copse_strategy_run(copse_strategy *st, copse_replica_fn *fn, copse_value *const *args,
-                                size_t count, void *user, copse_value **result)
+static copse_status replica_run_begin(copse_strategy *st, copse_replica_fn *fn,
+                                      copse_value *const *args, size_t count, void *user,
+                                      copse_value **out)
 {
-    if (result)
-        *result = NULL;
-    COPSE_TRY(copse_need("run", st, fn));
-    COPSE_TRY(copse__check_arguments("run", args, count));
-    COPSE_TRY(copse__require_cross(st, "run"));
     for (size_t i = 0; i < count; i++) /* before the first replica runs */
         if (args[i])
             COPSE_TRY(copse_note(copse__check_components(args[i], st->replica_count),
@@ -103,16 +99,31 @@ copse_status copse_strategy_run(copse_strategy *st, copse_replica_fn *fn, copse_
                              .args = args,
                              .count = count,
                              .user = user,
-                             .run = { .strategy = copse_strategy_retain(st),
+                             .run = { .strategy = st,
                                       .call = replica_run_call,
                                       .merge = replica_run_merge,
                                       .caller = copse__context_top(),
                                       .callbacks = copse__callback_top() } };
     copse_status s = copse__run_replicas(&run.run);
-    copse_value *all = NULL;
     if (s == COPSE_OK)
-        s = take_result(&run, &all);
+        s = take_result(&run, out);
     copse__values_release(run.results, st->replica_count);
+    return s;
+}
+
+copse_status copse_strategy_run(copse_strategy *st, copse_replica_fn *fn, copse_value *const *args,
+                                size_t count, void *user, copse_value **result)
+{
+    if (result)
+        *result = NULL;
+    COPSE_TRY(copse_need("run", st, fn));
+    COPSE_TRY(copse__check_arguments("run", args, count));
+    COPSE_TRY(copse__require_cross(st, "run"));
+    copse_value *all = NULL;
+    copse_strategy_retain(st);
+    copse__group_begin(&st->group, "run");
+    const copse_status s =
+        copse__group_end(&st->group, replica_run_begin(st, fn, args, count, user, &all));
     if (result)
         *result = all;
     else

@@ -118,13 +118,6 @@ static copse_status component_set(copse_variable *v, uint32_t replica, const voi
     return write_there(v, replica, values);
 }
 
-/* Until the first store is built, workers may have different initial values. */
-static copse_status begin_change(copse_variable *v)
-{
-    return v->initial && v->strategy->group.workers > 1 ? copse__store_build(v->strategy)
-                                                        : COPSE_OK;
-}
-
 /* Read the component, change it on the host by values or by rows, write it. */
 static copse_status component_rewrite(copse_variable *v, uint32_t replica, enum copse_change how,
                                       const void *by, const struct copse_rows *rows)
@@ -151,14 +144,12 @@ static copse_status component_change(copse_variable *v, uint32_t replica, enum c
 {
     if (how == COPSE_CHANGE_SET)
         return component_set(v, replica, by);
-    COPSE_TRY(begin_change(v));
     return component_rewrite(v, replica, how, by, NULL);
 }
 
 static copse_status component_scatter(copse_variable *v, uint32_t replica, enum copse_change how,
                                       const struct copse_rows *rows)
 {
-    COPSE_TRY(begin_change(v));
     return rows->count > 0 ? component_rewrite(v, replica, how, NULL, rows) : COPSE_OK;
 }
 

@@ -101,9 +101,6 @@ copse_status copse__store_build(copse_strategy *st)
             !st->variables.at[i]->is_placed &&
             !COPSE_PUSH(&st->ctx->base.mem, &store->order, st->variables.at[i]))
             s = copse_no_memory("store");
-    if (s == COPSE_OK && begin < store->order.count && st->group.workers > 1)
-        s = copse__initial_values_broadcast(st, store->order.at + begin,
-                                            store->order.count - begin);
     if (s == COPSE_OK && !store->exchange)
         s = make_exchange(st);
     if (s == COPSE_OK && begin < store->order.count)

@@ -222,9 +222,8 @@ static copse_status variable_make(copse_strategy *st, const struct copse_variabl
                 ? first_values(mem, p, &values)
                 : copse_no_memory("variable '%s'", p->name);
     }
-    /* synchronised with the other workers at once, which learn of an error */
-    if (!will_be_placed(st, p))
-        s = copse__initial_value_broadcast(st, p, values, s);
+    /* the other workers learn of an error */
+    s = copse__initial_value_broadcast(st, p, values, s);
     if (s == COPSE_OK)
         s = variable_place(v, p, &values);
     copse__free(mem, values);

@@ -89,12 +89,9 @@ copse_status copse__components_set_sum(copse_variable *v, const void *total);
 
 /* ---- initial values across workers (initial_values.c) ---- */
 
-/* Checks that all workers have these variables; their initial values become those of the first
-   worker. */
-copse_status copse__initial_values_broadcast(copse_strategy *st, copse_variable *const *list,
-                                             size_t count);
-/* The same for a new variable that is not trained. `mine`: the error that keeps this worker from
-   making it, or COPSE_OK; all workers return it. */
+/* The initial values of a new variable become those of the first worker; all workers make the same
+   variables in the same order. `mine`: the error that keeps this worker from making it, or COPSE_OK;
+   all workers return it. */
 copse_status copse__initial_value_broadcast(copse_strategy *st,
                                             const struct copse_variable_params *p, void *values,
                                             copse_status mine);

@@ -76,7 +76,7 @@ static copse_status other_kind(struct worker *w, copse_strategy *st)
 static void assert_both_say(struct worker *w, const char *first, const char *second)
 {
     for (uint32_t v = 0; v < 2; v++)
-        if (w[v].status != COPSE_ERR_COMM || !strstr(w[v].text, "is at another collective") ||
+        if (w[v].status != COPSE_ERR_ARGUMENT || !strstr(w[v].text, "is at another collective") ||
             !strstr(w[v].text, first) || !strstr(w[v].text, second))
             fail_msg("worker %u: %s: %s", v, copse_status_name(w[v].status), w[v].text);
     assert_non_null(strstr(w[0].text, "worker 1 (h1:1)"));

@@ -145,7 +145,7 @@ static void clu_5(void **state)
     (void)state;
     run_workers(w, 3, 0, 60000, other_order);
     for (uint32_t r = 0; r < 3; r++) {
-        assert_int_equal(w[r].status, COPSE_ERR_COMM);
+        assert_int_equal(w[r].status, COPSE_ERR_ARGUMENT);
         assert_non_null(strstr(w[r].text, "is at another collective: "));
     }
     assert_non_null(strstr(w[0].text, "worker 1 (h1:1) is at another collective: losses"));

@@ -186,7 +186,7 @@ static void workers_with_other_crossings_are_named(void **state)
     run_workers(w, 2, 1, one_more);
     for (uint32_t v = 0; v < 2; v++) {
         const char *name = v ? "worker 0 (h0:1)" : "worker 1 (h1:1)";
-        if (w[v].status != COPSE_ERR_COMM || !strstr(w[v].text, name))
+        if (w[v].status != COPSE_ERR_ARGUMENT || !strstr(w[v].text, name))
             fail_msg("worker %u: %s: %s", v, copse_status_name(w[v].status), w[v].text);
     }
 }

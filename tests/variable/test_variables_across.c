@@ -419,7 +419,7 @@ static void variables_that_differ_are_refused(void **state)
     (void)state;
     run_workers(w, 2, 1, other_shape);
     for (uint32_t v = 0; v < 2; v++) {
-        assert_int_equal(w[v].status, COPSE_ERR_COMM);
+        assert_int_equal(w[v].status, COPSE_ERR_ARGUMENT);
         if (!strstr(w[v].text, "variable 'bias' f32 [3]") || !strstr(w[v].text, "f32 [4]"))
             fail_msg("worker %u: %s", v, w[v].text);
     }
