@@ -18,7 +18,9 @@ static copse_status accumulate(void *user, copse_value *const *values, size_t co
 }
 
 /* Replicas on these devices of the rig's list: the host alone; OpenCL with Vulkan; with the host. */
-static const uint32_t mixtures[][2] = { { 3, 2 }, { 1, 2 }, { 0, 3 } };
+static const struct {
+    uint32_t count, at[3];
+} mixtures[] = { { 2, { 0, 3 } }, { 2, { 1, 2 } }, { 3, { 0, 1, 2 } } };
 
 /* `at`: mirrored over a mixture, or parameter servers, or an accelerator. */
 enum { SERVERS = COPSE_COUNT(mixtures), CORES, ALL };
@@ -27,12 +29,15 @@ static copse_strategy *strategy_at(uint32_t at)
 {
     static const struct copse_accelerator_params runs = { .cores = 2, .steps_per_run = 2 };
     copse_strategy *st = NULL;
+    const char *ids[3];
+    for (uint32_t i = 0; i < 3; i++)
+        ids[i] = rig_devices[at < SERVERS ? mixtures[at].at[i] : 0];
     if (at == SERVERS)
         OK(copse_parameter_server_create(ctx, NULL, &rig_devices[1], 2, NULL, &st));
     else if (at == CORES)
-        OK(copse_accelerator_create(ctx, (const char *[]){ "host:0", "host:0" }, 2, &runs, &st));
+        OK(copse_accelerator_create(ctx, ids, 2, &runs, &st));
     else
-        OK(copse_mirrored_create(ctx, &rig_devices[mixtures[at][0]], mixtures[at][1], NULL, &st));
+        OK(copse_mirrored_create(ctx, ids, mixtures[at].count, NULL, &st));
     return st;
 }
 
@@ -72,7 +77,15 @@ static copse_status take_step(struct fixture *f, const struct copse_host_batch *
     return copse_trainer_run(f->t);
 }
 
-/* Row r of a batch is r + 1 and goes to replica r; the sum would be larger. */
+/* Row r of a batch is n - r and goes to replica r; the sum would be larger. */
+static struct copse_host_batch rows_of(uint32_t n)
+{
+    static float x[4];
+    for (uint32_t i = 0; i < n; i++)
+        x[i] = (float)(n - i);
+    return rig_kept((struct copse_host_batch){ RIG_X(1, x), .count = n });
+}
+
 static void a_step_takes_what_the_operations_give(void **unused)
 {
     (void)unused;
@@ -80,7 +93,7 @@ static void a_step_takes_what_the_operations_give(void **unused)
         struct fixture f;
         open_fixture(&f, at, OWN_MAXIMUM, &sgd, 1);
         const uint32_t n = copse_strategy_replicas(f.st);
-        const struct copse_host_batch batch = rig_rows(n);
+        const struct copse_host_batch batch = rows_of(n);
         for (uint32_t i = 1; i <= 3; i++) {
             OK(take_step(&f, &batch));
             OK(own_holds(f.st, &f.m, -(float)(i * n)));
@@ -98,7 +111,7 @@ static void accumulated_gradients_are_given_once(void **unused)
         struct fixture f;
         open_fixture(&f, at, OWN_MAXIMUM, &sgd, 2);
         const uint32_t n = copse_strategy_replicas(f.st);
-        const struct copse_host_batch batch = rig_rows(n);
+        const struct copse_host_batch batch = rows_of(n);
         OK(copse_trainer_step(f.t, &batch));
         assert_int_equal(f.own.calls, 0);
         OK(copse_trainer_step(f.t, &batch));
@@ -138,7 +151,7 @@ static void nothing_has_changed_where_they_fail(void **unused)
             struct fixture f, other;
             open_fixture(&f, at, failures[i / 2].kind, &adam, 1);
             open_fixture(&other, at, OWN_TREE, &adam, 1);
-            const struct copse_host_batch batch = rig_rows(copse_strategy_replicas(f.st));
+            const struct copse_host_batch batch = rows_of(copse_strategy_replicas(f.st));
             float got[OWN_B], want[OWN_B];
             f.own.fails_at = i % 2;
             FAILS(failures[i / 2].status, copse_trainer_step(f.t, &batch), failures[i / 2].text);
@@ -171,7 +184,7 @@ static void sums_that_are_not_finite_skip_the_step(void **unused)
         struct copse_step_result result;
         open_fixture(&f, at, OWN_GIVES_NAN, &scaled, 1);
         const uint32_t n = copse_strategy_replicas(f.st);
-        const struct copse_host_batch batch = rig_rows(n);
+        const struct copse_host_batch batch = rows_of(n);
         f.own.fails_at = 1;
         OK(copse_trainer_step(f.t, &batch));
         OK(copse_trainer_result(f.t, true, &result));

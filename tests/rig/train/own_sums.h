@@ -106,7 +106,7 @@ static inline copse_status own_set(copse_context *ctx, copse_strategy *st, copse
    the gradient sum(x) ---- */
 
 #define OWN_A 2u
-#define OWN_B 300u /* slices at several owners */
+#define OWN_B 9001u /* slices of several owners */
 
 struct own_model {
     copse_variable *a, *b;
