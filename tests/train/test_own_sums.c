@@ -5,6 +5,7 @@
 #include "copse/distribute/accelerator.h"
 #include "copse/distribute/parameter_server.h"
 #include "copse/loop/feed.h"
+#include "copse/train/audit.h"
 #include "copse/train/update.h"
 #include "tests/rig/train/own_sums.h"
 #include "tests/rig/train/step_rig.h"
@@ -139,6 +140,7 @@ static const struct {
     { OWN_GIVES_NOTHING, COPSE_ERR_ARGUMENT, "returned nothing" },
     { OWN_GIVES_OTHER_SHAPE, COPSE_ERR_SHAPE, "another shape or type" },
     { OWN_GIVES_OTHER_TYPE, COPSE_ERR_SHAPE, "another shape or type" },
+    { OWN_CANCELS, COPSE_ERR_CANCELLED, "cancelled" },
 };
 
 /* In the sum of the first variable, or of the second, which the first would be updated before. */
@@ -154,6 +156,7 @@ static void nothing_has_changed_where_they_fail(void **unused)
             const struct copse_host_batch batch = rows_of(copse_strategy_replicas(f.st));
             float got[OWN_B], want[OWN_B];
             f.own.fails_at = i % 2;
+            f.own.trainer = f.t;
             FAILS(failures[i / 2].status, copse_trainer_step(f.t, &batch), failures[i / 2].text);
             OK(own_holds(f.st, &f.m, 0));
             assert_int_equal(copse_trainer_steps(f.t), 0);
@@ -254,10 +257,15 @@ static void train_bits(const struct copse_strategy_params *how, uint32_t replica
     p.loss = curved;
     p.user = &m;
     OK(copse_trainer_create(st, &p, &t));
+    OK(copse_trainer_audit(t, &(struct copse_audit_params){ .every = 1 }));
     for (uint32_t i = 0; i < 6; i++) {
         const struct copse_host_batch batch = rig_rows(7 + i % 2 * replicas);
+        struct copse_step_result result;
         OK(copse_trainer_step(t, &batch));
+        if (copse_trainer_accumulated(t) == 0)
+            OK(copse_trainer_result(t, true, &result));
     }
+    assert_true(copse_trainer_audits(t) > 0);
     for (uint32_t r = 0; r < replicas; r++) {
         OK(copse_variable_read(m.a, r, got + OWN_B));
         OK(copse_variable_read(m.b, r, got));
