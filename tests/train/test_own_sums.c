@@ -375,6 +375,68 @@ static void all_reduces_use_the_operations(void **unused)
     }
 }
 
+/* ---- gradients of rows ---- */
+
+struct looked_up {
+    copse_variable *table, *w; /* w: NULL or dense */
+};
+
+/* The sum of the rows, and w sum(x). */
+static copse_tensor *rows_loss(copse_graph *g, const copse_batch *in, void *user)
+{
+    const struct looked_up *m = user;
+    copse_tensor *rows = copse_gather(g, copse_variable_tensor(m->table), copse_input(in, "row"));
+    copse_tensor *y = copse_sum(g, rows, NULL, 0, false);
+    if (m->w)
+        y = copse_add(g, y,
+                      copse_mul(g, copse_sum(g, rig_x(in), NULL, 0, false),
+                                copse_sum(g, copse_variable_tensor(m->w), NULL, 0, false)));
+    return y;
+}
+
+/* The library adds them; the operations get the dense variable alone. */
+static void gradients_of_rows_are_added(void **unused)
+{
+    static const float x[] = { 3, 2, 1 }, zeros[16] = { 0 };
+    static const int32_t row[] = { 5, 5, 5 };
+    (void)unused;
+    for (uint32_t at = 0; at < SERVERS; at++)
+        for (int has_dense = 0; has_dense < 2; has_dense++) {
+            struct own_sums own = { .kind = OWN_MAXIMUM };
+            copse_strategy *st = strategy_at(at);
+            const uint32_t n = copse_strategy_replicas(st);
+            struct looked_up m = { .w = NULL };
+            copse_trainer *t;
+            OK(own_set(ctx, st, accumulate, &own, false));
+            const struct copse_variable_params p = {
+                .name = "table", .shape = COPSE_SHAPE(8, 2), .values = zeros, .is_sparse = true
+            };
+            OK(copse_variable_create(st, &p, &m.table));
+            if (has_dense)
+                m.w = rig_variable(st, "w", COPSE_SHAPE(1), zeros);
+            OK(copse_trainer_create(
+                st,
+                &(struct copse_trainer_params){
+                    .loss = rows_loss, .user = &m, .optimizer = sgd, .reduction = COPSE_LOSS_SUM },
+                &t));
+            const struct copse_host_batch batch = { COPSE_COLUMNS(
+                                                        { "x", COPSE_F32, COPSE_SHAPE(1), x },
+                                                        { "row", COPSE_I32, COPSE_SCALAR, row }),
+                                                    .count = n };
+            OK(copse_trainer_step(t, &batch));
+            assert_int_equal(own.calls, has_dense);
+            for (uint32_t r = 0; r < n; r++) {
+                float got[16];
+                OK(copse_variable_read(m.table, r, got));
+                for (uint32_t i = 0; i < 16; i++)
+                    assert_true(got[i] == (i / 2 == 5 ? -(float)n : 0));
+                assert_true(!has_dense || rig_value(m.w, r) == -3);
+            }
+            copse_trainer_release(&t);
+            copse_strategy_release(&st);
+        }
+}
+
 /* ---- settings ---- */
 
 static void operations_do_not_change_under_a_trainer(void **unused)
@@ -398,6 +460,7 @@ int main(void)
         cmocka_unit_test(sums_that_are_not_finite_skip_the_step),
         cmocka_unit_test(sums_in_the_canonical_order_give_the_bits_of_the_exchange),
         cmocka_unit_test(all_reduces_use_the_operations),
+        cmocka_unit_test(gradients_of_rows_are_added),
         cmocka_unit_test(operations_do_not_change_under_a_trainer),
     };
     return cmocka_run_group_tests(tests, open_context, close_context);
