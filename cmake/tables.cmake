@@ -2,6 +2,7 @@
 # Lists of tables, made from the names of files, so that nothing has to be registered by hand:
 #   prover/cases/<family>/<name>_cases.c  defines copse_cases_<name>   -> copse_case_tables (prover/cases/tables.h)
 #   core/ops/<family>/<name>_variants.c   defines copse_family_<name>  -> copse_families (core/graph/variant.h)
+#   core/ops/<family>/<name>_second.c     defines copse_second_<name>  -> copse_seconds (core/graph/op.h)
 
 # copse_list(<pattern> <type> <prefix> <list> <header> <out.c>)
 function(copse_list pattern type prefix list header out)
@@ -36,6 +37,8 @@ function(copse_tables top gen)
                prover/cases/tables.h "${gen}/case_tables.c")
     copse_list("${top}/core/ops/*/*_variants.c" copse_family copse_family_ copse_families
                core/graph/variant.h "${gen}/families.c")
-    set(COPSE_GENERATED_SOURCES ${COPSE_GENERATED_SOURCES} "${gen}/families.c" PARENT_SCOPE)
+    copse_list("${top}/core/ops/*/*_second.c" copse_second copse_second_ copse_seconds core/graph/op.h
+               "${gen}/seconds.c")
+    set(COPSE_GENERATED_SOURCES ${COPSE_GENERATED_SOURCES} "${gen}/families.c" "${gen}/seconds.c" PARENT_SCOPE)
     set(COPSE_CASE_TABLES "${gen}/case_tables.c" PARENT_SCOPE)
 endfunction()

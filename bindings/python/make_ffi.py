@@ -33,11 +33,12 @@ def declarations(compiler: str, folders: list[Path]) -> str:
 
 
 def constants(folders: list[Path]) -> dict[str, int]:
-    """Whole numbers that the everyday headers define."""
+    """Whole numbers that the headers define."""
     found = {}
-    for path in sorted(p for f in folders for p in f.glob("copse/*.h")):
-        for name, value in re.findall(r"^#define (COPSE_[A-Z_]+) (\d+)\s*$", path.read_text(), flags=re.M):
-            found[name] = int(value)
+    for path in sorted(p for f in folders for p in f.glob("copse/**/*.h")):
+        for name, value in re.findall(r"^#define (COPSE_[A-Z_]+) +(\d+|UINT32_MAX|UINT64_MAX)\s*$", path.read_text(),
+                                      flags=re.M):
+            found[name] = {"UINT32_MAX": 2**32 - 1, "UINT64_MAX": 2**64 - 1}.get(value) or int(value)
     return found
 
 

@@ -3,15 +3,21 @@
 #ifndef COPSE_CALL_H
 #define COPSE_CALL_H
 
+#include "copse/compat/replicated.h"
 #include "copse/distribute/call.h"
 #include "core/train/recording/loss_recording.h"
 #include "core/train/verify/cross_check.h"
 
 #define COPSE_INPUT_NAME 64 /* bytes of the name of an input, with the end */
 
-/* The calls of a strategy: made by the first one, released with the strategy. */
+/* The calls of a strategy, which the first one makes and the strategy releases; or of a tower
+   optimizer. */
 struct copse_calls {
-    copse_strategy *strategy; /* not a reference */
+    struct copse_check_owner owner; /* its name begins error texts */
+    const char *function;           /* "the function of a call": for texts */
+    /* of functions that serve a trainer, too: they are dropped, which the log says */
+    bool may_report;
+    struct copse_recording_table table;
     struct copse_call_params params;
     uint64_t number;   /* of the newest call */
     uint64_t recorded; /* graphs, so far */
@@ -22,9 +28,9 @@ struct copse_calls {
 struct copse_call_recording {
     struct copse_recording base;
     bool is_checked; /* its launches were compared with the host, or need not be */
-    /* where a replay leaves the result or the outputs, and the values of the updates; in the
-       graph's arena */
-    struct copse_block **results, **updates;
+    /* where a replay leaves the result or the outputs, the values of the updates, and the
+       gradients, NULL where the result does not depend on the variable; in the graph's arena */
+    struct copse_block **results, **updates, **gradients;
     /* sums over replicas: a segment of the program ends at each */
     struct {
         struct copse_call_sum *at;
@@ -43,13 +49,20 @@ struct copse_call {
     copse_call_fn *fn;
     void *user;
     uint32_t rank;
-    bool is_map; /* other replicas compute the same function in this call */
+    uint64_t number; /* of the call: draws of dropout differ */
+    bool is_map;     /* other replicas compute the same function in this call */
     /* the inputs: arrays and variables; variables[i] is NULL for an array */
     uint32_t input_count;
     copse_value *values[COPSE_MAX_INPUTS];
     copse_variable *variables[COPSE_MAX_INPUTS];
     char names[COPSE_MAX_INPUTS][COPSE_INPUT_NAME];
     struct copse_call_recording *recording;
+    /* Derivatives of the result times `share`, by the variables of a list. They begin with the last
+       input, which has the shape of the result, or with 1. The function is called to train. */
+    struct copse_tower_gradient *gradients;
+    size_t gradient_count;
+    bool has_from; /* the last input is this one */
+    float share;
     /* Examples are the entries of the first axis of the first array. The examples of all replicas
        are one batch: the number of this replica's first one, and its part of the batch. */
     uint32_t first_example;
@@ -58,6 +71,9 @@ struct copse_call {
 
 /* ---- calls.c ---- */
 
+/* Calls of `owner`, which is in use (core/base/callback.h) while a function is called for it. */
+void copse__calls_init(struct copse_calls *calls, void *owner, copse_strategy *st);
+void copse__calls_fini(struct copse_calls *calls);
 /* The calls of the strategy; the first use makes them, with default settings. */
 copse_status copse__calls_get(copse_strategy *st, struct copse_calls **out);
 /* Where the thread computes: COPSE_ERR_CONTEXT in no scope and no replica. `is_alone`: in a
@@ -65,6 +81,9 @@ copse_status copse__calls_get(copse_strategy *st, struct copse_calls **out);
 copse_status copse__call_place(copse_strategy **st, uint32_t *rank, bool *is_alone);
 copse_status copse__call_at(copse_strategy *st, uint32_t rank, bool is_alone, copse_call_fn *fn,
                             void *user, copse_value *args, copse_value **result);
+/* Compute on one replica, whose inputs were taken. The caller releases them, and after a failure
+   what it has received. */
+copse_status copse__call_compute(struct copse_call *c, copse_value **result);
 
 /* copse_strategy_map of a function without sums and updates: other workers need not make it. */
 copse_status copse__map_here(copse_strategy *st, copse_call_fn *fn, void *user, copse_value *args,
@@ -72,9 +91,10 @@ copse_status copse__map_here(copse_strategy *st, copse_call_fn *fn, void *user, 
 
 /* ---- call_inputs.c ---- */
 
-/* The leaves of a structure, or of NULL, as the replica of the call sees them.
-   `is_alone`: no value may differ between replicas. */
-copse_status copse__call_inputs_take(struct copse_call *c, copse_value *args, bool is_alone);
+/* The leaves of a structure, or of NULL, as the replica of the call sees them. `name`: of a value
+   that is no structure. `is_alone`: no value may differ between replicas. */
+copse_status copse__call_inputs_take(struct copse_call *c, copse_value *args, const char *name,
+                                     bool is_alone);
 /* Queue the write of the inputs to where the recording reads them. */
 copse_status copse__call_inputs_write(const struct copse_call *c);
 void copse__call_inputs_release(struct copse_call *c);
@@ -97,5 +117,7 @@ copse_status copse__call_take_sum(const struct copse_call *c, uint32_t sum,
    update. */
 copse_status copse__call_result(const struct copse_call *c, copse_value **out);
 copse_status copse__call_update(const struct copse_call *c, size_t update, copse_value **out);
+/* Those of the list of gradients. */
+copse_status copse__call_gradients(const struct copse_call *c);
 
 #endif

@@ -6,13 +6,27 @@
 #include "core/graph/type.h"
 #include "core/value/cross_device.h"
 
-/* The key of a recording, beside the types of its inputs; a variable, or 0, for each input
-   follows. */
-enum { KEY_FUNCTION, KEY_USER, KEY_IS_MAP, KEY_VARIABLES };
+/* The key of a recording, beside the types of its inputs. A variable, or 0, for each input follows;
+   then the variables of the gradients. */
+enum {
+    KEY_FUNCTION,
+    KEY_USER,
+    KEY_IS_MAP,
+    KEY_IS_MEAN,
+    KEY_HAS_FROM,
+    KEY_GRADIENTS,
+    KEY_VARIABLES
+};
 
 static struct copse_call_recording *recording_of(struct copse_recording *base)
 {
     return (struct copse_call_recording *)(uintptr_t)base;
+}
+
+static struct copse_calls *calls_of(const struct copse_recording *r)
+{
+    struct copse_recordings *first = r->list - r->list->replica;
+    return (struct copse_calls *)((char *)first - offsetof(struct copse_calls, recordings));
 }
 
 /* ---- making ---- */
@@ -32,7 +46,7 @@ static copse_status recording_call(struct copse_recording *r, copse_batch *in)
     r->graph->replicas = r->list->strategy->group.ranks;
     set_variables(r);
     COPSE_TRY(copse_graph_status(r->graph));
-    return copse__loss_call(r, in, false, "the function of a call",
+    return copse__loss_call(r, in, r->words[KEY_GRADIENTS] > 0, calls_of(r)->function,
                             (copse_call_fn *)(uintptr_t)r->words[KEY_FUNCTION],
                             (void *)(uintptr_t)r->words[KEY_USER]);
 }
@@ -43,22 +57,68 @@ static copse_status make_blocks(struct copse_recording *r, size_t count, struct 
     return copse_need_memory(*out, "call");
 }
 
+/* The last input is what the derivative begins with. */
+static copse_status find_from(struct copse_recording *r, copse_tensor **from)
+{
+    *from = NULL;
+    if (!r->words[KEY_HAS_FROM])
+        return copse__recording_check_loss(r);
+    *from = copse__recording_input(r, r->input_count - 1);
+    COPSE_TRY(copse_graph_status(r->graph));
+    return r->result->type == COPSE_F32 && copse__shape_equal((*from)->shape, r->result->shape)
+               ? COPSE_OK
+               : copse_fail(COPSE_ERR_SHAPE,
+                            "%s: the loss is %s%s, its derivative (grad_loss) is f32%s",
+                            r->list->table->name, copse_type_name(r->result->type),
+                            COPSE_SHAPE_TEXT(r->result->shape), COPSE_SHAPE_TEXT((*from)->shape));
+}
+
+static copse_status call_differentiate(struct copse_recording *r)
+{
+    struct copse_call_recording *c = recording_of(r);
+    const size_t count = (size_t)r->words[KEY_GRADIENTS];
+    const uint64_t *by = r->words + r->word_count - count;
+    copse_tensor *from, **x = copse__arena_alloc(&r->graph->arena, count, 2 * sizeof *x);
+    COPSE_TRY(make_blocks(r, count, &c->gradients));
+    COPSE_TRY(copse_need_memory(x, "%s", r->list->table->name));
+    COPSE_TRY(find_from(r, &from));
+    for (size_t i = 0; i < count; i++)
+        x[i] = &((copse_variable *)(uintptr_t)by[i])->tensor;
+    COPSE_TRY(copse__loss_differentiate(r, from, x, count, x + count));
+    for (size_t i = 0; i < count; i++)
+        if (x[count + i])
+            COPSE_TRY(copse__loss_place(r, x[count + i], 0, &c->gradients[i]));
+    return COPSE_OK;
+}
+
+static copse_status check_reports(const struct copse_recording *r)
+{
+    const copse_graph *g = r->graph;
+    if (g->report_count > 0 && !calls_of(r)->may_report)
+        return copse_fail(COPSE_ERR_UNSUPPORTED,
+                          "%s: report '%s': only a trainer's step has reports; use copse_output",
+                          r->list->table->name, g->reports[0].name);
+    if (g->report_count > 0)
+        copse__log(&r->list->ctx->base.log, COPSE_LOG_INFO,
+                   "%s: report '%s' is dropped: only a trainer's step has reports",
+                   r->list->table->name, g->reports[0].name);
+    return COPSE_OK;
+}
+
 static copse_status recording_extend(struct copse_recording *r)
 {
     struct copse_call_recording *c = recording_of(r);
     const copse_graph *g = r->graph;
     if (r->result && g->output_count > 0)
         return copse_fail(COPSE_ERR_ARGUMENT,
-                          "call: the function returns a tensor and sets output '%s'; set the "
+                          "%s: the function returns a tensor and sets output '%s'; set the "
                           "tensor as an output, too, and return NULL",
-                          g->outputs[0].name);
+                          r->list->table->name, g->outputs[0].name);
     if (!r->result && g->output_count == 0 && g->updates.count == 0)
         return copse_fail(COPSE_ERR_ARGUMENT,
-                          "call: the function returns NULL, and sets no output and no variable");
-    if (g->report_count > 0)
-        return copse_fail(COPSE_ERR_UNSUPPORTED,
-                          "call: report '%s': only a trainer's step has reports; use copse_output",
-                          g->reports[0].name);
+                          "%s: the function returns NULL, and sets no output and no variable",
+                          r->list->table->name);
+    COPSE_TRY(check_reports(r));
     COPSE_TRY(make_blocks(r, 1 + g->output_count, &c->results));
     COPSE_TRY(make_blocks(r, g->updates.count, &c->updates));
     if (r->result)
@@ -67,7 +127,7 @@ static copse_status recording_extend(struct copse_recording *r)
         COPSE_TRY(copse__loss_place(r, g->outputs[i].tensor, 0, &c->results[i]));
     for (size_t i = 0; i < g->updates.count; i++)
         COPSE_TRY(copse__loss_place(r, g->updates.at[i].value, 0, &c->updates[i]));
-    return COPSE_OK;
+    return r->words[KEY_GRADIENTS] > 0 ? call_differentiate(r) : COPSE_OK;
 }
 
 /* The place of a sum over replicas. */
@@ -99,7 +159,7 @@ static void recording_target(struct copse_recording *r, struct copse_program_par
 
 static copse_status recording_made(struct copse_recording *r)
 {
-    r->list->strategy->calls->recorded++;
+    calls_of(r)->recorded++;
     return COPSE_OK;
 }
 
@@ -111,6 +171,8 @@ static void recording_release(struct copse_recording *r)
         copse__block_release(&c->results[i]);
     for (size_t i = 0; c->updates && i < g->updates.count; i++)
         copse__block_release(&c->updates[i]);
+    for (size_t i = 0; c->gradients && i < r->words[KEY_GRADIENTS]; i++)
+        copse__block_release(&c->gradients[i]);
     for (size_t i = 0; i < c->sums.count; i++) {
         copse__block_release(&c->sums.at[i].operand);
         copse__block_release(&c->sums.at[i].result);
@@ -129,23 +191,41 @@ const struct copse_recording_table copse__call_recording_table = {
     .release = recording_release,
 };
 
-copse_status copse__call_record(struct copse_call *c)
+static void fill_key(const struct copse_call *c, uint64_t *words, struct copse_recording_key *key)
 {
-    uint64_t words[KEY_VARIABLES + COPSE_MAX_INPUTS];
-    struct copse_recording_key key = { .words = words,
-                                       .word_count = KEY_VARIABLES + c->input_count,
-                                       .input_count = c->input_count };
     words[KEY_FUNCTION] = (uintptr_t)c->fn;
     words[KEY_USER] = (uintptr_t)c->user;
     words[KEY_IS_MAP] = c->is_map;
+    words[KEY_IS_MEAN] = c->calls->recordings[c->rank].is_mean;
+    words[KEY_HAS_FROM] = c->has_from;
+    words[KEY_GRADIENTS] = c->gradient_count;
     for (uint32_t i = 0; i < c->input_count; i++) {
         words[KEY_VARIABLES + i] = (uintptr_t)c->variables[i];
-        key.inputs[i] =
+        key->inputs[i] =
             (struct copse_input_type){ c->names[i], c->values[i]->type, c->values[i]->shape };
     }
+    for (size_t i = 0; i < c->gradient_count; i++)
+        words[KEY_VARIABLES + c->input_count + i] = (uintptr_t)c->gradients[i].variable;
+}
+
+copse_status copse__call_record(struct copse_call *c)
+{
+    struct copse_recording_key key = { .input_count = c->input_count };
+    copse_strategy *st = c->calls->owner.strategy;
+    struct copse_mem *mem = &st->ctx->base.mem;
+    uint64_t few[KEY_VARIABLES + COPSE_MAX_INPUTS], *many = NULL;
     struct copse_recording *r;
-    COPSE_TRY(copse__store_build(c->calls->strategy));
-    COPSE_TRY(copse__recordings_get(&c->calls->recordings[c->rank], &key, &r));
+    COPSE_TRY(copse__store_build(st));
+    key.word_count = KEY_VARIABLES + c->input_count + c->gradient_count;
+    if (key.word_count > COPSE_COUNT(few)) {
+        many = copse__alloc(mem, key.word_count, sizeof *many);
+        COPSE_TRY(copse_need_memory(many, "%s", c->calls->owner.name));
+    }
+    fill_key(c, many ? many : few, &key);
+    key.words = many ? many : few;
+    const copse_status s = copse__recordings_get(&c->calls->recordings[c->rank], &key, &r);
+    copse__free(mem, many);
+    COPSE_TRY(s);
     c->recording = recording_of(r);
     return COPSE_OK;
 }
@@ -175,16 +255,16 @@ uint32_t copse__call_examples(const struct copse_call *c)
 
 static copse_status write_step(const struct copse_call *c)
 {
-    const copse_strategy *st = c->calls->strategy;
+    const copse_strategy *st = c->calls->owner.strategy;
     const struct copse_replica *r = &st->replicas[c->rank];
     const uint64_t seed = c->calls->params.seed;
     const uint32_t one = copse__bits_of(1.0f);
     const uint32_t words[COPSE_STEP_WORDS] = {
-        [COPSE_STEP_NUMBER] = (uint32_t)c->calls->number,
+        [COPSE_STEP_NUMBER] = (uint32_t)c->number,
         [COPSE_STEP_SEED_LO] = (uint32_t)seed,
         [COPSE_STEP_SEED_HI] = (uint32_t)(seed >> 32),
         [COPSE_STEP_FIRST_EXAMPLE] = c->first_example,
-        [COPSE_STEP_SHARE] = one,
+        [COPSE_STEP_SHARE] = copse__bits_of(c->share),
         [COPSE_STEP_PART] = copse__bits_of(c->part),
         [COPSE_STEP_SCALE] = one,
         [COPSE_STEP_IS_FIRST] = st->group.first + c->rank == 0 ? one : 0,
@@ -194,16 +274,11 @@ static copse_status write_step(const struct copse_call *c)
 
 static copse_status check_once(const struct copse_call *c)
 {
-    static const struct copse_optimizer none; /* its texts name no gradients */
     struct copse_call_recording *r = c->recording;
-    const struct copse_check_owner owner = { .name = "call",
-                                             .turn_off = "copse_call_params.no_cross_check",
-                                             .strategy = c->calls->strategy,
-                                             .optimizer = &none };
-    struct copse_cross_check k = copse__cross_check_of(&owner, c->rank, c->calls->number);
+    struct copse_cross_check k = copse__cross_check_of(&c->calls->owner, c->rank, c->number);
     k.program = r->base.program;
     if (!r->is_checked && !c->calls->params.no_cross_check)
-        COPSE_TRY(copse__cross_check_program(&k, "the function of a call"));
+        COPSE_TRY(copse__cross_check_program(&k, c->calls->function));
     r->is_checked = true;
     return COPSE_OK;
 }
@@ -233,7 +308,7 @@ copse_status copse__call_take_sum(const struct copse_call *c, uint32_t sum,
 {
     const struct copse_block *to = c->recording->sums.at[sum].result;
     const size_t bytes = (size_t)to->count * copse__type_bytes(to->type);
-    return copse__value_write_to(c->calls->strategy, c->rank, result,
+    return copse__value_write_to(c->calls->owner.strategy, c->rank, result,
                                  (struct copse_binding){ to->buffer, 0, bytes });
 }
 
@@ -264,4 +339,15 @@ copse_status copse__call_update(const struct copse_call *c, size_t update, copse
     const struct copse_recording *r = &c->recording->base;
     return copse__loss_value(r, c->recording->updates[update],
                              r->graph->updates.at[update].value->shape, out);
+}
+
+copse_status copse__call_gradients(const struct copse_call *c)
+{
+    const struct copse_call_recording *r = c->recording;
+    for (size_t i = 0; i < c->gradient_count; i++)
+        if (r->gradients[i])
+            COPSE_TRY(copse__loss_value(&r->base, r->gradients[i],
+                                        c->gradients[i].variable->tensor.shape,
+                                        &c->gradients[i].gradient));
+    return COPSE_OK;
 }

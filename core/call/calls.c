@@ -8,22 +8,40 @@
 
 /* ---- the calls of a strategy ---- */
 
+void copse__calls_init(struct copse_calls *calls, void *owner, copse_strategy *st)
+{
+    calls->table = copse__call_recording_table;
+    calls->table.name = calls->owner.name;
+    copse__loss_recordings_init(calls->recordings, &calls->table, owner, st,
+                                calls->params.recordings);
+}
+
+void copse__calls_fini(struct copse_calls *calls)
+{
+    copse__loss_recordings_fini(calls->recordings);
+}
+
 static void calls_release(copse_strategy *st)
 {
     struct copse_calls *calls = st->calls;
     st->calls = NULL;
     st->release_calls = NULL;
-    copse__loss_recordings_fini(calls->recordings);
+    copse__calls_fini(calls);
     copse__free(&st->ctx->base.mem, calls);
 }
 
 copse_status copse__calls_get(copse_strategy *st, struct copse_calls **out)
 {
+    static const struct copse_optimizer none; /* texts of cross-checks name no gradients */
     if (!st->calls) {
         struct copse_calls *calls = copse__alloc(&st->ctx->base.mem, 1, sizeof *calls);
         COPSE_TRY(copse_need_memory(calls, "call"));
-        calls->strategy = st;
-        copse__loss_recordings_init(calls->recordings, &copse__call_recording_table, st, st, 0);
+        calls->owner = (struct copse_check_owner){ .name = "call",
+                                                   .turn_off = "copse_call_params.no_cross_check",
+                                                   .strategy = st,
+                                                   .optimizer = &none };
+        calls->function = "the function of a call";
+        copse__calls_init(calls, st, st);
         st->calls = calls;
         st->release_calls = calls_release;
     }
@@ -42,11 +60,10 @@ copse_status copse_call_configure(copse_strategy *st, const struct copse_call_pa
     COPSE_TRY(copse__calls_get(st, &calls));
     for (uint32_t r = 0; r < st->replica_count; r++)
         COPSE_TRY(copse_queue_finish(st->replicas[r].queue));
-    copse__loss_recordings_fini(calls->recordings);
+    copse__calls_fini(calls);
     calls->params = params ? *params : defaults;
     calls->number = 0;
-    copse__loss_recordings_init(calls->recordings, &copse__call_recording_table, st, st,
-                                calls->params.recordings);
+    copse__calls_init(calls, st, st);
     return COPSE_OK;
 }
 
@@ -97,28 +114,30 @@ static copse_status submit_open(const copse_strategy *st, uint32_t first, uint32
     return COPSE_OK;
 }
 
-static copse_status compute_one(struct copse_call *c, copse_value *args, bool is_alone,
-                                copse_value **result)
+copse_status copse__call_compute(struct copse_call *c, copse_value **result)
 {
-    COPSE_TRY(copse__call_inputs_take(c, args, is_alone));
+    const copse_strategy *st = c->calls->owner.strategy;
     COPSE_TRY(copse__call_record(c));
-    c->calls->number++;
-    c->part = 1;
-    c->first_example = c->rank * copse__call_examples(c);
+    c->calls->number = c->number;
+    c->first_example = (st->group.first + c->rank) * copse__call_examples(c);
     COPSE_TRY(copse__call_begin(c));
     COPSE_TRY(copse__call_segment(c, 0));
     if (result)
         COPSE_TRY(copse__call_result(c, result));
+    COPSE_TRY(copse__call_gradients(c));
     COPSE_TRY(assign_updates(c));
-    return submit_open(c->calls->strategy, c->rank, 1);
+    return submit_open(st, c->rank, 1);
 }
 
 copse_status copse__call_at(copse_strategy *st, uint32_t rank, bool is_alone, copse_call_fn *fn,
                             void *user, copse_value *args, copse_value **result)
 {
-    struct copse_call c = { .fn = fn, .user = user, .rank = rank };
+    struct copse_call c = { .fn = fn, .user = user, .rank = rank, .share = 1, .part = 1 };
     COPSE_TRY(copse__calls_get(st, &c.calls));
-    const copse_status s = compute_one(&c, args, is_alone, result);
+    c.number = c.calls->number + 1;
+    copse_status s = copse__call_inputs_take(&c, args, "0", is_alone);
+    if (!s)
+        s = copse__call_compute(&c, result);
     copse__call_inputs_release(&c);
     if (s && result)
         copse_value_release(result);
@@ -142,7 +161,7 @@ copse_status copse_call(copse_call_fn *fn, void *user, copse_value *args, copse_
 /* The examples of all replicas are one batch. Each other worker has as many as this one. */
 static void count_examples(struct copse_call *c, uint32_t count)
 {
-    const struct copse_group *group = &c->calls->strategy->group;
+    const struct copse_group *group = &c->calls->owner.strategy->group;
     uint64_t all = 0;
     for (uint32_t r = 0; r < count; r++) {
         c[r].first_example = (uint32_t)all;
@@ -182,7 +201,7 @@ static copse_status check_same(const struct copse_call *mine, const struct copse
 static copse_status record_all(struct copse_call *c, uint32_t count, copse_value *args)
 {
     for (uint32_t r = 0; r < count; r++) {
-        COPSE_TRY(copse__call_inputs_take(&c[r], args, false));
+        COPSE_TRY(copse__call_inputs_take(&c[r], args, "0", false));
         COPSE_TRY(copse_note(copse__call_record(&c[r]), "in a call on replica %u", r));
         COPSE_TRY(check_same(&c[r], c));
     }
@@ -193,7 +212,7 @@ static copse_status record_all(struct copse_call *c, uint32_t count, copse_value
 /* Sum the operands of all replicas, of other workers too, by the canonical tree. */
 static copse_status exchange_sum(struct copse_call *c, uint32_t count, uint32_t sum)
 {
-    copse_strategy *st = c->calls->strategy;
+    copse_strategy *st = c->calls->owner.strategy;
     copse_value *at[COPSE_MAX_REPLICAS] = { NULL }, *each = NULL, *total = NULL;
     copse_status s = COPSE_OK;
     for (uint32_t r = 0; r < count && !s; r++)
@@ -222,7 +241,7 @@ static copse_status play_all(struct copse_call *c, uint32_t count)
             COPSE_TRY(copse__call_segment(&c[r], i));
         if (sum == COPSE_NO_ALL_REDUCE)
             continue;
-        COPSE_TRY(submit_open(c->calls->strategy, 0, count));
+        COPSE_TRY(submit_open(c->calls->owner.strategy, 0, count));
         COPSE_TRY(copse_note(exchange_sum(c, count, sum), "in sum %u over replicas", sum));
     }
     return COPSE_OK;
@@ -231,7 +250,7 @@ static copse_status play_all(struct copse_call *c, uint32_t count)
 static copse_status assign_all(const struct copse_call *c, uint32_t count)
 {
     const copse_graph *g = c->recording->base.graph;
-    copse_strategy *st = c->calls->strategy;
+    copse_strategy *st = c->calls->owner.strategy;
     for (size_t i = 0; i < g->updates.count; i++) {
         copse_value *at[COPSE_MAX_REPLICAS] = { NULL }, *each = NULL;
         copse_status s = COPSE_OK;
@@ -259,9 +278,9 @@ static copse_status map_all(struct copse_call *c, uint32_t count, copse_value *a
                             copse_value **result)
 {
     copse_value *results[COPSE_MAX_REPLICAS] = { NULL };
-    copse_strategy *st = c->calls->strategy;
+    copse_strategy *st = c->calls->owner.strategy;
     COPSE_TRY(record_all(c, count, args));
-    c->calls->number++;
+    c->calls->number = c->number;
     copse_status s = play_all(c, count);
     for (uint32_t r = 0; r < count && !s; r++)
         s = copse__call_result(&c[r], &results[r]);
@@ -298,6 +317,8 @@ copse_status copse__map_here(copse_strategy *st, copse_call_fn *fn, void *user, 
         c[r].fn = fn;
         c[r].user = user;
         c[r].rank = r;
+        c[r].number = calls->number + 1;
+        c[r].share = 1;
         c[r].is_map = true;
     }
     struct copse_frame frame;

@@ -18,6 +18,7 @@
 BINARY_NODE(add)
 BINARY_NODE(sub)
 BINARY_NODE(mul)
+BINARY_NODE(div)
 
 static copse_tensor *matmul_node(copse_graph *g, const copse_batch *in, void *user)
 {
@@ -148,6 +149,7 @@ static copse_status run_operation(const struct operation *o, copse_value **out)
 BINARY_VALUE(add, add)
 BINARY_VALUE(subtract, sub)
 BINARY_VALUE(multiply, mul)
+BINARY_VALUE(divide, div)
 
 copse_status copse_value_multiply_by(copse_value *a, float factor, copse_value **out)
 {

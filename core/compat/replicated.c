@@ -60,7 +60,9 @@ static copse_status call_models(struct model_run *m)
     copse_strategy *st = m->strategy;
     COPSE_TRY(finish_optimizers(st)); /* calls that were made outside of a model */
     set_reduction(st, &m->params->reduction);
+    st->has_mean_losses = m->params->reduction == COPSE_LOSS_MEAN;
     const copse_status s = copse_strategy_run(st, call_model, NULL, 0, m, NULL);
+    st->has_mean_losses = false;
     set_reduction(st, NULL);
     COPSE_TRY(s);
     if (m->mode == COPSE_MODEL_TRAIN && st->group.ranks > 1 && !has_optimized(st))
@@ -201,7 +203,6 @@ static copse_status replicated_check(copse_strategy *st, const struct copse_repl
         copse_need_known("replicated model", "reduction of losses", p->reduction, COPSE_LOSS_SUM));
     COPSE_TRY(copse_need_known("replicated model", "mode", mode, COPSE_MODEL_PREDICT));
     COPSE_TRY(copse__require_device(st, "replicated model"));
-    COPSE_TRY(copse__cross_refuse(st, "replicated model"));
     return copse__require_cross(st, "replicated model: a run");
 }
 

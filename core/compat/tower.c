@@ -3,7 +3,6 @@
 #include <stdio.h>
 
 #include "core/compat/tower.h"
-#include "core/train/recording/loss_recording.h"
 #include "core/value/cross_device.h"
 
 static const char kind; /* of dependants: its address */
@@ -50,9 +49,11 @@ static copse_status choose_name(const copse_strategy *st, const char *wanted,
 static copse_status tower_agree(copse_tower_optimizer *t)
 {
     char rule[COPSE_RULE_TEXT], text[COPSE_RULE_TEXT + 256];
-    snprintf(text, sizeof text, "name %s\nreduction %d\nfactory %d\n%sseed %llu\n",
+    snprintf(text, sizeof text,
+             "name %s\nreduction %d\nfactory %d\n%sseed %llu\ncross-device operations %s\n",
              t->optimizer->name, (int)t->params.reduction, t->params.factory != NULL,
-             copse__rule_text(&t->params.optimizer, rule), (unsigned long long)t->params.seed);
+             copse__rule_text(&t->params.optimizer, rule), (unsigned long long)t->params.seed,
+             copse__cross_text(t->strategy));
     return copse__group_agree(&t->strategy->group, "the settings of the tower optimizer", text);
 }
 
@@ -84,7 +85,6 @@ copse_status copse_tower_create(copse_strategy *st, const struct copse_tower_par
     COPSE_TRY(copse_no_reserved(copse_tower_params, params));
     COPSE_TRY(copse_no_reserved(copse_optimizer_params, &params->optimizer));
     COPSE_TRY(copse__require_device(st, "tower optimizer"));
-    COPSE_TRY(copse__cross_refuse(st, "tower optimizer"));
     COPSE_TRY(copse_need_known("tower optimizer", "reduction of losses", params->reduction,
                                COPSE_LOSS_SUM));
     char name[COPSE_OPTIMIZER_NAME];
@@ -96,10 +96,9 @@ copse_status copse_tower_create(copse_strategy *st, const struct copse_tower_par
     t->params.name = NULL;
     t->reduction = params->reduction;
     t->strategy = copse_strategy_retain(st);
-    copse__loss_recordings_init(t->recordings, &copse__tower_recording, t, st,
-                                t->params.recordings);
     copse__dependant_add(st, &t->dependant, &kind);
     copse_status s = make_optimizer(t, name);
+    copse__tower_computing_init(t);
     if (!s)
         s = tower_agree(t);
     if (s)
@@ -121,7 +120,7 @@ void copse_tower_release(copse_tower_optimizer **at)
     copse__tower_drop_all(t);
     for (uint32_t r = 0; r < st->replica_count; r++)
         copse__free(mem, t->kept[r].at);
-    copse__loss_recordings_fini(t->recordings);
+    copse__calls_fini(&t->computing);
     copse__optimizer_release(&t->optimizer);
     copse__free(mem, t);
     copse_strategy_release(&st);

@@ -5,8 +5,7 @@
 #define COPSE_TOWER_H
 
 #include "copse/compat/replicated.h"
-#include "core/graph/recording.h"
-#include "core/train/verify/cross_check.h"
+#include "core/call/call.h"
 #include "core/value/replica_run.h"
 
 /* One call of copse_tower_apply; the gradients are references. */
@@ -30,7 +29,7 @@ struct copse_tower_optimizer {
         struct copse_tower_call *at;
         size_t count, room;
     } kept[COPSE_MAX_REPLICAS];
-    struct copse_recordings recordings[COPSE_MAX_REPLICAS];
+    struct copse_calls computing; /* of its loss functions */
 };
 
 /* tower.c */
@@ -56,15 +55,12 @@ void copse__tower_drop_last(copse_tower_optimizer *t, uint32_t replica);
 void copse__tower_drop_all(copse_tower_optimizer *t);
 void copse__tower_call_free(copse_tower_optimizer *t, struct copse_tower_call *call);
 
-/* tower_recording.c */
-extern const struct copse_recording_table copse__tower_recording;
+/* tower_compute.c */
+void copse__tower_computing_init(copse_tower_optimizer *t);
 
-/* tower_check.c: COPSE_ERR_UNRELIABLE where a launch differs from the host; no variable has
-   changed. */
-/* Before the first replay of a recording; its inputs and step words are written. */
-copse_status copse__tower_check_recording(const copse_tower_optimizer *t, uint32_t replica,
-                                          struct copse_program *program);
-/* Before an update; nothing to do unless there are new buckets. */
+/* tower_check.c */
+/* Cross-check before an update; nothing to do unless there are new buckets. COPSE_ERR_UNRELIABLE
+   where a launch differs from the host; no variable has changed. */
 copse_status copse__tower_check_update(copse_tower_optimizer *t);
 
 /* tower_update.c */

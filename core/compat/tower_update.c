@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* The update of a tower optimizer: the gradients of all replicas are written to the store's
    gradients; the exchange sums them, updates and broadcasts the new values, one bucket per
-   variable. Either every synchronous worker fails before the second barrier or none does. */
+   variable. Slices, and all gradients where the application has given the strategy cross-device
+   operations, are summed as values first. Either every synchronous worker fails before the second barrier or none does. */
 #include <stdio.h>
 
 #include "core/base/half.h"
@@ -13,7 +14,7 @@ enum { HAS = 1, DENSE = 2 }; /* bits: gradients of a variable, dense ones among 
 struct update {
     copse_tower_optimizer *t;
     unsigned char *has; /* by index of the variable, of all workers */
-    copse_value **sums; /* of slices, where there are no dense gradients */
+    copse_value **sums; /* where gradients are summed as values */
     uint64_t ready[COPSE_MAX_REPLICAS];
     uint32_t words[COPSE_STEP_WORDS];
 };
@@ -41,6 +42,12 @@ static copse_variable *tower_update_next(const struct update *u, const copse_var
 static bool is_dense(const struct update *u, const copse_variable *v)
 {
     return u->has[v->index] & DENSE;
+}
+
+/* Slices are, and where the application has given operations all gradients. */
+static bool sums_values(const struct update *u, const copse_variable *v)
+{
+    return !is_dense(u, v) || copse__strategy_has_own_sums(u->t->strategy);
 }
 
 /* ---- collectives: with one worker they return `mine` ---- */
@@ -99,29 +106,41 @@ static copse_status check_free(const struct update *u)
     return COPSE_OK;
 }
 
-/* ---- sums of slices ---- */
+/* ---- sums of values ---- */
 
-/* Over the replicas of all workers, on the host; replicas without a gradient have no slices. Where
-   it fails on this worker alone, the others have its slices. */
-static copse_status sum_slices_of(const struct update *u, const copse_variable *v,
-                                  copse_value **out)
+/* What replica `r` gives: its gradient, or zeros. */
+static copse_status part_of(const struct update *u, const copse_variable *v, uint32_t r,
+                            copse_value **out)
 {
     copse_strategy *st = u->t->strategy;
     const struct copse_sparse_params none = { .dense_shape = v->tensor.shape };
+    copse_value *g = copse_value_retain(gradient_of(u, r, v));
+    if (!g)
+        COPSE_TRY(copse__value_sparse(st->ctx, st, r, &none, &g));
+    if (!is_dense(u, v) || g->kind != COPSE_VALUE_SPARSE) {
+        *out = g;
+        return COPSE_OK;
+    }
+    const copse_status s = copse_value_densify(g, out);
+    copse_value_release(&g);
+    return s;
+}
+
+/* Over the replicas of all workers, on the host. Where it fails on this worker alone, the others have
+   its gradients. */
+static copse_status sum_values_of(const struct update *u, const copse_variable *v,
+                                  copse_value **out)
+{
+    copse_strategy *st = u->t->strategy;
     copse_value *parts[COPSE_MAX_REPLICAS] = { NULL }, *all = NULL, *sum = NULL;
     copse_status s = COPSE_OK;
-    for (uint32_t r = 0; r < st->replica_count && !s; r++) {
-        copse_value *g = gradient_of(u, r, v);
-        if (g)
-            parts[r] = copse_value_retain(g);
-        else
-            s = copse__value_sparse(st->ctx, st, r, &none, &parts[r]);
-    }
+    for (uint32_t r = 0; r < st->replica_count && !s; r++)
+        s = part_of(u, v, r, &parts[r]);
     s = copse__value_distributed_of(s, st, COPSE_VALUE_PER_REPLICA, parts, NULL, st->replica_count,
                                     &all);
     s = s ? copse__group_barrier(&st->group, v->name, 0, s)
-          : copse__cross_reduce_for(v->name, NULL, st, COPSE_REDUCE_SUM, &all, &copse__to_host, 1,
-                                    &sum);
+          : copse__cross_reduce_for(v->name, st->cross, st, COPSE_REDUCE_SUM, &all, &copse__to_host,
+                                    1, &sum);
     if (!s)
         *out = copse_value_retain(sum->kind == COPSE_VALUE_MIRRORED ? sum->items[0] : sum);
     copse_value_release(&all);
@@ -129,16 +148,16 @@ static copse_status sum_slices_of(const struct update *u, const copse_variable *
     return s;
 }
 
-/* Returns the first failure. It sums the slices of the other variables too, because other workers
-   do. */
-static copse_status sum_slices(struct update *u)
+/* Returns the first failure. It sums those of the other variables too, because other workers do. */
+static copse_status sum_values(struct update *u)
 {
     copse_status s = COPSE_OK;
     for (const copse_variable *v = NULL; (v = tower_update_next(u, v));) {
-        if (is_dense(u, v))
+        if (!sums_values(u, v))
             continue;
         const copse_status one =
-            copse_note(sum_slices_of(u, v, &u->sums[v->index]), "with the slices of '%s'", v->name);
+            copse_note(sum_values_of(u, v, &u->sums[v->index]), "with the %s of '%s'",
+                       is_dense(u, v) ? "gradients" : "slices", v->name);
         s = s ? s : one;
     }
     return s;
@@ -146,13 +165,16 @@ static copse_status sum_slices(struct update *u)
 
 /* ---- gradients into their places ---- */
 
-/* The first replica of all has the slices that were summed. */
+/* Of a sum of values the first replica of all gets it, where the exchange adds zeros to it, or every
+   replica, where the exchange takes sums. */
 static copse_status tower_update_put(const struct update *u, const copse_variable *v)
 {
     copse_strategy *st = u->t->strategy;
+    const bool is_everywhere = copse__strategy_has_own_sums(st);
     for (uint32_t r = 0; r < st->replica_count; r++) {
-        const copse_value *sum = st->group.first + r == 0 ? u->sums[v->index] : NULL;
-        const copse_value *g = is_dense(u, v) ? gradient_of(u, r, v) : sum;
+        const bool takes_sum = is_everywhere || st->group.first + r == 0;
+        const copse_value *sum = takes_sum ? u->sums[v->index] : NULL;
+        const copse_value *g = sums_values(u, v) ? sum : gradient_of(u, r, v);
         const struct copse_binding to = copse__variable_gradient(v, r);
         copse_value *dense = NULL;
         if (g && g->kind == COPSE_VALUE_SPARSE)
@@ -216,7 +238,7 @@ static copse_status tower_update_run(struct update *u)
     if (!tower_update_next(u, NULL)) /* of any worker */
         return copse_fail(COPSE_ERR_ARGUMENT, "no replica has a gradient of any variable");
     copse_status s = copse__store_build(t->strategy);
-    const copse_status summed = sum_slices(u);
+    const copse_status summed = sum_values(u);
     s = s ? s : summed;
     COPSE_TRY(copse__tower_barrier(t, "gradients", 0, s ? s : tower_update_prepare(u)));
     t->optimizer->is_torn = true; /* until all of it is queued */

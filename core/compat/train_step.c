@@ -84,6 +84,9 @@ static copse_status train_step_check(const struct copse_train_step_params *p)
     for (size_t i = 0; i < p->update_hook_count; i++)
         if (!p->update_hooks[i].fn)
             return copse_fail(COPSE_ERR_ARGUMENT, "train step: update hook %zu has no function", i);
+    if (p->gradient_events && !p->summarize_gradients)
+        return copse_fail(COPSE_ERR_ARGUMENT,
+                          "train step: gradient_events needs summarize_gradients");
     return COPSE_OK;
 }
 
@@ -227,5 +230,8 @@ copse_status copse_train_step_run(copse_train_step *ts, const struct copse_host_
     if (s != COPSE_OK && !(s == COPSE_ERR_NONFINITE && ts->params.skip_numerics))
         return s;
     train_step_fill(ts, &result, out);
-    return COPSE_OK;
+    return ts->params.gradient_events
+               ? copse_event_file_gradients(ts->params.gradient_events, ts->trainer,
+                                            out->global_step ? out->global_step : out->step)
+               : COPSE_OK;
 }

@@ -48,6 +48,25 @@ static copse_tensor *add_derivative(copse_graph *g, copse_tensor *sum, copse_ten
     return sum ? copse_add(g, sum, dx) : dx;
 }
 
+typedef void derivative(copse_graph *g, const copse_tensor *y, copse_tensor *dy, copse_tensor **dx);
+
+/* NULL: the op has none. */
+static derivative *derivative_of(const struct copse_op *op)
+{
+    if (op->gradient)
+        return op->gradient;
+    for (size_t i = 0; copse_seconds[i]; i++)
+        if (copse_seconds[i]->op == op)
+            return copse_seconds[i]->gradient;
+    return NULL;
+}
+
+static void refuse_op(copse_graph *g, const struct copse_op *op)
+{
+    (void)copse__refuse(g, COPSE_ERR_UNSUPPORTED, "gradient: %s has no derivative%s%s", op->name,
+                        op->advice ? ": " : "", op->advice ? op->advice : "");
+}
+
 static void gradient_walk(copse_graph *g, copse_tensor *y, copse_tensor *dy, const bool *from_x,
                           const bool *to_y, copse_tensor **sums, copse_tensor **dx)
 {
@@ -64,10 +83,12 @@ static void gradient_walk(copse_graph *g, copse_tensor *y, copse_tensor *dy, con
         }
         if (!is_wanted)
             continue;
-        if (!t->op->gradient)
-            COPSE_LATCH_VOID(g, copse_fail(COPSE_ERR_UNSUPPORTED, "gradient: %s has no derivative",
-                                           t->op->name));
-        t->op->gradient(g, t, sums[n], dx);
+        derivative *of = derivative_of(t->op);
+        if (!of) {
+            refuse_op(g, t->op);
+            return;
+        }
+        of(g, t, sums[n], dx);
         if (g->status != COPSE_OK) {
             (void)copse__noted(g, &g->failed, "while differentiating %s", t->op->name);
             return;
@@ -112,8 +133,16 @@ static copse_status own_all(copse_graph *g, copse_tensor *const *x, size_t count
     return COPSE_OK;
 }
 
+/* x is kept constant where another one is a function of it: the walk ends at each. */
+static void end_at_all(copse_tensor *const *x, size_t count, bool *to_y)
+{
+    for (size_t i = 0; i < count; i++)
+        to_y[x[i]->id] = false;
+}
+
 static copse_status gradient_differentiate(copse_graph *g, copse_tensor *y, copse_tensor *dy,
-                                           copse_tensor *const *x, size_t count, copse_tensor **dx)
+                                           copse_tensor *const *x, size_t count, bool is_partial,
+                                           copse_tensor **dx)
 {
     struct copse_mem *mem = &g->ctx->base.mem;
     copse_tensor **own = NULL;
@@ -132,6 +161,8 @@ static copse_status gradient_differentiate(copse_graph *g, copse_tensor *y, cops
     copse_tensor **sums = copse__alloc(mem, before + widest, sizeof(copse_tensor *));
     if (from_x && sums) {
         gradient_mark(g, before, y, own, count, from_x, from_x + before);
+        if (is_partial)
+            end_at_all(own, count, from_x + before);
         /* Operands of derivatives have the types that the products of the forward pass had. */
         const copse_type precision = g->precision;
         g->precision = COPSE_F32;
@@ -147,17 +178,29 @@ static copse_status gradient_differentiate(copse_graph *g, copse_tensor *y, cops
     return g->status;
 }
 
-void copse__gradients(copse_graph *g, copse_tensor *y, copse_tensor *dy, copse_tensor *const *x,
-                      size_t count, copse_tensor **dx)
+static void add_gradients(copse_graph *g, copse_tensor *y, copse_tensor *dy, copse_tensor *const *x,
+                          size_t count, bool is_partial, copse_tensor **dx)
 {
     copse_status s = copse_need("gradient", g);
     if (s == COPSE_OK)
-        s = gradient_differentiate(g, y, dy, x, count, dx);
+        s = gradient_differentiate(g, y, dy, x, count, is_partial, dx);
     if (s == COPSE_OK)
         return;
     copse_tensor *failed = copse__failed(g, s);
     for (size_t i = 0; dx && i < count; i++)
         dx[i] = failed;
+}
+
+void copse__gradients(copse_graph *g, copse_tensor *y, copse_tensor *dy, copse_tensor *const *x,
+                      size_t count, copse_tensor **dx)
+{
+    add_gradients(g, y, dy, x, count, false, dx);
+}
+
+void copse__partials(copse_graph *g, copse_tensor *y, copse_tensor *dy, copse_tensor *const *x,
+                     size_t count, copse_tensor **dx)
+{
+    add_gradients(g, y, dy, x, count, true, dx);
 }
 
 void copse_gradients(copse_graph *g, copse_tensor *y, copse_tensor *dy, copse_tensor *const *x,

@@ -82,6 +82,11 @@ copse_tensor *copse__cast_once(copse_graph *g, copse_tensor *x, copse_type type)
 void copse__gradients(copse_graph *g, copse_tensor *y, copse_tensor *dy, copse_tensor *const *x,
                       size_t count, copse_tensor **dx);
 
+/* The same for a function `gradient` that writes y, which it has added, with other ops: partial
+   derivatives by operands x that may depend on each other. */
+void copse__partials(copse_graph *g, copse_tensor *y, copse_tensor *dy, copse_tensor *const *x,
+                     size_t count, copse_tensor **dx);
+
 /* Settle the order of the nodes that were added since the last call, and the numbers of their random
    streams, so that they do not depend on the order in which a compiler evaluates arguments: inputs
    by name, then depth first, operands from the first to the last, from `roots`, reports, updates

@@ -21,8 +21,13 @@ struct copse_op {
 
     /* Add the nodes for the derivatives: set dx[i] for every i with y->in[i]->needs_gradient
        (others are ignored); leave NULL if the derivative is zero. A failure stays in the graph.
-       NULL function = no derivative (integer results: the graph never calls it). */
+       NULL function = that of struct copse_second, else no derivative (integer results: the graph
+       never calls it). */
     void (*gradient)(copse_graph *g, const copse_tensor *y, copse_tensor *dy, copse_tensor **dx);
+
+    /* What to use instead of the op where its derivative is needed and there is none: the end of
+       the error's text, as in "differentiate layer_norm once only, or ...". [NULL] */
+    const char *advice;
 
     /* Append the launches that compute y. NULL = a view of in[0] with another shape, or a leaf. */
     copse_status (*lower)(struct copse_lowering *l, const copse_tensor *y);
@@ -43,6 +48,15 @@ struct copse_op {
        its random stream (copse__graph_draw), which copse__graph_order settles. */
     size_t stream_at;
 };
+
+/* The `gradient` of an op whose own file cannot have it: it calls ops whose derivatives call the op.
+   core/ops/<family>/<name>_second.c defines one; the build finds the files. */
+struct copse_second {
+    const struct copse_op *op;
+    void (*gradient)(copse_graph *g, const copse_tensor *y, copse_tensor *dy, copse_tensor **dx);
+};
+/* NULL-terminated. */
+extern const struct copse_second *const copse_seconds[];
 
 struct copse_tensor {
     copse_graph *graph; /* NULL: a variable's own tensor, valid in every graph */

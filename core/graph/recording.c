@@ -38,6 +38,15 @@ struct call {
 
 static COPSE_THREAD_LOCAL struct call *innermost; /* of the functions that this thread is in */
 
+copse_tensor *copse__recording_input(struct copse_recording *r, uint32_t i)
+{
+    struct copse_recorded_input *input = &r->inputs[i];
+    if (!input->tensor)
+        input->tensor = copse_graph_input(r->graph, input->is.name,
+                                          copse__type_on_devices(input->is.type), input->is.shape);
+    return input->tensor;
+}
+
 copse_tensor *copse_input(const copse_batch *in, const char *name)
 {
     COPSE_LATCH(NULL, copse_need("input", in));
@@ -59,10 +68,7 @@ copse_tensor *copse_input(const copse_batch *in, const char *name)
         return copse__refuse(g, COPSE_ERR_ARGUMENT, "input: the batch has no '%s', it has %s", name,
                              text);
     }
-    if (!input->tensor)
-        input->tensor =
-            copse_graph_input(g, name, copse__type_on_devices(input->is.type), input->is.shape);
-    return input->tensor;
+    return copse__recording_input(r, (uint32_t)(input - r->inputs));
 }
 
 const struct copse_column *copse_batch_column(const struct copse_host_batch *batch,

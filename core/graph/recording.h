@@ -79,6 +79,7 @@ struct copse_recordings {
     copse_context *ctx;
     copse_strategy *strategy; /* of the replica; for the list's user */
     uint32_t replica, limit;
+    bool is_mean; /* its functions give losses that are means (copse_current_loss_reduction) */
     struct copse_recording **at; /* most recently used first */
     size_t count, room;
 };
@@ -99,6 +100,8 @@ void copse__recordings_fini(struct copse_recordings *list);
 
 COPSE_PRIVATE copse_status copse__recording_place(struct copse_recording *r, copse_tensor *t,
                                                   struct copse_binding at, uint32_t bucket);
+/* The tensor of an input, whether the function has requested it or not; NULL: the graph has failed. */
+copse_tensor *copse__recording_input(struct copse_recording *r, uint32_t input);
 /* The result is an f32 scalar. */
 copse_status copse__recording_check_loss(const struct copse_recording *r);
 

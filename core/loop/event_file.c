@@ -11,6 +11,7 @@
 #include "core/device/device.h"
 #include "core/loop/event_record.h"
 #include "core/pictures/picture.h"
+#include "core/train/trainer.h"
 
 enum { EVENT_TIME = 1, EVENT_STEP, EVENT_VERSION, EVENT_SUMMARY = 5 };
 enum { SUMMARY_VALUE = 1 };
@@ -116,6 +117,49 @@ copse_status copse_event_file_histogram(copse_event_file *f, const char *tag, ui
     copse__message_histogram(&histogram, values, count);
     copse__message_put(&m, VALUE_HISTOGRAM, &histogram);
     return write_value(f, tag, step, &m);
+}
+
+/* "gradients/w/norm", and with several replicas in sync "gradients/w/norm/3". */
+static void name_gradient(const copse_trainer *t, const copse_variable *v, uint32_t r,
+                          const char *what, char tag[TAG_BYTES_MAX + 2])
+{
+    const struct copse_group *group = &t->strategy->group;
+    char number[16] = "";
+    if (group->ranks > 1)
+        snprintf(number, sizeof number, "/%u", group->first + r);
+    snprintf(tag, TAG_BYTES_MAX + 2, "gradients/%s/%s%s", v->name, what, number);
+}
+
+static copse_status write_gradient(copse_event_file *f, const copse_trainer *t,
+                                   const copse_variable *v, uint32_t r, uint64_t step)
+{
+    struct copse_gradient_summary summary;
+    char tag[TAG_BYTES_MAX + 2]; /* one byte too long shows that it does not fit */
+    COPSE_TRY(copse_trainer_gradient(t, v, r, &summary));
+    if (!summary.is_known)
+        return COPSE_OK;
+    name_gradient(t, v, r, "norm", tag);
+    COPSE_TRY(copse_event_file_scalar(f, tag, step, summary.norm));
+    name_gradient(t, v, r, "magnitude", tag);
+    COPSE_TRY(event_file_check(f, tag, step));
+    struct copse_message m = event_file_message(f), histogram = event_file_message(f);
+    copse__message_magnitudes(&histogram, &summary);
+    copse__message_put(&m, VALUE_HISTOGRAM, &histogram);
+    return write_value(f, tag, step, &m);
+}
+
+copse_status copse_event_file_gradients(copse_event_file *f, const copse_trainer *t, uint64_t step)
+{
+    COPSE_TRY(copse_need("event file: gradients", f, t));
+    if (!t->params.summarize_gradients)
+        return copse_fail(COPSE_ERR_ARGUMENT,
+                          "event file: gradients: the trainer does not summarize them; set "
+                          "summarize_gradients in its params");
+    for (size_t i = 0; i < t->trained.count; i++)
+        for (uint32_t r = 0; r < t->strategy->replica_count; r++)
+            COPSE_TRY(copse_note(write_gradient(f, t, t->trained.at[i], r, step),
+                                 "in the gradient of '%s'", t->trained.at[i]->name));
+    return COPSE_OK;
 }
 
 copse_status copse_event_file_picture(copse_event_file *f, const char *tag, uint64_t step,

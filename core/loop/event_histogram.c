@@ -78,6 +78,29 @@ static size_t event_histogram_compress(struct histogram *h)
     return n;
 }
 
+void copse__message_magnitudes(struct copse_message *m, const struct copse_gradient_summary *s)
+{
+    double limits[COPSE_GRADIENT_BINS + 1], buckets[COPSE_GRADIENT_BINS + 1], low = 0, high = 0;
+    double count = 0, sum = 0;
+    for (int i = 0; i <= COPSE_GRADIENT_BINS; i++) {
+        const double end = pow(10, COPSE_GRADIENT_LOW + i);
+        limits[i] = i < COPSE_GRADIENT_BINS ? end : DBL_MAX;
+        buckets[i] = (double)s->bins[i];
+        if (buckets[i] > 0 && count == 0)
+            low = i == 0 ? 0 : end / 10;
+        high = buckets[i] > 0 ? limits[i] : high;
+        count += buckets[i];
+        sum += buckets[i] * end / sqrt(10); /* the middle of a bucket, on its scale */
+    }
+    copse__message_double(m, HISTOGRAM_MIN, low);
+    copse__message_double(m, HISTOGRAM_MAX, fmin(high, s->norm)); /* no element is above it */
+    copse__message_double(m, HISTOGRAM_NUM, count);
+    copse__message_double(m, HISTOGRAM_SUM, sum);
+    copse__message_double(m, HISTOGRAM_SQUARES, s->norm * s->norm);
+    copse__message_doubles(m, HISTOGRAM_LIMITS, limits, COPSE_GRADIENT_BINS + 1);
+    copse__message_doubles(m, HISTOGRAM_BUCKETS, buckets, COPSE_GRADIENT_BINS + 1);
+}
+
 void copse__message_histogram(struct copse_message *m, const float *values, size_t count)
 {
     struct histogram *h = copse__alloc(m->mem, 1, sizeof *h);

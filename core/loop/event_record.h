@@ -5,6 +5,7 @@
 #ifndef COPSE_EVENT_RECORD_H
 #define COPSE_EVENT_RECORD_H
 
+#include "copse/compat/gradients.h"
 #include "core/base/base.h"
 
 /* A message that grows. Without memory it takes nothing more, and says so at the end. */
@@ -36,5 +37,7 @@ void copse__record_tail(const uint8_t *bytes, size_t size, uint8_t tail[COPSE_RE
 
 /* The distribution of numbers, as a message HistogramProto (event_histogram.c). */
 void copse__message_histogram(struct copse_message *m, const float *values, size_t count);
+/* Of the magnitudes of a gradient: its bins are the buckets. */
+void copse__message_magnitudes(struct copse_message *m, const struct copse_gradient_summary *s);
 
 #endif

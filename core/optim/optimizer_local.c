@@ -60,6 +60,7 @@ static copse_status optimizer_local_prepare(struct copse_optimizer *o, copse_var
         .update = optimizer_local_update,
         .behind = p->average > 0.0f ? optimizer_local_average : NULL,
         .user = &o->rule,
+        .is_summed = copse__strategy_has_own_sums(o->strategy),
     };
     memcpy(rule.starts, o->rule.slot_starts, sizeof rule.starts);
     const size_t before = o->buckets.count;

@@ -105,7 +105,11 @@ static copse_status ps_keep(void *user, copse_device *dev, const struct copse_up
 
 static copse_status ps_prepare(struct copse_optimizer *o, copse_variable *const *list, size_t count)
 {
-    static const struct copse_exchange_rule rule = { .slots = 1, .update = ps_keep, .stays = true };
+    const struct copse_exchange_rule rule = { .slots = 1,
+                                              .update = ps_keep,
+                                              .stays = true,
+                                              .is_summed =
+                                                  copse__strategy_has_own_sums(o->strategy) };
     struct copse_ps *ps = copse__ps(o);
     const size_t buckets = o->buckets.count, groups = ps->groups.count;
     copse_status s = copse__optimizer_cut(o, list, count, &rule);

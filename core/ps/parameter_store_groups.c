@@ -32,7 +32,8 @@ bool copse__pstore_group_is(const struct copse_pstore_group *g, const uint32_t *
            p->average == as.params.average && p->initial == as.params.initial &&
            p->l1 == as.params.l1 && p->l2 == as.params.l2 &&
            p->momentum_decay == as.params.momentum_decay && p->is_centred == as.params.is_centred &&
-           p->trust == as.params.trust;
+           p->trust == as.params.trust && p->epsilon_in_root == as.params.epsilon_in_root &&
+           p->plain_average == as.params.plain_average;
 }
 
 static void free_group(struct copse_pstore *s, struct copse_pstore_group *g)

@@ -73,7 +73,7 @@ struct copse_server_seen {
 };
 
 struct copse_server_rule {
-    uint32_t kind, is_centred;
+    uint32_t kind, is_centred, epsilon_in_root, plain_average;
     float learning_rate, momentum, beta1, beta2, epsilon, weight_decay, average, initial, l1, l2,
         momentum_decay, trust;
 };

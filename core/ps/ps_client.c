@@ -249,6 +249,8 @@ static copse_status client_group(struct copse_server *server, uint64_t key, cons
         .l2 = p->l2,
         .momentum_decay = p->momentum_decay,
         .trust = p->trust,
+        .epsilon_in_root = p->epsilon_in_root,
+        .plain_average = p->plain_average,
     };
     const size_t size = sizeof rule + count * sizeof *ids;
     COPSE_TRY(make_room(client, size));

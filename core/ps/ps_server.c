@@ -223,6 +223,8 @@ static copse_status do_group(struct ps_server *ps, uint32_t worker,
         .momentum_decay = as.momentum_decay,
         .is_centred = as.is_centred,
         .trust = as.trust,
+        .epsilon_in_root = as.epsilon_in_root,
+        .plain_average = as.plain_average,
     };
     const uint32_t n = r->value ? 0 : ps->clients[worker].groups;
     struct shared_group *shared = find_group(ps, r->value, n);

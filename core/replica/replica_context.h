@@ -20,7 +20,8 @@ struct copse_frame {
     uint32_t created;         /* variables that the replica asked for */
     uint64_t failures;        /* of the thread before the function that runs in it */
     uint32_t scopes;          /* entered and not left while this is the innermost frame */
-    bool is_graph;            /* a loss function builds the replica's graph */
+    bool is_graph;            /* a loss function builds the replica's graph, */
+    bool is_mean;             /* and gives a mean over its examples */
     bool is_partial;          /* the update does not run for every replica of this worker */
 };
 

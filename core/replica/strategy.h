@@ -52,11 +52,12 @@ struct copse_strategy {
     /* where values of variables are kept (core/variable/storage.h) */
     struct copse_storage *storage;
     struct copse_value_reducer *reducer; /* of values; NULL until the first reduction */
-    /* the application's operations on values; NULL = the library's choice */
+    /* the application's cross-device operations; NULL = the library's choice */
     struct copse_cross_device *cross;
     /* recordings of calls, and how they are released; NULL until the first call */
     struct copse_calls *calls;
     void (*release_calls)(copse_strategy *st);
+    bool has_mean_losses; /* of the replicated model that runs (copse_current_loss_reduction) */
     struct copse_replica_thread *idle_threads; /* of replicas (replica_threads.c) */
     struct copse_dependant *dependants;        /* newest first */
     /* COPSE_ERR_ARGUMENT if checkpoints have an array of an optimizer by this name; NULL: there is
@@ -80,6 +81,12 @@ copse_status copse__strategy_count(copse_strategy *st, bool is_set, uint64_t *va
 static inline uint32_t copse__strategy_copies(const copse_strategy *st)
 {
     return st->table->has_one_copy ? 1 : st->replica_count;
+}
+
+/* Whether the application's operations sum what several replicas have, in place of the exchange. */
+static inline bool copse__strategy_has_own_sums(const copse_strategy *st)
+{
+    return st->cross && st->group.ranks > 1;
 }
 
 /* Whether all replicas have the same queue. */

@@ -65,7 +65,7 @@ static const struct copse_rule_row rows[] = {
          "Tieleman and Hinton, lecture 6.5, 2012; centred: Graves, arXiv:1308.0850, 2013",
          SLOTS_3(ALWAYS("v"), CENTRED("mean"), MOMENTUM("momentum")), .info.learning_rate = 1e-2f,
          .info.beta2 = 0.99f, .info.epsilon = 1e-8f, .number = COPSE_ADAPTIVE_RMSPROP,
-         .has = COPSE_HAS_CENTRED),
+         .has = COPSE_HAS_CENTRED | COPSE_HAS_IN_ROOT),
     RULE(AMSGRAD, "amsgrad", adaptive, "AMSGrad",
          "Reddi, Kale and Kumar, \"On the convergence of Adam and beyond\", ICLR 2018",
          SLOTS_3(ALWAYS("m"), ALWAYS("v"), ALWAYS("largest")), .info.learning_rate = 1e-3f,

@@ -35,6 +35,7 @@ enum {
     COPSE_HAS_MOMENTUM_DECAY = 8,
     COPSE_HAS_CENTRED = 16,
     COPSE_HAS_TRUST = 32,
+    COPSE_HAS_IN_ROOT = 64,
 };
 
 /* When a rule has a slot. */
@@ -60,7 +61,7 @@ struct copse_update_numbers {
     float decay, momentum, beta1, beta2, rest1, rest2, epsilon, l1, l2;
     int32_t number;         /* of the row */
     enum copse_decay apply; /* of `decay` */
-    bool is_centred, has_momentum;
+    bool is_centred, has_momentum, is_in_root;
 };
 
 /* A kernel of update rules: one constant copse_rule_kernel_<kernel>, beside its host function. */

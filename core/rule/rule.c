@@ -82,6 +82,11 @@ static copse_status check_scaling(struct copse_optimizer_params *p)
     return rule_fraction("loss_scale_backoff", &p->loss_scale_backoff, 0.5f);
 }
 
+static copse_status rule_flag(const char *name, uint32_t value)
+{
+    return value > 1 ? rule_bad(name, (float)value, "0 or 1 is needed") : COPSE_OK;
+}
+
 /* Settings that the rule does not have must be 0. */
 static copse_status check_own(const struct copse_rule_row *row,
                               const struct copse_optimizer_params *p)
@@ -97,6 +102,7 @@ static copse_status check_own(const struct copse_rule_row *row,
         { COPSE_HAS_MOMENTUM_DECAY, "momentum_decay", p->momentum_decay },
         { COPSE_HAS_CENTRED, "is_centred", (float)p->is_centred },
         { COPSE_HAS_TRUST, "trust", p->trust },
+        { COPSE_HAS_IN_ROOT, "epsilon_in_root", (float)p->epsilon_in_root },
     };
     for (size_t i = 0; i < COPSE_COUNT(own); i++) {
         COPSE_TRY(rule_limit(own[i].name, own[i].value));
@@ -105,8 +111,13 @@ static copse_status check_own(const struct copse_rule_row *row,
                               "optimizer: %s is %g: %s has no such setting; set it to 0",
                               own[i].name, (double)own[i].value, row->info.name);
     }
-    return p->is_centred > 1 ? rule_bad("is_centred", (float)p->is_centred, "0 or 1 is needed")
-                             : COPSE_OK;
+    COPSE_TRY(rule_flag("is_centred", p->is_centred));
+    COPSE_TRY(rule_flag("epsilon_in_root", p->epsilon_in_root));
+    COPSE_TRY(rule_flag("plain_average", p->plain_average));
+    if (p->plain_average && p->average == 0.0f)
+        return copse_fail(COPSE_ERR_ARGUMENT,
+                          "optimizer: plain_average is 1, and there is no average; set it, too");
+    return COPSE_OK;
 }
 
 static float or_else(float x, float fallback)
@@ -217,13 +228,14 @@ char *copse__rule_text(const struct copse_optimizer_params *p, char text[COPSE_R
              "optimizer %d\nlearning rate %.9g\nmomentum %.9g\nbetas %.9g %.9g\nepsilon "
              "%.9g\nweight decay %.9g\n"
              "clipping %.9g %.9g %.9g\nloss scale %.9g %u %.9g %.9g\naverage %.9g\nschedule %d\n"
-             "own %.9g %.9g %.9g %.9g %u %.9g\ngroups %016llx\n",
+             "own %.9g %.9g %.9g %.9g %u %.9g %u %u\ngroups %016llx\n",
              (int)p->kind, (double)p->learning_rate, (double)p->momentum, (double)p->beta1,
              (double)p->beta2, (double)p->epsilon, (double)p->weight_decay, (double)p->clip_value,
              (double)p->clip_norm, (double)p->clip_global_norm, (double)p->loss_scale,
              p->loss_scale_interval, (double)p->loss_scale_growth, (double)p->loss_scale_backoff,
              (double)p->average, p->schedule != NULL, (double)p->initial, (double)p->l1,
              (double)p->l2, (double)p->momentum_decay, p->is_centred, (double)p->trust,
+             p->epsilon_in_root, p->plain_average,
              (unsigned long long)copse__hash(COPSE_HASH_START, groups, strlen(groups)));
     return text;
 }
@@ -314,6 +326,7 @@ static struct copse_update_numbers numbers_of(const struct copse_rule *rule, uin
                  : rule->row->decays_apart ? COPSE_DECAY_APART
                                            : COPSE_DECAY_GRADIENT,
         .is_centred = p->is_centred != 0,
+        .is_in_root = p->epsilon_in_root != 0,
         .has_momentum = may_lack_momentum(rule->row) && p->momentum > 0.0f,
     };
 }
@@ -466,6 +479,15 @@ copse_status copse__rule_scale(copse_device *dev, const struct copse_binding *fa
 
 /* ---- the step ---- */
 
+/* The share of the new value in the average after `t` updates, of which the first sets it. */
+static double average_weight(const struct copse_optimizer_params *p, double t)
+{
+    const double rest = 1.0 - (double)p->average;
+    if (p->plain_average)
+        return t > 1 ? rest : 1.0;
+    return rest / (1.0 - pow((double)p->average, t));
+}
+
 void copse__rule_words(const struct copse_rule *rule, uint64_t step, float rate, uint32_t words[])
 {
     const struct copse_optimizer_params *p = &rule->params;
@@ -473,8 +495,7 @@ void copse__rule_words(const struct copse_rule *rule, uint64_t step, float rate,
     words[COPSE_STEP_RATE] = copse__rule_bits((double)rate);
     words[COPSE_STEP_BIAS1] = copse__rule_bits(1.0 - pow((double)p->beta1, t));
     words[COPSE_STEP_BIAS2] = copse__rule_bits(1.0 - pow((double)p->beta2, t));
-    words[COPSE_STEP_AVERAGE] =
-        copse__rule_bits((1.0 - (double)p->average) / (1.0 - pow((double)p->average, t)));
+    words[COPSE_STEP_AVERAGE] = copse__rule_bits(average_weight(p, t));
     words[COPSE_STEP_SHRINK] = copse__rule_bits(1.0 / (1.0 + (double)rate * (double)p->l2));
     for (uint32_t k = 0; k < rule->groups.factor_count; k++) {
         const float own = (float)((double)rate * (double)rule->groups.factors[k]);

@@ -11,7 +11,7 @@
 struct shared {
     const struct copse_params_adaptive *p;
     float rate, scale, pace, epsilon, slow, quick, nesterov_gradient, nesterov_mean;
-    bool is_centred, has_momentum;
+    bool is_centred, has_momentum, is_in_root;
 };
 
 /* Returns the change of the value; `s` are the slots. */
@@ -57,7 +57,8 @@ static float rule_adaptive_rmsprop(const struct shared *c, float g, float *const
         w = *s[0] - square;
         w = w < 0.0f ? 0.0f : w;
     }
-    const float u = g / (sqrtf(w) + c->p->epsilon);
+    const float divisor = c->is_in_root ? sqrtf(w + c->p->epsilon) : sqrtf(w) + c->p->epsilon;
+    const float u = g / divisor;
     if (!c->has_momentum)
         return c->rate * u;
     *buffer = copse__rule_settled(c->p->momentum * *buffer + u, 1e-30f);
@@ -139,8 +140,9 @@ static void adaptive_host(const void *params, const int32_t *spec,
         .quick = rate * root,
         .nesterov_gradient = copse__rule_word(&args[3], COPSE_STEP_NESTEROV_GRADIENT),
         .nesterov_mean = copse__rule_word(&args[3], COPSE_STEP_NESTEROV_MEAN),
-        .is_centred = spec[4] != 0,
+        .is_centred = (spec[4] & 1) != 0,
         .has_momentum = spec[5] != 0,
+        .is_in_root = (spec[4] & 2) != 0,
     };
     const float decay = rate * p->decay, *grad = args[0].data;
     float *value = args[1].data, *slots = args[2].data;
@@ -182,7 +184,7 @@ static void adaptive_take(const struct copse_update_numbers *s, void *params, in
                                         .group = s->group };
     spec[0] = s->number;
     spec[1] = (int32_t)s->apply;
-    spec[2] = s->is_centred;
+    spec[2] = s->is_centred + 2 * s->is_in_root;
     spec[3] = s->has_momentum;
 }
 

@@ -39,7 +39,7 @@ void copse__adam_size(const void *params, const int32_t *spec, const struct cops
 struct sizes {
     const struct copse_params_adaptive *p;
     double rate, pace, slow, quick, root, ahead_gradient, ahead_mean;
-    bool is_centred, has_momentum;
+    bool is_centred, has_momentum, is_in_root;
 };
 
 /* Magnitudes of an element: the gradient, what is left of it at least, the value. Returns the basis
@@ -83,6 +83,7 @@ static double size_adadelta(const struct sizes *c, const struct element *e, floa
 /* The variance is a difference: errors of its terms grow by their share in it. */
 static double size_rmsprop(const struct sizes *c, const struct element *e, float *const s[3])
 {
+    const double epsilon = (double)c->p->epsilon;
     double least = least_square(c, e, s[0]), share = 1.0;
     if (c->is_centred) {
         const double m = rule_sizes_grow(s[1], (double)c->p->beta2, (double)c->p->rest2, e->g);
@@ -90,9 +91,10 @@ static double size_rmsprop(const struct sizes *c, const struct element *e, float
         least -= m * m;
         if (!(least > 0x1p-20 * terms)) /* the root of almost nothing */
             least = 0x1p-20 * terms;
-        share += least > 0.0 ? terms / least : 0.0;
+        const double under_root = least + (c->is_in_root ? epsilon : 0.0);
+        share += under_root > 0.0 ? terms / under_root : 0.0;
     }
-    const double u = share * e->g / (sqrt(least) + (double)c->p->epsilon);
+    const double u = share * e->g / (c->is_in_root ? sqrt(least + epsilon) : sqrt(least) + epsilon);
     float *buffer = s[c->is_centred ? 2 : 1];
     return c->rate * (c->has_momentum ? rule_sizes_grow(buffer, (double)c->p->momentum, 1, u) : u);
 }
@@ -166,8 +168,9 @@ void copse__adaptive_size(const void *params, const int32_t *spec,
         .slow = rate / (double)step[COPSE_STEP_BIAS1],
         .ahead_gradient = (double)step[COPSE_STEP_NESTEROV_GRADIENT],
         .ahead_mean = (double)step[COPSE_STEP_NESTEROV_MEAN],
-        .is_centred = spec[4] != 0,
+        .is_centred = (spec[4] & 1) != 0,
         .has_momentum = spec[5] != 0,
+        .is_in_root = (spec[4] & 2) != 0,
     };
     const size_t n = p->n, count = args[2].count / COPSE_MAX(n, 1);
     for (size_t i = 0; i < n; i++) {

@@ -287,6 +287,8 @@ void copse__state_set_rule(struct copse_state *s, const struct copse_rule *rule)
         { "momentum_decay", row->momentum_decay > 0.0f, p->momentum_decay },
         { "trust", row->trust > 0.0f, p->trust },
         { "centred", p->is_centred > 0, (float)p->is_centred },
+        { "epsilon_in_root", p->epsilon_in_root > 0, (float)p->epsilon_in_root },
+        { "plain_average", p->plain_average > 0, (float)p->plain_average },
     };
     for (size_t i = 0; i < COPSE_COUNT(own); i++)
         if (own[i].has)

@@ -115,11 +115,42 @@ static const atomic_bool *stop_of(const struct copse_execution *e, bool is_first
     return is_first && e->is_training ? &e->t->is_cancelled : NULL;
 }
 
-static copse_status run_all_reduce(struct copse_execution *e, uint32_t i, uint32_t bucket)
+/* Until segment `i` of all replicas is done. */
+static copse_status await_segment(copse_trainer *t, uint32_t i)
 {
+    for (uint32_t r = 0; r < t->strategy->replica_count; r++)
+        COPSE_TRY(copse_note(copse__trainer_wait(t, r, copse__ready_of(&t->recordings, i)[r]),
+                             "while waiting for what replica %u gives to a sum", r));
+    return COPSE_OK;
+}
+
+/* Whether the application's operations do all-reduce `number`. The value of the first replica is
+   no sum: the other operands are zeros. */
+static bool has_own_sum(const struct copse_execution *e, uint32_t number)
+{
+    const struct copse_layout *l = e->layout;
+    if (!copse__strategy_has_own_sums(e->t->strategy))
+        return false;
+    for (size_t i = 0; i < l->updates.count; i++)
+        if (l->updates.at[i].is_shared && l->updates.at[i].all_reduce == number &&
+            l->updates.at[i].variable->aggregation == COPSE_AGGREGATION_ONLY_FIRST_REPLICA)
+            return false;
+    return true;
+}
+
+/* All-reduce `number`, behind segment `i`. */
+static copse_status run_all_reduce(struct copse_execution *e, uint32_t i, uint32_t number)
+{
+    const struct copse_graph_all_reduce *c = &e->layout->all_reduces.at[number];
     copse_exchange *x = e->t->strategy->store->exchange;
+    const uint32_t bucket = c->bucket;
     if (e->is_resident)
         return copse__exchange_queue(x, bucket);
+    if (has_own_sum(e, number)) {
+        if (e->is_training && e->t->strategy->group.workers == 1)
+            COPSE_TRY(await_segment(e->t, i));
+        return copse__sum_all_reduce(e->t, c);
+    }
     copse__exchange_stop_by(x, stop_of(e, e->bucket == 0));
     const copse_status s =
         copse__exchange_run(x, bucket, copse__ready_of(&e->t->recordings, i), keep_busy, e);
@@ -175,9 +206,14 @@ static copse_status may_update(struct copse_execution *e)
 static copse_status begin_update(struct copse_execution *e)
 {
     copse_trainer *t = e->t;
-    const copse_status can = may_update(e);
+    const bool sums = e->is_updating && copse__strategy_has_own_sums(t->strategy);
+    copse_status can = may_update(e);
+    if (can == COPSE_OK && sums)
+        can = await_segment(t, (uint32_t)e->layout->events.count - 1);
     if (can != COPSE_OK)
         return copse__workers_refuse(&t->workers, can);
+    if (sums)
+        COPSE_TRY(copse__sum_gradients(t));
     t->is_failed = e->is_updating; /* until the whole update is queued */
     return COPSE_OK;
 }
@@ -205,7 +241,7 @@ static copse_status update_bucket(struct copse_execution *e, uint32_t i)
 static bool is_gated(const struct copse_execution *e)
 {
     return !e->is_updating || e->t->params.gating == COPSE_GATE_GRAPH ||
-           copse__trainer_watches(e->t);
+           copse__trainer_watches(e->t) || copse__strategy_has_own_sums(e->t->strategy);
 }
 
 static copse_status update_gated(struct copse_execution *e)
@@ -236,6 +272,8 @@ copse_status copse__execute_update(copse_trainer *t)
 {
     struct copse_execution e = copse__execution_begin(t, NULL);
     e.is_training = false; /* no check, and no cancellation */
+    if (copse__strategy_has_own_sums(t->strategy))
+        COPSE_TRY(copse__sum_gradients(t));
     e.is_updating = t->is_failed = true;
     e.queued = e.exchanged = (uint32_t)e.layout->events.count;
     COPSE_TRY(update_gated(&e));
@@ -289,8 +327,7 @@ copse_status copse__execute(struct copse_execution *e)
         if (e->queued == i)
             COPSE_TRY(queue_segment(e));
         if (all_reduce != COPSE_NO_ALL_REDUCE) {
-            COPSE_TRY(copse_note(run_all_reduce(e, i, l->all_reduces.at[all_reduce].bucket),
-                                 "in all_reduce %u", all_reduce));
+            COPSE_TRY(copse_note(run_all_reduce(e, i, all_reduce), "in all_reduce %u", all_reduce));
             e->barrier = next_all_reduce(l, i + 1);
         } else if (!waits) {
             if (e->bucket == 0)

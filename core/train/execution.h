@@ -32,4 +32,12 @@ copse_status copse__execute(struct copse_execution *e);
 /* The update alone, of the gradients that earlier micro-batches have left. */
 copse_status copse__execute_update(copse_trainer *t);
 
+/* ---- cross_sums.c: where the strategy has operations of the application ---- */
+
+/* The gradients of each replica become the sums over all, before an update. No variable has changed
+   then. If it fails no update follows; where the operations fail, all workers fail. */
+copse_status copse__sum_gradients(copse_trainer *t);
+/* An all-reduce of a loss function, in place of its exchange. */
+copse_status copse__sum_all_reduce(copse_trainer *t, const struct copse_graph_all_reduce *c);
+
 #endif

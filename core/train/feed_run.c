@@ -208,7 +208,8 @@ static copse_status begin_run(struct run *run)
     }
     run->keeps_reports = !t->params.check_numerics;
     run->is_resident = copse__strategy_has_one_queue(t->strategy) && run->keeps_reports &&
-                       !copse__trainer_watches(t) && !t->optimizer->rule.measures;
+                       !copse__trainer_watches(t) && !t->optimizer->rule.measures &&
+                       !copse__strategy_has_own_sums(t->strategy);
     run->first_step = t->step;
     run->first_row =
         (size_t)(t->step % t->ring.count) * t->params.accumulate + t->accumulation.parts;

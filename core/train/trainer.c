@@ -96,7 +96,7 @@ static copse_status trainer_init(copse_trainer *t, const struct copse_trainer_pa
     bind_optimizer(t);
     COPSE_TRY(copse__optimizer_rule(t->optimizer, &t->params.optimizer));
     COPSE_TRY(copse__split_init(&t->split, st, p));
-    COPSE_TRY(copse__workers_agree(&t->workers, &t->params));
+    COPSE_TRY(copse__workers_agree(&t->workers, &t->params, copse__cross_text(st)));
     t->params.optimizer.groups = NULL; /* the caller's */
     COPSE_TRY(copse__step_slots_make(&t->ring, st, &t->verifier, steps, t->params.accumulate));
     for (uint32_t r = 0; r < st->replica_count; r++)
@@ -169,7 +169,6 @@ copse_status copse_trainer_create(copse_strategy *st, const struct copse_trainer
     COPSE_TRY(copse__require_no_replica("copse_trainer_create", st));
     COPSE_TRY(trainer_check(params));
     COPSE_TRY(copse__require_device(st, "trainer"));
-    COPSE_TRY(copse__cross_refuse(st, "trainer"));
     copse_trainer *t = copse__alloc(&st->ctx->base.mem, 1, sizeof *t);
     COPSE_TRY(copse_need_memory(t, "trainer"));
     t->strategy = copse_strategy_retain(st);

@@ -114,9 +114,9 @@ static copse_status trainer_step_flush(copse_trainer *t)
         for (uint32_t i = 0; i < last; i++)
             copse__ready_of(&t->recordings, i)[r] = copse__ready_of(&t->recordings, last)[r];
     }
-    COPSE_TRY(
-        copse_note(copse__execute_update(t), "in step %llu", (unsigned long long)t->step + 1));
-    copse__accumulation_drop(&t->accumulation);
+    const copse_status s = copse__execute_update(t);
+    copse__accumulation_drop(&t->accumulation); /* after a failure they may be sums already */
+    COPSE_TRY(copse_note(s, "in step %llu", (unsigned long long)t->step + 1));
     t->step++;
     return copse__workers_send(&t->ring, slot);
 }

@@ -16,9 +16,8 @@ struct copse_cross_device {
 /* The params of operations that the application has not set. */
 extern const struct copse_cross_device_params copse__cross_defaults;
 
-/* COPSE_ERR_UNSUPPORTED if the application has given the strategy operations: `user`, such as
-   "trainer", sums by the library's. */
-copse_status copse__cross_refuse(const copse_strategy *st, const char *user);
+/* The strategy's operations in words, by which workers compare them. Static. */
+const char *copse__cross_text(const copse_strategy *st);
 
 /* Destinations, resolved: ranks or COPSE_HOST. `count` 0 = none were given. */
 struct copse_ranks {
@@ -38,6 +37,9 @@ copse_status copse__value_at(copse_strategy *st, copse_value *v, uint32_t rank, 
 /* A plain or mirrored value on every rank of `to`, as one mirrored value. */
 copse_status copse__value_spread(copse_strategy *st, copse_value *v, const struct copse_ranks *to,
                                  copse_value **out);
+/* An f32 array with what memory of replica `r` holds when the work that is queued now is done. */
+copse_status copse__value_read_from(copse_strategy *st, uint32_t r, copse_shape shape,
+                                    struct copse_binding from, copse_value **out);
 /* Queue the write of an array to memory of replica `r`. Waits where the array is on another
    device. */
 copse_status copse__value_write_to(copse_strategy *st, uint32_t r, const copse_value *v,

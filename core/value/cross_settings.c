@@ -90,14 +90,11 @@ const char *copse_cross_device_name(const copse_cross_device *x)
     return names[x ? x->params.kind : COPSE_CROSS_AUTO];
 }
 
-copse_status copse__cross_refuse(const copse_strategy *st, const char *user)
+const char *copse__cross_text(const copse_strategy *st)
 {
-    return st->cross ? copse_fail(COPSE_ERR_UNSUPPORTED,
-                                  "%s: it sums by the library's exchange, and does not use the "
-                                  "cross-device operations (%s) that the strategy was given: take "
-                                  "them away by copse_strategy_set_cross_device with NULL",
-                                  user, copse_cross_device_name(st->cross))
-                     : COPSE_OK;
+    if (!st->cross)
+        return "of the library";
+    return st->cross->params.accumulate ? "accumulate" : copse_cross_device_name(st->cross);
 }
 
 /* ---- links ---- */

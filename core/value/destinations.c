@@ -106,6 +106,21 @@ copse_status copse__value_spread(copse_strategy *st, copse_value *v, const struc
     return copse__value_distributed_of(s, st, COPSE_VALUE_MIRRORED, at, to->at, to->count, out);
 }
 
+copse_status copse__value_read_from(copse_strategy *st, uint32_t r, copse_shape shape,
+                                    struct copse_binding from, copse_value **out)
+{
+    copse_queue *q = st->replicas[r].queue;
+    const uint64_t count = copse__elements(shape);
+    struct copse_block *block;
+    COPSE_TRY(copse__block_create(st->ctx, q, COPSE_F32, count, &block));
+    const copse_status s = copse_queue_copy(q, from.buffer, from.offset, block->buffer, 0,
+                                            (size_t)count * copse__type_bytes(COPSE_F32));
+    if (!s)
+        return copse__value_from_block(st->ctx, st, r, shape, block, out);
+    copse__block_release(&block);
+    return s;
+}
+
 copse_status copse__value_write_to(copse_strategy *st, uint32_t r, const copse_value *v,
                                    struct copse_binding to)
 {

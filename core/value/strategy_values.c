@@ -18,11 +18,11 @@ copse_status copse_strategy_set_cross_device(copse_strategy *st, copse_cross_dev
 {
     COPSE_TRY(copse__require_cross(st, "set cross-device operations"));
     COPSE_TRY(copse__require_device(st, "strategy"));
-    if (x && st->dependants)
+    if (x != st->cross && st->dependants)
         return copse_fail(COPSE_ERR_UNSUPPORTED,
                           "set cross-device operations: the strategy has a trainer or a tower "
-                          "optimizer, which does not use them: release it first, or give the "
-                          "operations to copse_cross_reduce");
+                          "optimizer, which was made for its present ones: release it first, set "
+                          "the operations, and make it again");
     copse_cross_device_retain(x);
     copse_cross_device_release(&st->cross);
     st->cross = x;

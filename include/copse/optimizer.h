@@ -78,7 +78,11 @@ struct copse_optimizer_params {
     float trust;          /**< of lars  [0 = 1e-3] */
     /** settings of some variables, by name: copse/optim/groups.h. Copied [NULL = none] */
     const char *groups;
-    uint64_t reserved[4]; /**< 0 */
+    /** of rmsprop: 1 adds epsilon to v before the root, as TensorFlow does  [0] */
+    uint32_t epsilon_in_root;
+    /** 1: `average` begins with the first updated values, uncorrected, as Keras does  [0] */
+    uint32_t plain_average;
+    uint64_t reserved[3]; /**< 0 */
 };
 
 #if defined(__cplusplus)

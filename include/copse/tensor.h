@@ -109,6 +109,10 @@ COPSE_API copse_type copse_tensor_type(const copse_tensor *t);
  * @param dx  One tensor for each x, of its shape; zeros where y does not depend on x.
  * @retval COPSE_ERR_SHAPE        `y` is not a scalar and `dy` is NULL, or shapes differ.
  * @retval COPSE_ERR_UNSUPPORTED  An op between x and y has no derivative; the text names it.
+ *
+ * What it adds can be differentiated again. Attention, recurrent layers, copse_dense_cross_entropy,
+ * copse_max_pool with windows that overlap, and ops of the application whose gradient has none,
+ * refuse that; the text says what to use instead.
  */
 COPSE_API void copse_gradients(copse_graph *g, copse_tensor *y, copse_tensor *dy,
                                copse_tensor *const *x, size_t count, copse_tensor **dx);

@@ -18,9 +18,9 @@ typedef struct copse_trainer copse_trainer;
 /**
  * Builds the loss of one replica's shard of the batch, a mean over its examples (or a sum:
  * `reduction`), from inputs by name (copse_input); copse_report names further scalars. The library
- * weights the loss by the shard. It is called once for each replica, size of shard and list of inputs, and again after
- * their recording was evicted (`recordings`). Calls for one size must build the same graph.
- * docs/callbacks.md lists the calls that it may make.
+ * weights the loss by the shard's part of the examples. It is called once for each replica, size of
+ * shard and list of inputs, and again after their recording was evicted (`recordings`). Calls for
+ * one size must build the same graph. docs/callbacks.md lists the calls that it may make.
  */
 typedef copse_tensor *copse_loss_fn(copse_graph *g, const copse_batch *in, void *user);
 
@@ -29,6 +29,8 @@ typedef enum copse_loss_reduction {
     COPSE_LOSS_MEAN, /**< the loss function gives a mean over its examples */
     COPSE_LOSS_SUM,  /**< the loss function gives a sum over its examples */
 } copse_loss_reduction;
+/** That of the loss function which the thread is in; elsewhere COPSE_LOSS_SUM. Any thread. */
+COPSE_API copse_loss_reduction copse_current_loss_reduction(void);
 
 /** When gradients are reduced. */
 typedef enum copse_gating {
@@ -61,7 +63,7 @@ struct copse_trainer_params {
     /** trained variables, each once, at least one [NULL = all] */
     copse_variable *const *variables;
     size_t variable_count; /**< of `variables` */
-    uint32_t accumulate;   /**< micro-batches per update                     [0 = 1] */
+    uint32_t accumulate;   /**< calls of copse_trainer_step per update       [0 = 1] */
     /** how a global batch is split, see batch.h. The split does not change a result beyond
        rounding [COPSE_SHARD_BALANCED] */
     copse_shard_rule sharding;
@@ -75,13 +77,13 @@ struct copse_trainer_params {
     bool check_numerics;
     /** the same for each replica's gradients; implies COPSE_GATE_GRAPH */
     bool check_gradients;
-    /** for copse_trainer_gradient; implies COPSE_GATE_GRAPH and a host wait */
+    /** for copse_trainer_gradient (compat/gradients.h); implies COPSE_GATE_GRAPH and a host wait */
     bool summarize_gradients;
     copse_transform_fn *transform; /**< of gradients                                 [NULL] */
     void *transform_user;
     /** batches that are uploaded ahead of their steps on a queue of their own, see
-       copse_trainer_feed; 2 is enough. Each needs device memory for one batch. Not for an
-       accelerator. At most COPSE_PREFETCH_MAX [0 = none] */
+       copse_trainer_feed; 2 is enough. Each needs device memory for one batch. Not for
+       distribute/accelerator.h. At most COPSE_PREFETCH_MAX [0 = none] */
     uint32_t prefetch;
     /** recorded graphs to keep for each replica, one for every size of its shard (with
        `accumulate` up to two). Each has device memory for its values. The least recently used one
@@ -97,8 +99,8 @@ struct copse_trainer_params {
  * @retval COPSE_ERR_ARGUMENT     A setting breaks its rule, a slot's name is taken. On collective
  *                                strategies also: another worker's settings or variables differ;
  *                                the text names it.
- * @retval COPSE_ERR_UNSUPPORTED  The strategy is the default one, has cross-device operations of
- *                                the application, or is collective and shards are measured.
+ * @retval COPSE_ERR_UNSUPPORTED  The strategy is the default one, or is collective and shards are
+ *                                measured.
  * @retval COPSE_ERR_COMM         Another worker is lost; the text names it.
  * Blocks until all collective workers make the call.
  */
@@ -129,21 +131,21 @@ COPSE_API COPSE_CHECKED copse_status copse_step_report(const struct copse_step_r
 /** An epoch of copse_trainer_fit. */
 struct copse_epoch {
     uint32_t epoch; /**< from 1 */
-    /** the last step; its loss and reports are means over the examples of the epoch, computed while
-       the variables change */
+    /** the last step, with means over the examples of the epoch, computed while the variables
+       change */
     struct copse_step_result training;
-    /** means over the examples of `held_out` after the epoch; without: step 0 */
+    /** means over the examples of `held_out` after the epoch; without: step 0, no report */
     struct copse_step_result held_out;
     uint64_t reserved[8]; /**< 0 */
 };
 
 /** Called after each epoch, with no step in progress. It may make every call, but not release the
- * trainer or the batches. stop = true ends the training; an error ends it with this status. */
+ * trainer or its loaders. stop = true ends the training; an error ends it with this status. */
 typedef copse_status copse_epoch_fn(void *user, const struct copse_epoch *epoch, bool *stop);
 
 /** How copse_trainer_fit trains. */
 struct copse_fit_params {
-    uint32_t epochs;          /**< at least 1 */
+    uint32_t epochs;          /**< at least 1, those of the earlier run included */
     uint32_t first;           /**< complete epochs of an earlier run                       [0] */
     copse_loader *held_out;   /**< evaluated after each epoch                              [NULL] */
     copse_epoch_fn *on_epoch; /**< [NULL] */
@@ -152,9 +154,9 @@ struct copse_fit_params {
 };
 
 /**
- * Train from epoch `first` of the batches to epoch `epochs`. With `prefetch` it feeds batches ahead;
- * on an accelerator it makes runs of several steps. Micro-batches that are left at the end of an
- * epoch make one update. Results of earlier steps are dropped.
+ * Train epochs `first` + 1 to `epochs`. With `prefetch` it feeds batches ahead; on an accelerator it
+ * makes runs of several steps. Micro-batches that are left at the end of an epoch make one update.
+ * Results of earlier steps are dropped.
  * @retval COPSE_ERR_ARGUMENT   `epochs` is 0, or less than `first`.
  * @retval COPSE_ERR_NONFINITE  The loss of a step is NaN or infinite; the text names the step.
  * @retval COPSE_ERR_CONTEXT    In a function of the application that may not train
@@ -165,15 +167,16 @@ struct copse_fit_params {
 COPSE_API COPSE_CHECKED copse_status copse_trainer_fit(copse_trainer *t, copse_loader *batches,
                                                        const struct copse_fit_params *params);
 
-/** Most results that a trainer keeps until they are taken. */
+/** Most steps that run at the same time, and most results that wait until they are taken. */
 #define COPSE_STEPS_IN_PROGRESS 8
 
 /**
  * Queue one training step, in a program with a loop of its own: forward, backward, reduction and
- * update. Replicas without examples are legal. Every later call sees the parameters after the step;
- * copse_trainer_result gives the result. When COPSE_STEPS_IN_PROGRESS results wait, the oldest is
- * dropped; the log warns once. With `accumulate` = k every k-th call updates; update and result are
- * those of the k batches as one, and a failed call drops what was accumulated.
+ * update. A batch may have fewer examples than there are replicas. Every later call sees the
+ * variables after the step; copse_trainer_result gives the result. When COPSE_STEPS_IN_PROGRESS
+ * results wait, the oldest is dropped; the log warns once. With `accumulate` = k every k-th call
+ * updates; update and result are those of the k batches as one, and a failed call drops what was
+ * accumulated.
  *
  * @param batch  At least one example; copied. NULL with `prefetch`: the oldest batch that was fed.
  *               It stays fed when the step fails before it begins.
@@ -197,8 +200,7 @@ COPSE_API COPSE_CHECKED copse_status copse_trainer_step(copse_trainer *t,
                                                         const struct copse_host_batch *batch);
 
 /**
- * Take the result of the oldest step that has one. After a failure other than COPSE_ERR_NONFINITE
- * the result still waits: call again.
+ * Take the oldest result. After a failure other than COPSE_ERR_NONFINITE it still waits: call again.
  * @param wait  Wait for it, at most as long as copse_queue_finish and the cluster's deadline;
  *              false: COPSE_ERR_TIMEOUT while it is not complete.
  * @retval COPSE_ERR_END        No result is outstanding.
@@ -215,9 +217,9 @@ COPSE_API COPSE_CHECKED copse_status copse_trainer_flush(copse_trainer *t);
 /** Micro-batches since the last update. */
 COPSE_API uint32_t copse_trainer_accumulated(const copse_trainer *t);
 
-/** Loss and reports of one global batch without training. With parameter servers it takes their
-    values; in a replica, and while gradients are accumulated, those that the replicas have. Blocks
-    until it is computed. */
+/** Loss and reports of one global batch without training. Parameter servers' values are fetched
+    first, but not in a replica, nor while gradients are accumulated. Blocks until it is
+    computed. */
 COPSE_API COPSE_CHECKED copse_status copse_trainer_evaluate(copse_trainer *t,
                                                             const struct copse_host_batch *batch,
                                                             struct copse_step_result *out);

@@ -2,13 +2,14 @@
 /* Update rules with slots, one of them by RULE: see docs/optimizers.md for the formulas and their sources. g is scaled
    first. DECAY 0: none; 1: adds decay p to g; 2: subtracts in addition rate decay p from p. Slots are one behind
    another: [n of slot 0][n of slot 1]... Sums and means of squares below 1e-36 and other means below 1e-30 become 0.
+   VARIANCE, of rmsprop: 1 is centred, 2 has epsilon in the root, 3 both.
    step[6 + group] is the rate: a parameter group has its own (core/rule/groups.h). */
 GROUP(64, 1)
 SPEC(0, PER)
 SPEC(1, RUNS)
 SPEC(2, RULE)
 SPEC(3, DECAY)
-SPEC(4, CENTRED)
+SPEC(4, VARIANCE)
 SPEC(5, MOMENTUM)
 PARAMS(uint n; float decay; float momentum; float beta1; float beta2; float rest1; float rest2; float epsilon; float l1;
        float l2; uint group;)
@@ -67,16 +68,19 @@ KERNEL4(adaptive, IN(real, grad), OUT(real, value), OUT(real, slots), IN(uint, s
             v = SETTLED(v, 1e-36f);
             STORE(slots, i, v);
             EXACT float w = v;
-            if (CENTRED != 0) {
+            if ((VARIANCE & 1) != 0) {
                 EXACT float m = p.beta2 * LOAD(slots, p.n + i) + p.rest2 * g;
                 m = SETTLED(m, 1e-30f);
                 STORE(slots, p.n + i, m);
                 w = v - m * m;
                 w = SELECT(w < 0.0f, 0.0f, w);
             }
-            EXACT float u = g / (sqrt(w) + p.epsilon);
+            EXACT float divisor = sqrt(w) + p.epsilon;
+            if ((VARIANCE & 2) != 0)
+                divisor = sqrt(w + p.epsilon);
+            EXACT float u = g / divisor;
             if (MOMENTUM != 0) {
-                const uint at = (CENTRED != 0 ? 2u : 1u) * p.n + i;
+                const uint at = ((VARIANCE & 1) != 0 ? 2u : 1u) * p.n + i;
                 u = p.momentum * LOAD(slots, at) + u;
                 u = SETTLED(u, 1e-30f);
                 STORE(slots, at, u);

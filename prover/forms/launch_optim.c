@@ -289,9 +289,9 @@ static void plan_block_scale(struct copse_launch *l)
 #define ADOPT(label, decay)                                                                     \
     STREAM(adopt, label, .spec = { 0, 0, decay }, .contents = { VALUES, VALUES, VALUES, STEP }, \
            .arrange = arrange_adam)
-#define ADAPTIVE(label, rule, decay, centred, momentum)                                        \
-    STREAM(adaptive, label, .spec = { 0, 0, COPSE_ADAPTIVE_##rule, decay, centred, momentum }, \
-           .contents = { VALUES, VALUES, VALUES, STEP }, .arrange = arrange_adaptive,          \
+#define ADAPTIVE(label, rule, decay, variance, momentum)                                        \
+    STREAM(adaptive, label, .spec = { 0, 0, COPSE_ADAPTIVE_##rule, decay, variance, momentum }, \
+           .contents = { VALUES, VALUES, VALUES, STEP }, .arrange = arrange_adaptive,           \
            .has_squares = COPSE_ADAPTIVE_##rule == COPSE_ADAPTIVE_FTRL)
 
 #define TRUST(label, rule)                                     \
@@ -327,6 +327,9 @@ static const struct copse_launch_form forms[] = {
     ADAPTIVE("rmsprop, centred", RMSPROP, 0, 1, 0),
     ADAPTIVE("rmsprop, momentum", RMSPROP, 0, 0, 1),
     ADAPTIVE("rmsprop, centred, momentum", RMSPROP, 0, 1, 1),
+    ADAPTIVE("rmsprop, epsilon in the root", RMSPROP, 0, 2, 0),
+    ADAPTIVE("rmsprop, centred, epsilon in the root", RMSPROP, 0, 3, 0),
+    ADAPTIVE("rmsprop, centred, momentum, epsilon in the root", RMSPROP, 0, 3, 1),
     ADAPTIVE("amsgrad", AMSGRAD, 0, 0, 0),
     ADAPTIVE("adamax", ADAMAX, 0, 0, 0),
     ADAPTIVE("nadam", NADAM, 0, 0, 0),

@@ -463,6 +463,7 @@ static void jobs(struct probe *p)
     ROW(copse_event_file_create, NEED(ctx), NEED("none"), NEED(&events));
     ROW(copse_event_file_scalar, NEED(events), NEED("tag"), 0, 0);
     ROW(copse_event_file_histogram, NEED(events), NEED("tag"), 0, NEED(&zero), 1);
+    ROW(copse_event_file_gradients, NEED(events), NEED((copse_trainer *)(void *)&number), 0);
     ROW(copse_event_file_picture, NEED(events), NEED("tag"), 0, NEED((const uint8_t *)&number), 1,
         1, 1);
     ROW(copse_event_file_flush, NEED(events));
@@ -502,6 +503,7 @@ static void values(struct probe *p)
     ROW(copse_value_add, NEED(value), NEED(value), NEED(&result));
     ROW(copse_value_subtract, NEED(value), NEED(value), NEED(&result));
     ROW(copse_value_multiply, NEED(value), NEED(value), NEED(&result));
+    ROW(copse_value_divide, NEED(value), NEED(value), NEED(&result));
     ROW(copse_value_multiply_by, NEED(value), 1.0f, NEED(&result));
     ROW(copse_value_matmul, NEED(value), NEED(value), NEED(&result));
     ROW(copse_value_sum, NEED(value), NEED(&result));

@@ -372,6 +372,10 @@ static void values_have_arithmetic(void **unused)
         }
         copse_value_release(&z);
         copse_value_release(&sum);
+        OK(copse_value_divide(x, y, &z));
+        for (uint32_t r = 0; r < n; r++)
+            reads(copse_value_retain(n > 1 ? copse_value_item(z, r) : z), 2 * (float)(r + 1) / 3);
+        copse_value_release(&z);
         OK(copse_strategy_broadcast(st, y, NULL, &mirrored));
         OK(copse_value_multiply_by(mirrored, 0.5f, &z));
         assert_int_equal(copse_value_kind_of(z), copse_value_kind_of(mirrored));

@@ -130,12 +130,42 @@ static void loss_3(void **state)
     }
 }
 
+static copse_loss_reduction seen;
+
+static copse_tensor *seeing_loss(copse_graph *g, const copse_batch *in, void *user)
+{
+    seen = copse_current_loss_reduction();
+    return line_loss(g, in, user);
+}
+
+static void loss_functions_see_the_reduction(void **state)
+{
+    (void)state;
+    const struct copse_host_batch rows = rig_rows(3);
+    for (int k = 0; k < 2; k++) {
+        copse_strategy *st = rig_strategy(2, NULL);
+        const copse_loss_reduction given = k ? COPSE_LOSS_SUM : COPSE_LOSS_MEAN;
+        struct line l = { rig_scalar(st, "w", 2.0f), false };
+        struct copse_trainer_params params = line_params(&l, given);
+        copse_trainer *t;
+        params.loss = seeing_loss;
+        seen = k ? COPSE_LOSS_MEAN : COPSE_LOSS_SUM;
+        OK(copse_trainer_create(st, &params, &t));
+        OK(copse_trainer_step(t, &rows));
+        assert_int_equal(seen, given);
+        assert_int_equal(copse_current_loss_reduction(), COPSE_LOSS_SUM);
+        copse_trainer_release(&t);
+        copse_strategy_release(&st);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(loss_1),
         cmocka_unit_test(loss_2),
         cmocka_unit_test(loss_3),
+        cmocka_unit_test(loss_functions_see_the_reduction),
     };
     return cmocka_run_group_tests_name("loss", tests, open_context, close_context);
 }

@@ -75,7 +75,9 @@ static copse_status predict(copse_replica_context *rc, const struct copse_model_
                             struct copse_model_spec *spec)
 {
     const struct model *m = call->user;
-    const struct copse_tower_loss of = { product_of, m->variables[0], call->features, NULL };
+    const struct copse_tower_loss of = { .loss = product_of,
+                                         .user = m->variables[0],
+                                         .x = call->features };
     const char *const name = "products";
     copse_value *product, *list = NULL;
     (void)rc;

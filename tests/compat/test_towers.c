@@ -22,8 +22,9 @@ static copse_status train_model(copse_replica_context *rc, const struct copse_mo
     struct model *m = call->user;
     CHECK(m->calls++ % copse_replica_count(rc) == copse_replica_id(rc));
     for (size_t i = 0; i < m->count; i++) {
-        const struct copse_tower_loss of = { distance_of, m->variables[i], call->features,
-                                             call->labels };
+        const struct copse_tower_loss of = {
+            .loss = distance_of, .user = m->variables[i], .x = call->features, .y = call->labels
+        };
         copse_value *loss;
         if (i + 1 == m->count && m->silent == copse_replica_id(rc))
             continue;
@@ -113,7 +114,7 @@ static void train_on_sizes(copse_strategy *st, uint32_t limit, float out[ROUNDS]
         out[i] = component(m.variables[0], 0);
         assert_true(out[i] == component(m.variables[0], 1));
         for (int r = 0; r < 2; r++)
-            assert_int_equal(m.optimizers[0]->recordings[r].count,
+            assert_int_equal(m.optimizers[0]->computing.recordings[r].count,
                              COPSE_MIN(COPSE_MIN(i + 1, 12), limit));
     }
     release_model(&m);
@@ -145,7 +146,7 @@ static void used_recording_stays(void **unused)
     OK(copse_tower_create(st, &p, &m.optimizers[0]));
     train(st, &m, COPSE_LOSS_MEAN, x, 8);
     train(st, &m, COPSE_LOSS_MEAN, x, 1);
-    const struct copse_recordings *tapes = &m.optimizers[0]->recordings[0];
+    const struct copse_recordings *tapes = &m.optimizers[0]->computing.recordings[0];
     const struct copse_recording *first = tapes->at[0];
     for (uint32_t n = 2; n <= 7; n++) {
         train(st, &m, COPSE_LOSS_MEAN, x, n);
@@ -266,7 +267,7 @@ static copse_status misuse_model(copse_replica_context *rc, const struct copse_m
     struct model *m = call->user;
     copse_value *x = scalar(1), *wide = row((const float[]){ 1, 2 }, 2);
     struct copse_tower_gradient pairs[2] = { { x, m->variables[0] }, { x, m->variables[0] } };
-    const struct copse_tower_loss of = { apply_in_loss, m, wide, NULL };
+    const struct copse_tower_loss of = { .loss = apply_in_loss, .user = m, .x = wide };
     (void)rc;
     REFUSED(COPSE_ERR_ARGUMENT, copse_tower_apply(m->optimizers[0], pairs, 2, false), "twice");
     pairs[0].gradient = wide;
@@ -407,8 +408,9 @@ static copse_status minimize_squares(copse_replica_context *rc, const struct cop
                                      struct copse_model_spec *spec)
 {
     const struct model *m = call->user;
-    const struct copse_tower_loss of = { squares_of, m->variables[0], call->features,
-                                         call->labels };
+    const struct copse_tower_loss of = {
+        .loss = squares_of, .user = m->variables[0], .x = call->features, .y = call->labels
+    };
     (void)rc;
     return copse_tower_minimize(m->optimizers[0], &of, m->variables, 1, true, &spec->loss);
 }

@@ -94,7 +94,9 @@ static copse_status model(copse_replica_context *rc, const struct copse_model_ca
                           struct copse_model_spec *spec)
 {
     struct towers *m = call->user;
-    const struct copse_tower_loss of = { distance, m, call->features, call->labels };
+    const struct copse_tower_loss of = {
+        .loss = distance, .user = m, .x = call->features, .y = call->labels
+    };
     copse_variable *both[] = { m->weights, m->offset };
     if (m->step == 2 && m->fails == copse_replica_id(rc))
         return copse_fail(COPSE_ERR_CANCELLED, "replica %u has had enough", m->fails);

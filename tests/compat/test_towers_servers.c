@@ -68,7 +68,9 @@ static copse_status model(copse_replica_context *rc, const struct copse_model_ca
                           struct copse_model_spec *spec)
 {
     struct towers *m = call->user;
-    const struct copse_tower_loss of = { distance, m, call->features, call->labels };
+    const struct copse_tower_loss of = {
+        .loss = distance, .user = m, .x = call->features, .y = call->labels
+    };
     (void)rc;
     COPSE_TRY(copse_tower_minimize(m->first, &of, &m->weights, 1, true, &spec->loss));
     return copse_tower_minimize(m->second, &of, &m->offset, 1, false, NULL);
@@ -443,7 +445,8 @@ static copse_status look_at(struct beside *b, uint32_t rank)
     copse_value *x, *out;
     COPSE_TRY(copse_value_create(ctx, COPSE_F32, COPSE_SHAPE(WIDTH), zeros, &x));
     copse_status s = copse_tower_forward(
-        b->m.first, &(struct copse_tower_loss){ first_weight, &b->m, x, NULL }, &out);
+        b->m.first, &(struct copse_tower_loss){ .loss = first_weight, .user = &b->m, .x = x },
+        &out);
     copse_value_release(&x);
     COPSE_TRY(s);
     s = copse_value_read(out, now);

@@ -84,8 +84,8 @@ static copse_status model(copse_replica_context *rc, const struct copse_model_ca
                           struct copse_model_spec *spec)
 {
     struct towers *m = call->user;
-    const struct copse_tower_loss of = { distance, m, call->features, NULL };
-    const struct copse_tower_loss other = { difference, m, call->features, NULL };
+    const struct copse_tower_loss of = { .loss = distance, .user = m, .x = call->features };
+    const struct copse_tower_loss other = { .loss = difference, .user = m, .x = call->features };
     (void)rc;
     COPSE_TRY(copse_tower_minimize(m->adam, &of, &m->weights, 1, true, &spec->loss));
     return m->step < 4 ? COPSE_OK

@@ -5,7 +5,10 @@
 #include <signal.h>
 #include <sys/resource.h>
 
+#include "copse/compat/train_step.h"
 #include "copse/loop/event_file.h"
+#include "copse/ops.h"
+#include "copse/strategy.h"
 #include "core/device/device.h"
 #include "core/loop/event_record.h"
 #include "core/pictures/picture.h"
@@ -272,6 +275,95 @@ static void check_picture(copse_event_file *f, uint32_t channels)
     free(e.bytes);
 }
 
+/* ---- gradients ---- */
+
+static void sum_of_products(copse_graph *g, const copse_batch *in, void *user,
+                            struct copse_losses *losses)
+{
+    copse_tensor *y = copse_mul(g, copse_input(in, "x"), copse_variable_tensor(user));
+    losses->names[0] = "loss";
+    losses->at[losses->count++] =
+        copse_multiply_by(g, copse_mean(g, y, NULL, 0, false), 3); /* of 3 elements each */
+}
+
+static copse_train_step *train_step_of(copse_strategy *st, copse_variable *w, copse_event_file *f,
+                                       bool has_summaries)
+{
+    const struct copse_train_step_params p = { .losses = sum_of_products,
+                                               .user = w,
+                                               .optimizer = { .kind = COPSE_SGD },
+                                               .summarize_gradients = has_summaries,
+                                               .gradient_events = f };
+    copse_train_step *ts = NULL;
+    if (has_summaries)
+        OK(copse_train_step_create(st, &p, &ts));
+    else
+        FAILS(COPSE_ERR_ARGUMENT, copse_train_step_create(st, &p, &ts), "summarize_gradients");
+    return ts;
+}
+
+/* Each replica's gradient is half of its example. */
+static void gradients_have_norms_and_magnitudes(void **state)
+{
+    static const float x[] = { 4e-3f, 50, 0, -6, 8, 2e4f }, zeros[3] = { 0 };
+    static const char *const devices[] = { "host:0", "host:0" };
+    static const char *const tags[] = { "gradients/w/norm/0", "gradients/w/magnitude/0",
+                                        "gradients/w/norm/1", "gradients/w/magnitude/1" };
+    const struct copse_column column = { "x", COPSE_F32, COPSE_SHAPE(3), x };
+    const struct copse_host_batch batch = { .columns = &column, .column_count = 1, .count = 2 };
+    const struct copse_variable_params vp = { .name = "w",
+                                              .shape = COPSE_SHAPE(3),
+                                              .values = zeros };
+    struct copse_train_step_result r;
+    copse_strategy *st;
+    copse_variable *w;
+    copse_event_file *f;
+    struct events e;
+    char path[400];
+    (void)state;
+    OK(copse_mirrored_create(ctx, devices, 2, NULL, &st));
+    OK(copse_variable_create(st, &vp, &w));
+    OK(copse_event_file_create(ctx, temp_path("run"), &f));
+    snprintf(path, sizeof path, "%s", copse_event_file_path(f));
+    train_step_of(st, w, f, false);
+    copse_train_step *ts = train_step_of(st, w, f, true);
+    OK(copse_train_step_run(ts, &batch, &r));
+    OK(copse_event_file_gradients(f, copse_train_step_trainer(ts), 7));
+    copse_train_step_release(&ts);
+    copse_strategy_release(&st);
+    OK(copse_event_file_close(&f));
+    read_events(path, &e);
+    assert_int_equal(e.count, 9);
+    for (size_t i = 0; i < 8; i++) {
+        const struct field value = value_of(&e, i + 1, tags[i % 4], i < 4 ? 1 : 7);
+        const float *mine = x + (i % 4 < 2 ? 0 : 3);
+        const double squares =
+            ((double)mine[0] * (double)mine[0] + (double)mine[1] * (double)mine[1] +
+             (double)mine[2] * (double)mine[2]) /
+            4;
+        if (i % 2 == 0) {
+            const uint32_t bits = (uint32_t)word(field_of(value.bytes, value.value, 2).bytes, 4);
+            float norm;
+            memcpy(&norm, &bits, 4);
+            assert_true(fabs((double)norm - sqrt(squares)) < 1e-6 * sqrt(squares));
+            continue;
+        }
+        const struct field h = field_of(value.bytes, value.value, 5),
+                           limits = field_of(h.bytes, h.value, 6),
+                           buckets = field_of(h.bytes, h.value, 7);
+        const double low = i % 4 == 1 ? 0 : 1, high = sqrt(squares);
+        assert_true(number(field_of(h.bytes, h.value, 1).bytes) == low);
+        assert_true(fabs(number(field_of(h.bytes, h.value, 2).bytes) - high) < 1e-6 * high);
+        assert_true(number(field_of(h.bytes, h.value, 3).bytes) == 3);
+        for (int k = 0; k < 3; k++) {
+            const double magnitude = fabs((double)mine[k]) / 2;
+            assert_true(bucket_with(&limits, &buckets, magnitude) ==
+                        (i % 4 == 3 && k < 2 ? 2 : 1)); /* 3 and 4 are in one bucket */
+        }
+    }
+    free(e.bytes);
+}
+
 static void pictures_are_png(void **state)
 {
     static const uint8_t pixel;
@@ -344,6 +436,7 @@ int main(void)
         cmocka_unit_test(sums_are_crc_32c),
         cmocka_unit_test_setup_teardown(numbers_are_in_the_file, open_all, close_all),
         cmocka_unit_test_setup_teardown(distributions_are_counted, open_all, close_all),
+        cmocka_unit_test_setup_teardown(gradients_have_norms_and_magnitudes, open_all, close_all),
         cmocka_unit_test_setup_teardown(pictures_are_png, open_all, close_all),
         cmocka_unit_test_setup_teardown(wrong_values_are_refused, open_all, close_all),
         cmocka_unit_test_setup_teardown(failures_of_the_disk_are_told, open_all, close_all),

@@ -187,8 +187,12 @@ static copse_status tower_model(copse_replica_context *rc, const struct copse_mo
                                 struct copse_model_spec *spec)
 {
     struct towers *w = call->user;
-    const struct copse_tower_loss of = { model_loss, &w->m, call->features, call->labels };
-    const struct copse_tower_loss guess = { model_logits, &w->m, call->features, NULL };
+    const struct copse_tower_loss of = {
+        .loss = model_loss, .user = &w->m, .x = call->features, .y = call->labels
+    };
+    const struct copse_tower_loss guess = { .loss = model_logits,
+                                            .user = &w->m,
+                                            .x = call->features };
     size_t count;
     (void)rc;
     if (call->mode == COPSE_MODEL_PREDICT)

@@ -124,6 +124,37 @@ static void evaluation_uses_averages_and_changes_nothing(void **state)
     }
 }
 
+static void plain_averages_begin_with_the_first_values(void **state)
+{
+    struct copse_optimizer_params plain = settings;
+    const char *name;
+    copse_strategy *st;
+    (void)state;
+    plain.plain_average = 1;
+    for (int i = 0; (st = strategy_of(i, &name)); i++) {
+        float value[ALL];
+        double truth[ALL], mean[ALL];
+        struct model m;
+        copse_trainer *t;
+        for (int k = 0; k < ALL; k++)
+            truth[k] = mean[k] = (double)first_value(k);
+        OK(create(st, &plain, &m, &t));
+        for (int step = 1; step <= STEPS; step++) {
+            for (int k = 0; k < FIRST + SECOND; k++) {
+                truth[k] -= 0.1 * gradient_of(step - 1, k);
+                mean[k] = step == 1 ? truth[k] : 0.8 * mean[k] + 0.2 * truth[k];
+            }
+            OK(train(t, step - 1, step));
+            OK(copse_trainer_average_begin(t));
+            OK(read_values(&m, value));
+            compare(name, value, mean);
+            OK(copse_trainer_average_end(t));
+        }
+        copse_trainer_release(&t);
+        copse_strategy_release(&st);
+    }
+}
+
 static void every_replica_has_the_averages(void **state)
 {
     const char *name;
@@ -336,6 +367,7 @@ int main(void)
 {
     static const struct CMUnitTest tests[] = {
         cmocka_unit_test(evaluation_uses_averages_and_changes_nothing),
+        cmocka_unit_test(plain_averages_begin_with_the_first_values),
         cmocka_unit_test(every_replica_has_the_averages),
         cmocka_unit_test(saved_files_have_averages),
         cmocka_unit_test(averages_of_infinite_values),

@@ -480,7 +480,7 @@ static const struct row {
     { "copse_variable_create", make_parts, PASSIVE, 0 },
     { "copse_variable_assign", assign_all, PASSIVE, 0 },
     { "copse_assign", assign, PASSIVE & ~BUILDING, BUILDING },
-    { "update", graph_update, 0, BIT(TOWER_LOSS) },
+    { "update", graph_update, 0, 0 },
     { "copse_variable_read", read_component, 0, 0 },
     { "copse_read", read_value, 0, 0 },
     { "copse_variable_value", value, 0, 0 },

@@ -318,8 +318,7 @@ static void the_worker_that_differs_is_named(void **unused)
     (void)unused;
     run_workers(w, WORKERS, 1, other_shape);
     for (uint32_t v = 0; v < WORKERS; v++)
-        if (w[v].status != COPSE_ERR_ARGUMENT ||
-            !strstr(w[v].text, "variable 'bias' f32 [3]") ||
+        if (w[v].status != COPSE_ERR_ARGUMENT || !strstr(w[v].text, "variable 'bias' f32 [3]") ||
             !strstr(w[v].text, "variable 'bias' f32 [4]") ||
             !strstr(w[v].text, v == 1 ? "worker 0 (h0:1) is at" : "worker 1 (h1:1) is at"))
             fail_msg("worker %u: %s", v, w[v].text);

@@ -112,7 +112,7 @@ static copse_status train_towers(copse_replica_context *rc, const struct copse_m
                                  struct copse_model_spec *spec)
 {
     struct towers *t = call->user;
-    const struct copse_tower_loss of = { product_loss, t, call->features, NULL };
+    const struct copse_tower_loss of = { .loss = product_loss, .user = t, .x = call->features };
     (void)rc;
     return copse_tower_minimize(t->o, &of, &t->v, 1, true, &spec->loss);
 }

@@ -27,7 +27,7 @@ set(may_core/train check state data optim rule ops value variable replica ps com
 set(may_core/call train optim value variable replica ps comm reduce ops check graph device)
 set(may_core/model train state data value variable replica ps comm reduce graph device)
 set(may_core/loop train check state data pictures optim value variable replica ps comm reduce graph device)
-set(may_core/compat train check state optim value variable replica ps comm reduce ops graph device)
+set(may_core/compat call train check state optim value variable replica ps comm reduce ops graph device)
 set(may_core/nn data graph device)
 set(may_prover/cases ops graph device)
 set(may_prover/conformance prover/cases check data variable replica reduce rule ops graph device)

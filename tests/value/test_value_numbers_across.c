@@ -28,7 +28,7 @@ static copse_status tower_model(copse_replica_context *rc, const struct copse_mo
 {
     struct towers *u = call->user;
     const uint32_t id = copse_replica_id(rc);
-    const struct copse_tower_loss of = { tower_loss, u, call->features, NULL };
+    const struct copse_tower_loss of = { .loss = tower_loss, .user = u, .x = call->features };
     copse_value *own;
     if (call->mode == COPSE_MODEL_TRAIN) {
         COPSE_TRY(copse_tower_minimize(u->t, &of, &u->w, 1, true, &spec->loss));

@@ -49,14 +49,25 @@ static const struct {
     NUMBER(l2),    NUMBER(momentum_decay), NUMBER(trust),   NUMBER(average), NUMBER(loss_scale),
 };
 
+static const struct {
+    const char *name;
+    size_t at; /* of a uint32_t */
+} flags[] = {
+    { "centred", offsetof(struct copse_optimizer_params, is_centred) },
+    { "epsilon_in_root", offsetof(struct copse_optimizer_params, epsilon_in_root) },
+    { "plain_average", offsetof(struct copse_optimizer_params, plain_average) },
+};
+
 /* "beta2" and a number; false if there is no such setting. */
 static bool train_optimizer_take(const char *name, size_t length, float value,
                                  struct copse_optimizer_params *p)
 {
-    if (length == strlen("centred") && strncmp(name, "centred", length) == 0) {
-        p->is_centred = value == 1.0f;
-        return value == 0.0f || value == 1.0f;
-    }
+    for (size_t i = 0; i < sizeof flags / sizeof *flags; i++)
+        if (strlen(flags[i].name) == length && strncmp(flags[i].name, name, length) == 0) {
+            const uint32_t flag = value == 1.0f;
+            memcpy((char *)p + flags[i].at, &flag, sizeof flag);
+            return value == 0.0f || value == 1.0f;
+        }
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         if (strlen(numbers[i].name) == length && strncmp(numbers[i].name, name, length) == 0) {
             memcpy((char *)p + numbers[i].at, &value, sizeof value);
@@ -95,7 +106,8 @@ const char *train_optimizer_check(const struct train_settings *s)
         return session_error();
     return s->rule && !take_all(s->rule, &p) ? "--optimizer-settings: write NAME=NUMBER,...; the "
                                                "names are beta1, beta2, epsilon, initial, l1, l2, "
-                                               "momentum_decay, trust, average and centred"
+                                               "momentum_decay, trust, average, centred, "
+                                               "epsilon_in_root and plain_average"
                                              : NULL;
 }
 

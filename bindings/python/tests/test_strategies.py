@@ -186,7 +186,7 @@ def free_ports(count):
     return ports
 
 
-class Workers(unittest.TestCase):
+class Job(unittest.TestCase):
     """Two tasks of a job are two threads of this process. A call of one waits in the library for the other, so that
     nothing would go on if it kept the GIL."""
 
@@ -216,6 +216,8 @@ class Workers(unittest.TestCase):
             raise errors[0]
         return results
 
+
+class Workers(Job):
     def test_two_workers_in_step(self):
         expected = train(copse.Strategy("host:0,host:0"))
 

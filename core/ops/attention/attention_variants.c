@@ -197,6 +197,8 @@ static copse_status grad_lower(struct copse_lowering *l, const copse_tensor *dx)
 
 static const struct copse_op op_grad = {
     .name = "attention_grad",
+    .advice = "write an attention that is differentiated twice with copse_matmul and "
+              "copse_softmax",
     .attr_size = sizeof(struct copse_attention_attr),
     .infer = grad_infer,
     .lower = grad_lower,

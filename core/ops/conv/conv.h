@@ -109,7 +109,21 @@ copse_status copse__conv_weight_launch_texel(struct copse_lowering *l,
 void copse__conv_size(const struct copse_conv_geometry *of, struct copse_size *out);
 struct copse_conv_geometry copse__conv_job(const struct copse_size *at, struct copse_tune_job *j);
 
+/* A node of a bilinear sum of x and weights, or of x and dy, and the shape of its result. */
+struct copse_conv_attr {
+    struct copse_conv_geometry of;
+    copse_shape shape;
+};
+
+/* The convolution of x with weights in any shape, as a tensor of `shape`; and dx from the weights
+   and dy (conv_variants.c). */
+copse_tensor *copse__conv_by(copse_graph *g, const struct copse_conv_geometry *of,
+                             copse_shape shape, copse_tensor *x, copse_tensor *weights);
+copse_tensor *copse__conv_input(copse_graph *g, const struct copse_conv_geometry *of,
+                                const copse_tensor *x, copse_tensor *weights, copse_tensor *dy);
+
 /* Add the gradient of the weights, as a tensor of `shape` (conv_weight_variants.c). */
+extern const struct copse_op copse_op_conv_weight;
 COPSE_PRIVATE copse_tensor *copse__conv_weight(copse_graph *g, const struct copse_conv_geometry *of,
                                                copse_shape shape, copse_tensor *x,
                                                copse_tensor *dy);

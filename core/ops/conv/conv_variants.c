@@ -261,32 +261,40 @@ static copse_status conv_lower(struct copse_lowering *l, const copse_tensor *y)
 
 /* ---- the derivatives ---- */
 
-struct gradient_attr {
-    struct copse_conv_geometry of;
-    copse_shape shape;
-};
-
 static copse_status gradient_infer(const copse_tensor *dx, copse_shape *shape, copse_type *type)
 {
-    *shape = ((const struct gradient_attr *)dx->attr)->shape;
+    *shape = ((const struct copse_conv_attr *)dx->attr)->shape;
     *type = COPSE_F32;
     return COPSE_OK;
 }
 
+/* The sum is bilinear: its derivatives are those of a convolution without bias. */
+static void gradient_second(copse_graph *g, const copse_tensor *y, copse_tensor *dy,
+                            copse_tensor **dx)
+{
+    const struct copse_conv_attr *a = y->attr;
+    copse_tensor *x = y->in[0], *w = y->in[1], *narrow = copse__narrow_slope(g, y, dy);
+    if (x->needs_gradient)
+        dx[0] = copse__conv_input(g, &a->of, x, w, narrow);
+    if (w->needs_gradient)
+        dx[1] = copse__conv_weight(g, &a->of, w->shape, x, narrow);
+}
+
 static copse_status gradient_lower(struct copse_lowering *l, const copse_tensor *dx)
 {
-    struct copse_conv c = { .of = ((const struct gradient_attr *)dx->attr)->of,
+    struct copse_conv c = { .of = ((const struct copse_conv_attr *)dx->attr)->of,
                             .x = copse__of(dx->in[0]),
                             .weights = copse__of(dx->in[1]),
                             .y = dx };
     return conv_launch(l, &c);
 }
 
-/* dx of dy and the weights with transposed channels. */
+/* dx of dy and the weights with transposed channels; of any geometry. */
 static const struct copse_op op_gradient = {
     .name = "conv_gradient",
-    .attr_size = sizeof(struct gradient_attr),
+    .attr_size = sizeof(struct copse_conv_attr),
     .infer = gradient_infer,
+    .gradient = gradient_second,
     .lower = gradient_lower,
     .takes_stored = true,
 };
@@ -297,19 +305,25 @@ static struct copse_conv_axis adjoint_axis(struct copse_conv_axis a)
     return (struct copse_conv_axis){ a.out, a.in, a.taps, a.gap, a.stride, -a.step, -a.first };
 }
 
-static copse_tensor *input_gradient(copse_graph *g, const struct copse_conv_geometry *of,
-                                    const copse_tensor *x, copse_tensor *w, copse_tensor *dz)
+copse_tensor *copse__conv_by(copse_graph *g, const struct copse_conv_geometry *of,
+                             copse_shape shape, copse_tensor *x, copse_tensor *weights)
 {
+    const struct copse_conv_attr a = { *of, shape };
+    return COPSE_NODE(g, &op_gradient, &a, x, weights);
+}
+
+copse_tensor *copse__conv_input(copse_graph *g, const struct copse_conv_geometry *of,
+                                const copse_tensor *x, copse_tensor *weights, copse_tensor *dy)
+{
+    copse_tensor *w;
     const uint32_t in = of->in_channels / of->groups, out = of->out_channels / of->groups;
     const uint32_t swapped[] = { 0, 3, 2, 1 };
-    const struct gradient_attr a = {
-        .of = { of->batch, of->out_channels, of->in_channels, of->groups, adjoint_axis(of->h),
-                adjoint_axis(of->w) },
-        .shape = x->shape,
-    };
-    w = copse_reshape(g, w, COPSE_SHAPE(of->h.taps * of->w.taps, in, of->groups, out));
+    const struct copse_conv_geometry adjoint = { of->batch,           of->out_channels,
+                                                 of->in_channels,     of->groups,
+                                                 adjoint_axis(of->h), adjoint_axis(of->w) };
+    w = copse_reshape(g, weights, COPSE_SHAPE(of->h.taps * of->w.taps, in, of->groups, out));
     w = copse_transpose(g, w, swapped);
-    return COPSE_NODE(g, &op_gradient, &a, dz, w);
+    return copse__conv_by(g, &adjoint, x->shape, dy, w);
 }
 
 static void conv_op_gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy,
@@ -322,7 +336,7 @@ static void conv_op_gradient(copse_graph *g, const copse_tensor *y, copse_tensor
     dz = copse__activation_gradient(g, a->activation, g->nodes.at[y->id], dy);
     narrow = copse__narrow_slope(g, y, dz);
     if (x->needs_gradient)
-        dx[0] = input_gradient(g, &of, x, w, narrow);
+        dx[0] = copse__conv_input(g, &of, x, w, narrow);
     if (w->needs_gradient)
         dx[1] = copse__conv_weight(g, &of, w->shape, x, narrow);
     if (y->in_count == 3 && y->in[2]->needs_gradient) {

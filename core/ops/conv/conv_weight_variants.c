@@ -157,22 +157,17 @@ const struct copse_family copse_family_conv_weight = {
 
 /* ---- the op ---- */
 
-struct weight_attr {
-    struct copse_conv_geometry of;
-    copse_shape shape;
-};
-
 static copse_status conv_weight_infer(const copse_tensor *dw, copse_shape *shape, copse_type *type)
 {
-    *shape = ((const struct weight_attr *)dw->attr)->shape;
+    *shape = ((const struct copse_conv_attr *)dw->attr)->shape;
     *type = COPSE_F32;
     return COPSE_OK;
 }
 
 static copse_status conv_weight_lower(struct copse_lowering *l, const copse_tensor *dw)
 {
-    struct copse_conv_weight c = { ((const struct weight_attr *)dw->attr)->of, copse__of(dw->in[0]),
-                                   copse__of(dw->in[1]), dw };
+    struct copse_conv_weight c = { ((const struct copse_conv_attr *)dw->attr)->of,
+                                   copse__of(dw->in[0]), copse__of(dw->in[1]), dw };
     if (copse__elements(dw->shape) == 0)
         return COPSE_OK;
     if (copse__conv_pixels(&c.of) == 0)
@@ -182,9 +177,9 @@ static copse_status conv_weight_lower(struct copse_lowering *l, const copse_tens
     return copse__lower_variant(l, &copse_family_conv_weight, &c);
 }
 
-static const struct copse_op op_conv_weight = {
+const struct copse_op copse_op_conv_weight = {
     .name = "conv_weight",
-    .attr_size = sizeof(struct weight_attr),
+    .attr_size = sizeof(struct copse_conv_attr),
     .infer = conv_weight_infer,
     .lower = conv_weight_lower,
     .takes_stored = true,
@@ -193,6 +188,6 @@ static const struct copse_op op_conv_weight = {
 copse_tensor *copse__conv_weight(copse_graph *g, const struct copse_conv_geometry *of,
                                  copse_shape shape, copse_tensor *x, copse_tensor *dy)
 {
-    const struct weight_attr a = { *of, shape };
-    return COPSE_NODE(g, &op_conv_weight, &a, x, dy);
+    const struct copse_conv_attr a = { *of, shape };
+    return COPSE_NODE(g, &copse_op_conv_weight, &a, x, dy);
 }

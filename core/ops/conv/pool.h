@@ -14,6 +14,12 @@ struct copse_pool_attr {
     bool counts_padding;
 };
 
+/* Of their gradient: that of x. */
+struct copse_pool_grad_attr {
+    struct copse_pool_attr of;
+    copse_shape shape;
+};
+
 struct copse_pool {
     int32_t kind;
     /* divisor: of each mean; 0 = the elements of the window that are inside of the image */
@@ -28,7 +34,11 @@ struct copse_pool {
 copse_status copse__pool_work(const copse_tensor *y, const struct copse_pool_attr *a, copse_shape x,
                               struct copse_pool *out);
 
+/* The mean of windows, with any settings (pool_variants.c). */
+copse_tensor *copse__pool_mean(copse_graph *g, const struct copse_pool_attr *a, copse_tensor *x);
+
 /* Add dx from dy and, for the largest element, x (pool_grad_variants.c). */
+extern const struct copse_op copse_op_pool_gradient;
 copse_tensor *copse__pool_gradient(copse_graph *g, const struct copse_pool_attr *a, copse_tensor *x,
                                    copse_tensor *dy);
 

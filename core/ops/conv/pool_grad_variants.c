@@ -101,21 +101,16 @@ const struct copse_family copse_family_pool_grad = {
 
 /* ---- the op ---- */
 
-struct gradient_attr {
-    struct copse_pool_attr of;
-    copse_shape shape;
-};
-
 static copse_status pool_grad_infer(const copse_tensor *dx, copse_shape *shape, copse_type *type)
 {
-    *shape = ((const struct gradient_attr *)dx->attr)->shape;
+    *shape = ((const struct copse_pool_grad_attr *)dx->attr)->shape;
     *type = COPSE_F32;
     return COPSE_OK;
 }
 
 static copse_status pool_grad_lower(struct copse_lowering *l, const copse_tensor *dx)
 {
-    const struct gradient_attr *a = dx->attr;
+    const struct copse_pool_grad_attr *a = dx->attr;
     struct copse_pool work;
     COPSE_TRY(copse__pool_work(dx, &a->of, a->shape, &work));
     work.dy = dx->in[0];
@@ -125,9 +120,9 @@ static copse_status pool_grad_lower(struct copse_lowering *l, const copse_tensor
 }
 
 /* dx of dy and, for the largest element, x. */
-static const struct copse_op op_pool_gradient = {
+const struct copse_op copse_op_pool_gradient = {
     .name = "pool_gradient",
-    .attr_size = sizeof(struct gradient_attr),
+    .attr_size = sizeof(struct copse_pool_grad_attr),
     .infer = pool_grad_infer,
     .lower = pool_grad_lower,
 };
@@ -135,7 +130,7 @@ static const struct copse_op op_pool_gradient = {
 copse_tensor *copse__pool_gradient(copse_graph *g, const struct copse_pool_attr *of,
                                    copse_tensor *x, copse_tensor *dy)
 {
-    const struct gradient_attr a = { *of, x->shape };
-    return of->kind == COPSE_POOL_LARGEST ? COPSE_NODE(g, &op_pool_gradient, &a, dy, x)
-                                          : COPSE_NODE(g, &op_pool_gradient, &a, dy);
+    const struct copse_pool_grad_attr a = { *of, x->shape };
+    return of->kind == COPSE_POOL_LARGEST ? COPSE_NODE(g, &copse_op_pool_gradient, &a, dy, x)
+                                          : COPSE_NODE(g, &copse_op_pool_gradient, &a, dy);
 }

@@ -124,6 +124,11 @@ static const struct copse_op op_average_pool = {
     .lower = pool_lower,
 };
 
+copse_tensor *copse__pool_mean(copse_graph *g, const struct copse_pool_attr *a, copse_tensor *x)
+{
+    return COPSE_NODE(g, &op_average_pool, a, x);
+}
+
 static copse_status check_window(const char *op, const struct copse_pool_params *p, uint32_t axes,
                                  uint32_t i)
 {

@@ -67,12 +67,15 @@ static copse_status gradient_lower(struct copse_lowering *l, const copse_tensor 
 
 static void resize_op_gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy,
                                copse_tensor **dx);
+static void resize_second(copse_graph *g, const copse_tensor *y, copse_tensor *dy,
+                          copse_tensor **dx);
 
 /* dx of dy. Linear in dy: its derivative is a resize. */
 static const struct copse_op op_resize_gradient = {
     .name = "resize_gradient",
     .attr_size = sizeof(struct resize_attr),
     .infer = gradient_infer,
+    .gradient = resize_second,
     .lower = gradient_lower,
 };
 
@@ -88,6 +91,12 @@ static void resize_op_gradient(copse_graph *g, const copse_tensor *y, copse_tens
                                copse_tensor **dx)
 {
     dx[0] = COPSE_NODE(g, &op_resize_gradient, y->attr, dy);
+}
+
+static void resize_second(copse_graph *g, const copse_tensor *y, copse_tensor *dy,
+                          copse_tensor **dx)
+{
+    dx[0] = COPSE_NODE(g, &op_resize, y->attr, dy);
 }
 
 /* ---- the ops ---- */

@@ -5,13 +5,9 @@
 
 #include "copse/ops/functions.h"
 #include "copse/ops/logic.h"
+#include "core/ops/elementwise/binary.h"
 #include "core/ops/ops.h"
 #include "core/ops/self_tests.h"
-
-struct binary_attr {
-    int32_t id;
-    int32_t side; /* of derivatives: 0 = with respect to the first operand */
-};
 
 /* The operands that need strides, and the strided walk over the result. */
 struct operands {
@@ -74,7 +70,7 @@ static copse_status grad_infer(const copse_tensor *y, copse_shape *shape, copse_
 
 static copse_status binary_lower(struct copse_lowering *l, const copse_tensor *y)
 {
-    const struct binary_attr *a = y->attr;
+    const struct copse_binary_attr *a = y->attr;
     const uint32_t n = (uint32_t)copse__elements(y->shape);
     struct operands o;
     walk_operands(y, &o);
@@ -92,7 +88,7 @@ static copse_status binary_lower(struct copse_lowering *l, const copse_tensor *y
 
 static copse_status grad_lower(struct copse_lowering *l, const copse_tensor *y)
 {
-    const struct binary_attr *a = y->attr;
+    const struct copse_binary_attr *a = y->attr;
     const uint32_t n = (uint32_t)copse__elements(y->shape);
     struct operands o;
     walk_operands(y, &o);
@@ -103,9 +99,9 @@ static copse_status grad_lower(struct copse_lowering *l, const copse_tensor *y)
                         copse__of(y));
 }
 
-static const struct copse_op op_binary_grad = {
+const struct copse_op copse_op_binary_grad = {
     .name = "binary_grad",
-    .attr_size = sizeof(struct binary_attr),
+    .attr_size = sizeof(struct copse_binary_attr),
     .infer = grad_infer,
     .lower = grad_lower,
 };
@@ -126,13 +122,14 @@ static void binary_gradient(copse_graph *g, const copse_tensor *y, copse_tensor 
     for (int32_t side = 0; side < 2; side++) {
         if (!y->in[side]->needs_gradient)
             continue;
-        const struct binary_attr a = { ((const struct binary_attr *)y->attr)->id, side };
+        const struct copse_binary_attr a = { ((const struct copse_binary_attr *)y->attr)->id,
+                                             side };
         const char *slope = slopes[a.id][side];
         copse_tensor *d = dy;
         if (strcmp(slope, "-dy") == 0)
             d = copse_neg(g, dy);
         else if (strcmp(slope, "dy") != 0)
-            d = COPSE_NODE(g, &op_binary_grad, &a, y->in[0], y->in[1], dy);
+            d = COPSE_NODE(g, &copse_op_binary_grad, &a, y->in[0], y->in[1], dy);
         dx[side] = copse__sum_to(g, d, y->in[side]->shape);
     }
 }
@@ -145,14 +142,14 @@ static void no_gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy,
 #define ROW(op, number, rule, derivative)                                      \
     static const struct copse_op op_##op = {                                   \
         .name = #op,                                                           \
-        .attr_size = sizeof(struct binary_attr),                               \
+        .attr_size = sizeof(struct copse_binary_attr),                         \
         .infer = rule,                                                         \
         .gradient = derivative,                                                \
         .lower = binary_lower,                                                 \
     };                                                                         \
     copse_tensor *copse_##op(copse_graph *g, copse_tensor *a, copse_tensor *b) \
     {                                                                          \
-        const struct binary_attr attr = { number, 0 };                         \
+        const struct copse_binary_attr attr = { number, 0 };                   \
         return COPSE_NODE(g, &op_##op, &attr, a, b);                           \
     }
 #define BINARY(op, number, ...) ROW(op, number, binary_infer, binary_gradient)

@@ -192,10 +192,59 @@ static copse_status grad_lower(struct copse_lowering *l, const copse_tensor *dx)
                                               &(struct glu){ GRADIENT, glu_columns(shape), &w });
 }
 
+/* f(gate) or dy f'(gate). */
+static copse_tensor *apply_function(copse_graph *g, int32_t function, copse_tensor *gate,
+                                    copse_tensor *dy)
+{
+    const struct copse_unary_attr f = { function, 0.0f, 0.0f };
+    if (function == UNARY_none)
+        return dy ? dy : gate;
+    if (dy)
+        return copse__unary_grad(g, &f, gate, dy);
+    switch (function) {
+    case UNARY_relu:
+        return copse_relu(g, gate);
+    case UNARY_sigmoid:
+        return copse_sigmoid(g, gate);
+    case UNARY_tanh:
+        return copse_tanh(g, gate);
+    case UNARY_gelu:
+        return copse_gelu(g, gate);
+    default:
+        return copse_silu(g, gate);
+    }
+}
+
+/* dy value f'(gate) and dy f(gate), of other ops, differentiated. */
+static void glu_second(copse_graph *g, const copse_tensor *dx, copse_tensor *slope,
+                       copse_tensor **out)
+{
+    const int32_t function = ((const struct glu_attr *)dx->attr)->function;
+    const bool is_packed = dx->in_count == 2;
+    const copse_shape shape = dx->in[0]->shape;
+    const uint32_t cols = glu_columns(shape), n = (uint32_t)copse__elements(shape);
+    copse_tensor *dy = dx->in[0], *halves[2], *t;
+    if (is_packed)
+        copse_split(g, dx->in[1], shape.rank - 1, (const uint32_t[]){ cols, cols }, 2, halves);
+    else
+        memcpy(halves, dx->in + 1, sizeof halves);
+    t = apply_function(g, function, halves[0], NULL);
+    t = copse_mul(g, t, dy);
+    halves[1] = copse_mul(g, halves[1], dy);
+    halves[0] = apply_function(g, function, halves[0], halves[1]);
+    halves[1] = t;
+    if (!is_packed)
+        for (uint32_t i = 0; i < 2; i++)
+            halves[i] = copse_reshape(g, halves[i], COPSE_SHAPE(1, n));
+    t = copse_concat(g, halves, 2, is_packed ? shape.rank - 1 : 0);
+    copse__partials(g, t, slope, dx->in, dx->in_count, out);
+}
+
 static const struct copse_op op_grad = {
     .name = "glu_grad",
     .attr_size = sizeof(struct glu_attr),
     .infer = grad_infer,
+    .gradient = glu_second,
     .lower = grad_lower,
 };
 

@@ -61,7 +61,7 @@ static copse_status unary_grad_lower(struct copse_lowering *l, const copse_tenso
     return copse__lower_variant(l, &copse_family_unary_grad, &w);
 }
 
-static const struct copse_op op_unary_grad = {
+const struct copse_op copse_op_unary_grad = {
     .name = "unary_grad",
     .attr_size = sizeof(struct copse_unary_attr),
     .infer = copse__unary_infer,
@@ -71,5 +71,5 @@ static const struct copse_op op_unary_grad = {
 copse_tensor *copse__unary_grad(copse_graph *g, const struct copse_unary_attr *a, copse_tensor *x,
                                 copse_tensor *dy)
 {
-    return COPSE_NODE(g, &op_unary_grad, a, x, dy);
+    return COPSE_NODE(g, &copse_op_unary_grad, a, x, dy);
 }

@@ -84,22 +84,78 @@ static copse_status gradient_lower(struct copse_lowering *l, const copse_tensor 
         copse__of(dx->in[4]), copse__of(dx->in[5]), copse__of(dx));
 }
 
+static copse_tensor *weights_of_rows(copse_graph *g, copse_tensor *labels, copse_tensor *weights,
+                                     const struct class_attr *a);
+
+/* 0 for the examples whose label is ignored. */
+static copse_tensor *without_ignored(copse_graph *g, copse_tensor *labels, copse_tensor *of_rows,
+                                     const struct class_attr *a)
+{
+    copse_tensor *ignored = copse_fill(g, COPSE_I32, COPSE_SCALAR, (double)a->ignored);
+    ignored = copse_equal(g, labels, ignored);
+    copse_tensor *zero = copse_fill(g, COPSE_F32, COPSE_SCALAR, 0);
+    return copse_where(g, ignored, zero, of_rows);
+}
+
+static bool refuse_weights(copse_graph *g, const copse_tensor *weights)
+{
+    if (weights->needs_gradient)
+        (void)copse__refuse(g, COPSE_ERR_UNSUPPORTED,
+                            "cross_entropy: there is no derivative with respect to class_weights");
+    return weights->needs_gradient;
+}
+
+/* Of (all p - target) dy, where `all` is the sum of a row's target. By dy it is the sum over the row
+   of the slope u times the same node of dy = 1; by the logits all dy times softmax's derivative,
+   and 0 where `all` is 0. */
+static void class_loss_second(copse_graph *g, const copse_tensor *dx, copse_tensor *u,
+                              copse_tensor **out)
+{
+    const struct class_attr *a = dx->attr;
+    const uint32_t rows = dx->shape.dims[0], last = 1;
+    copse_tensor *logits = dx->in[0], *weights = dx->in[3], *dy = dx->in[5], *t, *all, *zero;
+    if (refuse_weights(g, weights))
+        return;
+    if (dy->needs_gradient) {
+        t = copse_fill(g, COPSE_F32, COPSE_SHAPE(rows), 1);
+        t = COPSE_NODE(g, dx->op, a, logits, dx->in[1], dx->in[2], weights, dx->in[4], t);
+        t = copse_mul(g, t, u);
+        out[5] = copse_sum(g, t, &last, 1, false);
+    }
+    if (!logits->needs_gradient)
+        return;
+    all = weights_of_rows(g, dx->in[1], weights, a);
+    all = copse_multiply_by(g, all, factors_of(a, dx->shape.dims[1]).keep);
+    if (a->smoothing > 0.0f) {
+        t = copse_multiply_by(g, dx->in[4], a->smoothing);
+        all = copse_add(g, all, t);
+        if (a->has_ignored)
+            all = without_ignored(g, dx->in[1], all, a);
+    }
+    all = copse_reshape(g, all, COPSE_SHAPE(rows, 1));
+    dy = copse_reshape(g, dy, COPSE_SHAPE(rows, 1));
+    dy = copse_mul(g, all, dy);
+    t = copse_softmax(g, logits);
+    t = copse__softmax_grad(g, t, u, false);
+    t = copse_mul(g, t, dy);
+    zero = copse_scalar(g, 0);
+    out[0] = copse_where(g, all, t, zero);
+}
+
 /* Of logits, labels, statistics, weights, the mean of the weights, dy. */
 static const struct copse_op op_gradient = {
     .name = "cross_entropy_gradient",
     .attr_size = sizeof(struct class_attr),
     .infer = gradient_infer,
+    .gradient = class_loss_second,
     .lower = gradient_lower,
 };
 
 static void class_loss_gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy,
                                 copse_tensor **dx)
 {
-    if (y->in[3]->needs_gradient) {
-        (void)copse__refuse(g, COPSE_ERR_UNSUPPORTED,
-                            "cross_entropy: there is no derivative with respect to class_weights");
+    if (refuse_weights(g, y->in[3]))
         return;
-    }
     copse_tensor *mean = copse_mean(g, y->in[3], NULL, 0, false);
     dx[0] = COPSE_NODE(g, &op_gradient, y->attr, y->in[0], y->in[1], y->in[2], y->in[3], mean, dy);
 }
@@ -120,13 +176,8 @@ static const struct copse_op op_class_loss = {
 static copse_tensor *weights_of_rows(copse_graph *g, copse_tensor *labels, copse_tensor *weights,
                                      const struct class_attr *a)
 {
-    copse_tensor *ignored, *zero, *of_rows = copse_gather(g, weights, labels);
-    if (!a->has_ignored)
-        return of_rows;
-    ignored = copse_fill(g, COPSE_I32, COPSE_SCALAR, (double)a->ignored);
-    ignored = copse_equal(g, labels, ignored);
-    zero = copse_fill(g, COPSE_F32, COPSE_SCALAR, 0);
-    return copse_where(g, ignored, zero, of_rows);
+    copse_tensor *of_rows = copse_gather(g, weights, labels);
+    return a->has_ignored ? without_ignored(g, labels, of_rows, a) : of_rows;
 }
 
 static copse_tensor *mean_over_weights(copse_graph *g, copse_tensor *losses, copse_tensor *labels,

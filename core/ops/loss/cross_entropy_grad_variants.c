@@ -96,10 +96,42 @@ static copse_status cross_entropy_grad_lower(struct copse_lowering *l, const cop
     return copse__lower_variant(l, &copse_family_cross_entropy_grad, &w);
 }
 
+/* Of (p - label) dy / divisor with the slope u. With q = p - label and t = the sum of q u over the
+   row: t / divisor by dy; and by the logits p (u - u at the label - t) dy / divisor, where nothing
+   cancels as p approaches 1. A label out of range makes q, and so all of them, NaN. */
+static void cross_entropy_grad_gradient(copse_graph *g, const copse_tensor *dx, copse_tensor *u,
+                                        copse_tensor **out)
+{
+    const struct grad_attr *a = dx->attr;
+    const uint32_t last = 1, rows = dx->shape.dims[0];
+    copse_tensor *logits = dx->in[0], *labels = dx->in[1], *dy = dx->in[3], *one, *q, *t, *at, *p;
+    one = copse_scalar(g, 1);
+    q = copse__cross_entropy_grad(g, logits, labels, dx->in[2], one, false);
+    q = copse_mul(g, q, u);
+    t = copse_sum(g, q, &last, 1, true);
+    if (dy->needs_gradient) {
+        out[3] = a->is_mean ? copse_mean(g, t, NULL, 0, false) : copse_sum(g, t, NULL, 0, false);
+        out[3] = copse_reshape(g, out[3], dy->shape);
+    }
+    if (!logits->needs_gradient)
+        return;
+    at = copse_one_hot(g, labels, dx->shape.dims[1]);
+    at = copse_mul(g, at, u);
+    at = copse_sum(g, at, &last, 1, true);
+    at = copse_sub(g, u, at);
+    at = copse_sub(g, at, t);
+    if (a->is_mean)
+        dy = copse__divide_by(g, dy, (float)rows);
+    p = copse_softmax(g, logits);
+    p = copse_mul(g, p, dy);
+    out[0] = copse_mul(g, p, at);
+}
+
 static const struct copse_op op_grad = {
     .name = "sparse_cross_entropy_grad",
     .attr_size = sizeof(struct grad_attr),
     .infer = cross_entropy_grad_infer,
+    .gradient = cross_entropy_grad_gradient,
     .lower = cross_entropy_grad_lower,
 };
 

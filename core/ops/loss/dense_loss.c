@@ -139,6 +139,8 @@ static copse_status slope_lower(struct copse_lowering *l, const copse_tensor *y)
 /* The derivative of a chunk's logits, of logits, labels, statistics and dy [rows]. */
 static const struct copse_op op_slope = {
     .name = "logits_grad",
+    .advice = "for a loss that is differentiated twice call copse_dense and copse_cross_entropy "
+              "instead of copse_dense_cross_entropy",
     .attr_size = sizeof(struct chunk_attr),
     .infer = slope_infer,
     .lower = slope_lower,

@@ -49,11 +49,60 @@ static copse_status gradient_lower(struct copse_lowering *l, const copse_tensor 
                         copse__of(dx->in[3]), copse__of(dx));
 }
 
+/* Of dx = dy ((1 - y + w y) s - w y), s = sigmoid(x), with v = dy times the slope of dx:
+   v s (1 - s) (1 - y + w y) by x, -v (s + w (1 - s)) by the target y, -v y (1 - s) by w. */
+static void binary_second(copse_graph *g, const copse_tensor *dx, copse_tensor *v,
+                          copse_tensor **out)
+{
+    copse_tensor *x = dx->in[0], *y = dx->in[1], *w = dx->in[2], *one, *s, *rest, *t;
+    s = copse_sigmoid(g, x);
+    rest = copse_neg(g, x);
+    rest = copse_sigmoid(g, rest);
+    if (x->needs_gradient) {
+        one = copse_scalar(g, 1);
+        t = copse_sub(g, w, one);
+        t = copse_mul(g, y, t);
+        t = copse_add(g, t, one);
+        t = copse_mul(g, t, s);
+        t = copse_mul(g, t, rest);
+        out[0] = copse_mul(g, t, v);
+    }
+    v = copse_neg(g, v);
+    if (y->needs_gradient) {
+        t = copse_mul(g, rest, w);
+        t = copse_add(g, t, s);
+        out[1] = copse_mul(g, t, v);
+    }
+    if (w->needs_gradient) {
+        t = copse_mul(g, y, rest);
+        t = copse_mul(g, t, v);
+        out[2] = copse__sum_to(g, t, w->shape);
+    }
+}
+
+/* By dy it is the same node. The divergence's is -p dy. */
+static void pair_loss_second(copse_graph *g, const copse_tensor *dx, copse_tensor *slope,
+                             copse_tensor **out)
+{
+    const bool is_binary = ((const struct pair_attr *)dx->attr)->kind == BINARY;
+    copse_tensor *p = dx->in[1], *dy = dx->in[3];
+    if (dy->needs_gradient)
+        out[3] = COPSE_NODE(g, dx->op, dx->attr, dx->in[0], p, dx->in[2], slope);
+    if (!is_binary && !p->needs_gradient)
+        return;
+    slope = copse_mul(g, slope, dy);
+    if (is_binary)
+        binary_second(g, dx, slope, out);
+    else
+        out[1] = copse_neg(g, slope);
+}
+
 /* Of x, targets, weights, dy. */
 static const struct copse_op op_gradient = {
     .name = "pair_loss_gradient",
     .attr_size = sizeof(struct pair_attr),
     .infer = pair_loss_infer,
+    .gradient = pair_loss_second,
     .lower = gradient_lower,
 };
 

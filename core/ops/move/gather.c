@@ -67,10 +67,17 @@ static copse_status grad_lower(struct copse_lowering *l, const copse_tensor *y)
                                  &sorted, copse__of(y));
 }
 
+static void grad_gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy,
+                          copse_tensor **dx)
+{
+    dx[0] = copse_gather(g, dy, y->in[1]);
+}
+
 static const struct copse_op op_grad = {
     .name = "gather_grad",
     .attr_size = sizeof(struct grad_attr),
     .infer = grad_infer,
+    .gradient = grad_gradient,
     .lower = grad_lower,
 };
 

@@ -130,11 +130,63 @@ static const struct copse_op op_spread = {
 
 /* ---- the normalised channels ---- */
 
+/* t [batches, channels] as [batches, 1, channels] */
+static copse_tensor *for_places(copse_graph *g, copse_tensor *t)
+{
+    return copse__is_failed(t)
+               ? t
+               : copse_reshape(g, t, COPSE_SHAPE(t->shape.dims[0], 1, t->shape.dims[1]));
+}
+
 static copse_status infer_as_x(const copse_tensor *y, copse_shape *shape, copse_type *type)
 {
     *shape = y->in[0]->shape;
     *type = COPSE_F32;
     return COPSE_OK;
+}
+
+/* u = (x - mean - rest) / sigma, of other ops: x [batches, places, channels]. */
+static copse_tensor *compose_unit(copse_graph *g, copse_tensor *x, copse_tensor *centre,
+                                  copse_tensor *inverse)
+{
+    for (uint32_t i = 0; i < 2; i++) {
+        copse_tensor *t = part_of(g, centre, i);
+        t = for_places(g, t);
+        x = copse_sub(g, x, t);
+    }
+    inverse = for_places(g, inverse);
+    return copse_mul(g, x, inverse);
+}
+
+/* dx = (scale dy - share - u share) / sigma, of other ops, differentiated. */
+static void gradient_second(copse_graph *g, const copse_tensor *y, copse_tensor *slope,
+                            copse_tensor **out)
+{
+    copse_tensor *u = compose_unit(g, y->in[0], y->in[1], y->in[2]), *dx, *t;
+    dx = copse_mul(g, y->in[4], y->in[3]);
+    t = part_of(g, y->in[5], 0);
+    t = for_places(g, t);
+    dx = copse_sub(g, dx, t);
+    t = part_of(g, y->in[5], 1);
+    t = for_places(g, t);
+    u = copse_mul(g, u, t);
+    dx = copse_sub(g, dx, u);
+    t = for_places(g, y->in[2]);
+    dx = copse_mul(g, dx, t);
+    copse__partials(g, dx, slope, y->in, y->in_count, out);
+}
+
+/* The sums of dy and of dy u, of other ops, differentiated. */
+static void slopes_second(copse_graph *g, const copse_tensor *y, copse_tensor *slope,
+                          copse_tensor **out)
+{
+    static const uint32_t places = 1;
+    copse_tensor *u = compose_unit(g, y->in[0], y->in[2], y->in[3]), *sums[2];
+    u = copse_mul(g, u, y->in[1]);
+    sums[0] = copse_sum(g, y->in[1], &places, 1, false);
+    sums[1] = copse_sum(g, u, &places, 1, false);
+    u = copse_stack(g, sums, 2, 0);
+    copse__partials(g, u, slope, y->in, y->in_count, out);
 }
 
 static copse_status gradient_lower(struct copse_lowering *l, const copse_tensor *y)
@@ -146,6 +198,7 @@ static copse_status gradient_lower(struct copse_lowering *l, const copse_tensor 
 static const struct copse_op op_gradient = {
     .name = "channel_norm_gradient",
     .infer = infer_as_x,
+    .gradient = gradient_second,
     .lower = gradient_lower,
 };
 
@@ -164,6 +217,7 @@ static copse_status slopes_lower(struct copse_lowering *l, const copse_tensor *y
 static const struct copse_op op_slopes = {
     .name = "channel_norm_slopes",
     .infer = infer_pair,
+    .gradient = slopes_second,
     .lower = slopes_lower,
 };
 

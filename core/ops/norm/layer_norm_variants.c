@@ -148,11 +148,64 @@ static copse_status scale_lower(struct copse_lowering *l, const copse_tensor *y)
     return lower_as(l, y, SCALE_GRADIENT, y->in[1], y->in[1]);
 }
 
+/* The mean over the last axis, which is kept. */
+static copse_tensor *mean_of_row(copse_graph *g, copse_tensor *x)
+{
+    const uint32_t last = x->shape.rank - 1;
+    return copse__is_failed(x) ? x : copse_mean(g, x, &last, 1, true);
+}
+
+/* u = (x - mean) / sigma, and 1 / sigma, of other ops. */
+static copse_tensor *compose_unit(copse_graph *g, const struct layer_norm_attr *a, copse_tensor *x,
+                                  copse_tensor **inverse)
+{
+    copse_tensor *t;
+    if (a->is_centered) {
+        t = mean_of_row(g, x);
+        x = copse_sub(g, x, t);
+    }
+    t = copse_square(g, x);
+    t = mean_of_row(g, t);
+    *inverse = copse_scalar(g, (double)a->epsilon);
+    *inverse = copse_add(g, t, *inverse);
+    *inverse = copse_rsqrt(g, *inverse);
+    return copse_mul(g, x, *inverse);
+}
+
+/* dx = (s - mean of s - u mean of s u) / sigma with s = scale dy, of other ops, differentiated. */
+static void gradient_second(copse_graph *g, const copse_tensor *y, copse_tensor *slope,
+                            copse_tensor **out)
+{
+    const struct layer_norm_attr *a = y->attr;
+    copse_tensor *u, *inverse, *s, *t, *dx;
+    u = compose_unit(g, a, y->in[0], &inverse);
+    s = copse_mul(g, y->in[2], y->in[1]);
+    t = copse_mul(g, s, u);
+    t = mean_of_row(g, t);
+    t = copse_mul(g, u, t);
+    dx = copse_sub(g, s, t);
+    if (a->is_centered) {
+        t = mean_of_row(g, s);
+        dx = copse_sub(g, dx, t);
+    }
+    dx = copse_mul(g, dx, inverse);
+    copse__partials(g, dx, slope, y->in, y->in_count, out);
+}
+
+static void scale_second(copse_graph *g, const copse_tensor *y, copse_tensor *slope,
+                         copse_tensor **out)
+{
+    copse_tensor *inverse, *u = compose_unit(g, y->attr, y->in[0], &inverse);
+    u = copse_mul(g, u, y->in[1]);
+    copse__partials(g, u, slope, y->in, y->in_count, out);
+}
+
 /* dx of x, scale, dy. */
 static const struct copse_op op_gradient = {
     .name = "layer_norm_gradient",
     .attr_size = sizeof(struct layer_norm_attr),
     .infer = infer_as_x,
+    .gradient = gradient_second,
     .lower = gradient_lower,
 };
 /* u dy from x, dy: the derivative of the scale is its sum. */
@@ -160,6 +213,7 @@ static const struct copse_op op_scale_gradient = {
     .name = "layer_norm_scale_gradient",
     .attr_size = sizeof(struct layer_norm_attr),
     .infer = infer_as_x,
+    .gradient = scale_second,
     .lower = scale_lower,
 };
 

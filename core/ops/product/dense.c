@@ -73,10 +73,31 @@ static copse_status dense_grad_lower(struct copse_lowering *l, const copse_tenso
                         copse__of(dz));
 }
 
+/* By dy it is the same node. By y it is w (1 - 2 y) of sigmoid and -2 w y of tanh, with w = dy times
+   the slope of dz. */
+static void dense_grad_gradient(copse_graph *g, const copse_tensor *dz, copse_tensor *slope,
+                                copse_tensor **out)
+{
+    const struct dense_attr *d = dz->attr;
+    copse_tensor *y = dz->in[0], *dy = dz->in[1], *t, *one;
+    if (dy->needs_gradient)
+        out[1] = copse__activation_gradient(g, d->activation, y, slope);
+    if (!y->needs_gradient || d->activation == COPSE_RELU)
+        return;
+    t = copse_multiply_by(g, y, -2);
+    if (d->activation == COPSE_SIGMOID) {
+        one = copse_scalar(g, 1);
+        t = copse_add(g, t, one);
+    }
+    slope = copse_mul(g, slope, dy);
+    out[0] = copse_mul(g, slope, t);
+}
+
 static const struct copse_op op_dense_grad = {
     .name = "dense_grad",
     .attr_size = sizeof(struct dense_attr),
     .infer = dense_grad_infer,
+    .gradient = dense_grad_gradient,
     .lower = dense_grad_lower,
 };
 

@@ -220,6 +220,8 @@ static copse_status grad_lower(struct copse_lowering *l, const copse_tensor *y)
 
 static const struct copse_op op_grad = {
     .name = "recurrent_grad",
+    .advice = "write the steps of a layer that is differentiated twice with copse_dense and "
+              "copse_mul",
     .attr_size = sizeof(struct steps_attr),
     .infer = grad_infer,
     .lower = grad_lower,

@@ -107,9 +107,16 @@ static copse_status column_sum_lower(struct copse_lowering *l, const copse_tenso
     return copse__lower_variant(l, &copse_family_column_sum, &s);
 }
 
+static void column_sum_gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy,
+                                copse_tensor **dx)
+{
+    dx[0] = copse_broadcast_to(g, dy, y->in[0]->shape);
+}
+
 static const struct copse_op op_bias_grad = {
     .name = "bias_grad",
     .infer = column_sum_infer,
+    .gradient = column_sum_gradient,
     .lower = column_sum_lower,
 };
 

@@ -81,6 +81,13 @@ static copse_status softmax_grad_infer(const copse_tensor *y, copse_shape *shape
     return COPSE_OK;
 }
 
+/* The sum over the last axis, which is kept. */
+static copse_tensor *sum_of_row(copse_graph *g, copse_tensor *x)
+{
+    const uint32_t last = x->shape.rank - 1;
+    return copse__is_failed(x) || x->shape.rank == 0 ? x : copse_sum(g, x, &last, 1, true);
+}
+
 static copse_status softmax_grad_lower(struct copse_lowering *l, const copse_tensor *y)
 {
     const struct softmax_grad_attr *a = y->attr;
@@ -89,10 +96,48 @@ static copse_status softmax_grad_lower(struct copse_lowering *l, const copse_ten
     return copse__lower_variant(l, &copse_family_softmax_grad, &w);
 }
 
+/* With u, the slope of dx: of y (dy - s), s = sum of y dy, it is u (dy - s) - dy sum of u y by y,
+   and the same node by dy, which is symmetric. Of dy - e^y s, s = sum of dy, it is -u e^y s by y,
+   and u - sum of u e^y by dy. */
+static void softmax_grad_gradient(copse_graph *g, const copse_tensor *dx, copse_tensor *u,
+                                  copse_tensor **out)
+{
+    const struct softmax_grad_attr *a = dx->attr;
+    copse_tensor *y = dx->in[0], *dy = dx->in[1], *s, *t;
+    if (a->is_logarithm) {
+        t = copse_exp(g, y);
+        t = copse_mul(g, u, t);
+        if (dy->needs_gradient) {
+            s = sum_of_row(g, t);
+            s = copse_broadcast_to(g, s, dx->shape);
+            out[1] = copse_sub(g, u, s);
+        }
+        if (!y->needs_gradient)
+            return;
+        s = sum_of_row(g, dy);
+        t = copse_mul(g, t, s);
+        out[0] = copse_neg(g, t);
+        return;
+    }
+    if (dy->needs_gradient)
+        out[1] = copse__softmax_grad(g, y, u, false);
+    if (!y->needs_gradient)
+        return;
+    s = copse_mul(g, y, dy);
+    s = sum_of_row(g, s);
+    t = copse_sub(g, dy, s);
+    t = copse_mul(g, u, t);
+    s = copse_mul(g, u, y);
+    s = sum_of_row(g, s);
+    s = copse_mul(g, dy, s);
+    out[0] = copse_sub(g, t, s);
+}
+
 static const struct copse_op op_softmax_grad = {
     .name = "softmax_grad",
     .attr_size = sizeof(struct softmax_grad_attr),
     .infer = softmax_grad_infer,
+    .gradient = softmax_grad_gradient,
     .lower = softmax_grad_lower,
 };
 
@@ -100,11 +145,10 @@ static const struct copse_op op_softmax_grad = {
 static copse_tensor *softmax_grad_compose(copse_graph *g, copse_tensor *y, copse_tensor *dy,
                                           bool is_logarithm)
 {
-    const uint32_t last = y->shape.rank - 1;
     copse_tensor *t = dy;
     if (!is_logarithm)
         t = copse_mul(g, y, dy);
-    t = copse_sum(g, t, &last, 1, true);
+    t = sum_of_row(g, t);
     if (!is_logarithm) {
         t = copse_sub(g, dy, t);
         return copse_mul(g, y, t);

@@ -61,11 +61,30 @@ static copse_status softmax_groups_grad_lower(struct copse_lowering *l, const co
                         copse__of(dx->in[1]), copse__of(dx));
 }
 
+/* The groups are the rows of softmax's derivative, whose derivative this is. */
+static void softmax_groups_grad_gradient(copse_graph *g, const copse_tensor *dx, copse_tensor *u,
+                                         copse_tensor **out)
+{
+    const struct softmax_groups_attr *a = dx->attr;
+    const struct copse_row_work w = rows_of(dx);
+    copse_tensor *both[] = { dx->in[0], dx->in[1] };
+    for (uint32_t i = 0; i < 2; i++)
+        both[i] = copse_reshape(g, both[i], COPSE_SHAPE(w.rows, w.cols));
+    u = copse_reshape(g, u, COPSE_SHAPE(w.rows, w.cols));
+    u = copse_multiply_by(g, u, a->scale);
+    copse_tensor *same = copse__softmax_grad(g, both[0], both[1], false);
+    copse__partials(g, same, u, both, 2, out);
+    for (uint32_t i = 0; i < 2; i++)
+        if (out[i])
+            out[i] = copse_reshape(g, out[i], dx->shape);
+}
+
 /* dx of y and dy. */
 static const struct copse_op op_softmax_groups_grad = {
     .name = "softmax_groups_grad",
     .attr_size = sizeof(struct softmax_groups_attr),
     .infer = softmax_groups_infer,
+    .gradient = softmax_groups_grad_gradient,
     .lower = softmax_groups_grad_lower,
 };
 

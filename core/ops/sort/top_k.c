@@ -110,11 +110,15 @@ static copse_status grad_lower(struct copse_lowering *l, const copse_tensor *dx)
                         copse__of(dx->in[0]), copse__of(dx->in[1]), copse__of(dx));
 }
 
+static void grad_gradient(copse_graph *g, const copse_tensor *dx, copse_tensor *u,
+                          copse_tensor **out);
+
 /* dx of dy and the indices. */
 static const struct copse_op op_grad = {
     .name = "top_k_grad",
     .attr_size = sizeof(struct moved_attr),
     .infer = moved_infer,
+    .gradient = grad_gradient,
     .lower = grad_lower,
 };
 
@@ -132,6 +136,13 @@ static const struct copse_op op_values = {
     .gradient = values_gradient,
     .lower = values_lower,
 };
+
+static void grad_gradient(copse_graph *g, const copse_tensor *dx, copse_tensor *u,
+                          copse_tensor **out)
+{
+    const struct moved_attr a = { dx->in[0]->shape };
+    out[0] = COPSE_NODE(g, &op_values, &a, u, dx->in[1]);
+}
 
 copse_tensor *copse_top_k(copse_graph *g, copse_tensor *x, uint32_t k, copse_tensor **indices)
 {

@@ -144,6 +144,7 @@ void copse__user_op_node(copse_user_op *op)
                                 .attr_size = op->p.settings_size,
                                 .infer = user_op_call_infer,
                                 .lower = user_op_call_lower,
+                                .advice = "register it with a function `gradient`",
                                 .gradient = op->p.gradient ? user_op_call_gradient : NULL };
 }
 

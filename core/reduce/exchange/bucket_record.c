@@ -57,6 +57,8 @@ static copse_status make_room(struct copse_recorder *r)
             rows = 1;
         most[m->dst] = COPSE_MAX(most[m->dst], copse__record_row_bytes(m) * rows);
     }
+    if (r->rule->is_summed)
+        return COPSE_OK;
     if (copse__has_workers(r->x))
         return copse__record_workers_inbox(r, most);
     for (uint32_t rank = 0; rank < r->x->rank_count; rank++)
@@ -319,6 +321,8 @@ static copse_status bucket_record_send(struct copse_recorder *r, const struct co
 static bool is_due(const struct copse_recorder *r, enum copse_move_kind kind)
 {
     switch (kind) {
+    case COPSE_MOVE_GATHER: /* shared: the wait for copies of the last values, of all ranks */
+        return r->half != COPSE_HALF_UPDATE && (r->piece->is_shared || !r->rule->is_summed);
     case COPSE_MOVE_UPDATE: /* SUM: measure */
     case COPSE_MOVE_ADOPT:  /* SUM: a worker that owns nothing sends its sums here */
         return true;
@@ -327,7 +331,7 @@ static bool is_due(const struct copse_recorder *r, enum copse_move_kind kind)
     case COPSE_MOVE_PUBLISH:
         return r->half != COPSE_HALF_SUM;
     default:
-        return r->half != COPSE_HALF_UPDATE;
+        return r->half != COPSE_HALF_UPDATE && !r->rule->is_summed;
     }
 }
 

@@ -11,6 +11,11 @@ static uint32_t this_worker(const struct copse_recorder *r)
     return r->x->workers.worker;
 }
 
+static bool sends_sums(const struct copse_recorder *r)
+{
+    return r->half != COPSE_HALF_UPDATE && !r->rule->is_summed;
+}
+
 /* ---- the slices of a chunk, by worker ---- */
 
 static struct copse_worker_slice *slices_of(const struct copse_recorder *r)
@@ -38,7 +43,7 @@ copse_status copse__record_workers_begin(struct copse_recorder *r, uint64_t coun
     return copse__record_step(
         r, &(struct copse_exchange_step){
                .kind = COPSE_STEP_BEGIN,
-               .message_kind = (r->half != COPSE_HALF_UPDATE ? COPSE_MESSAGE_SUMS : 0) |
+               .message_kind = (sends_sums(r) ? COPSE_MESSAGE_SUMS : 0) |
                                (r->half != COPSE_HALF_SUM ? COPSE_MESSAGE_VALUES : 0),
                .first = r->bucket->worker_slices.count - workers,
                .count = (size_t)count,
@@ -197,7 +202,7 @@ copse_status copse__record_workers_phase(struct copse_recorder *r, const struct 
         COPSE_TRY(record_reads(r, moves, count));
         return record_sends(r, COPSE_KIND_RESULTS, moves);
     case COPSE_MOVE_ADOPT:
-        if (owns_none && r->half != COPSE_HALF_UPDATE)
+        if (owns_none && sends_sums(r))
             COPSE_TRY(record_sends(r, COPSE_KIND_SUMS, moves));
         return r->half == COPSE_HALF_SUM ? COPSE_OK : record_receives(r, moves, count);
     default:

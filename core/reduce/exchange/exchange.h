@@ -43,6 +43,9 @@ struct copse_exchange_rule {
     /* values do not change and are not broadcast: the caller waits for all ranks before it writes
        gradients again. Within one process. */
     bool stays;
+    /* the caller has summed: the gradients of each rank are the sums over all ranks and workers, with
+       the same bits */
+    bool is_summed;
     /* Commands before and after the update, like `update`; NULL: none. */
     copse_status (*before)(void *user, copse_device *dev, const struct copse_update *u,
                            struct copse_command *out);

@@ -27,7 +27,7 @@ static copse_status gradients_differentiate(struct builder *b)
         x[i] = &trained->at[i]->tensor;
     copse_tensor **dx = x + count;
     b->g->keeps_rows = true;
-    const copse_status s = copse__loss_differentiate(&b->r->base, x, count, dx);
+    const copse_status s = copse__loss_differentiate(&b->r->base, NULL, x, count, dx);
     b->g->keeps_rows = false;
     COPSE_TRY(s);
     for (size_t i = 0; i < count; i++) {

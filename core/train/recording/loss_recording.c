@@ -33,7 +33,15 @@ void copse__graph_call_enter(struct copse_graph_call *c, const struct copse_reco
                                            .used = { r->list->user, r->graph } };
     copse__context_push_replica(&c->frame, r->list->strategy, r->list->replica);
     c->frame.is_graph = true;
+    c->frame.is_mean = r->list->is_mean;
     copse__callback_enter(&c->callback);
+}
+
+copse_loss_reduction copse_current_loss_reduction(void)
+{
+    const struct copse_frame *f = copse__context_top();
+    const bool is_mean = f && (f->is_graph ? f->is_mean : f->strategy->has_mean_losses);
+    return is_mean ? COPSE_LOSS_MEAN : COPSE_LOSS_SUM;
 }
 
 copse_status copse__graph_call_leave(struct copse_graph_call *c, copse_status s)
@@ -78,12 +86,14 @@ void copse__loss_target(struct copse_recording *r, struct copse_program_params *
     };
 }
 
-copse_status copse__loss_differentiate(struct copse_recording *r, copse_tensor *const *x,
-                                       size_t count, copse_tensor **dx)
+copse_status copse__loss_differentiate(struct copse_recording *r, copse_tensor *from,
+                                       copse_tensor *const *x, size_t count, copse_tensor **dx)
 {
     r->graph->is_backward = true;
     copse_tensor *seed = copse__step_scalar(r->graph, COPSE_STEP_SHARE);
-    if (r->result->shape.rank > 0)
+    if (from)
+        seed = copse_mul(r->graph, from, seed);
+    else if (r->result->shape.rank > 0)
         seed = copse_reshape(r->graph, seed, r->result->shape);
     copse__gradients(r->graph, r->result, seed, x, count, dx);
     return copse_graph_status(r->graph);

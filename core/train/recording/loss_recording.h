@@ -32,9 +32,10 @@ copse_status copse__graph_call_leave(struct copse_graph_call *c, copse_status s)
 copse_status copse__loss_call(struct copse_recording *r, copse_batch *in, bool is_training,
                               const char *name, copse_loss_fn *loss, void *user);
 void copse__loss_target(struct copse_recording *r, struct copse_program_params *params);
-/* dx[i]: derivative of the weighted loss by x[i], NULL if it is 0. */
-copse_status copse__loss_differentiate(struct copse_recording *r, copse_tensor *const *x,
-                                       size_t count, copse_tensor **dx);
+/* dx[i]: derivative of the weighted loss by x[i], NULL if it is 0. `from`: the derivative of what
+   follows the loss by it, of its shape; NULL: the loss is a scalar, and this is 1. */
+copse_status copse__loss_differentiate(struct copse_recording *r, copse_tensor *from,
+                                       copse_tensor *const *x, size_t count, copse_tensor **dx);
 /* New memory on the replica's device, where the program leaves a tensor with its other results of
    `bucket`; and a value of what the last replay left there. */
 copse_status copse__loss_place(struct copse_recording *r, copse_tensor *t, uint32_t bucket,

@@ -202,6 +202,8 @@ void copse__step_recordings_init(struct copse_step_recordings *all, void *object
     all->names.mem = &all->strategy->ctx->base.mem;
     all->reports.adds = all->params->reduction == COPSE_LOSS_SUM;
     copse__loss_recordings_init(all->of, &table, object, all->strategy, all->params->recordings);
+    for (uint32_t r = 0; r < all->strategy->replica_count; r++)
+        all->of[r].is_mean = !all->reports.adds;
 }
 
 void copse__step_recordings_fini(struct copse_step_recordings *all)

@@ -9,15 +9,15 @@
 /* ---- what all agree on, and failures ---- */
 
 copse_status copse__workers_agree(const struct copse_train_workers *w,
-                                  const struct copse_trainer_params *p)
+                                  const struct copse_trainer_params *p, const char *operations)
 {
     char rule[COPSE_RULE_TEXT], text[COPSE_RULE_TEXT + 256];
     snprintf(text, sizeof text,
              "loss %d\n%sseed %llu\nmicro-batches %u\nsharding %d\nbatch size %llu\ngating "
-             "%d\nchecks %d %d\nprecision %d\n",
+             "%d\nchecks %d %d\nprecision %d\ncross-device operations %s\n",
              (int)p->reduction, copse__rule_text(&p->optimizer, rule), (unsigned long long)p->seed,
              p->accumulate, (int)p->sharding, (unsigned long long)p->batch_size, (int)p->gating,
-             p->check_numerics, p->check_gradients, (int)p->precision);
+             p->check_numerics, p->check_gradients, (int)p->precision, operations);
     return copse__group_agree(w->group, "the settings of the trainer", text);
 }
 

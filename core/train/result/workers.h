@@ -11,9 +11,10 @@ struct copse_train_workers {
     const bool *is_torn;       /* an update of this worker was cut short */
 };
 
-/* All workers have the same settings. */
+/* All workers have the same settings, and cross-device operations of this name. */
 copse_status copse__workers_agree(const struct copse_train_workers *w,
-                                  const struct copse_trainer_params *params);
+                                  const struct copse_trainer_params *params,
+                                  const char *operations);
 /* This worker cannot take part in the step: the others fail with it, and nothing is changed. */
 copse_status copse__workers_refuse(const struct copse_train_workers *w, copse_status why);
 /* Returns `why`. Where a device of this worker has failed, or an update was cut short, notifies the

@@ -11,7 +11,7 @@
 #ifndef COPSE_PUBLIC_COMPAT_REPLICATED_H
 #define COPSE_PUBLIC_COMPAT_REPLICATED_H
 
-#include "copse/distribute/replica.h"
+#include "copse/distribute/call.h"
 #include "copse/state.h"
 #include "copse/trainer.h"
 
@@ -30,7 +30,8 @@ struct copse_tower_params {
     copse_optimizer_factory_fn *factory; /**< instead of `optimizer`             [NULL] */
     void *factory_user;
     /** MEAN: with N replicas every loss is divided by N before it is differentiated; in
-       copse_replicated_run that call's applies */
+       copse_replicated_run that call's applies. copse_current_loss_reduction gives the one in use,
+       in model functions, too */
     copse_loss_reduction reduction;
     uint64_t seed; /**< of dropout */
     /** of its slots in checkpoints, 1 to 63 bytes, another than those of the strategy's other
@@ -66,8 +67,7 @@ struct copse_tower_params {
  *
  * @retval COPSE_ERR_ARGUMENT     A setting breaks its rule, the name is taken, or another worker
  *                                has other settings; the text names it.
- * @retval COPSE_ERR_UNSUPPORTED  The default strategy, or one with cross-device operations of the
- *                                application (copse_strategy_set_cross_device).
+ * @retval COPSE_ERR_UNSUPPORTED  The default strategy.
  * @retval COPSE_ERR_COMM         Another worker is lost; the text names it.
  * Lifetime: retains the strategy. Thread-safety: one thread at a time, as the strategy. Blocking:
  * with a collective strategy until all workers have come here.
@@ -77,14 +77,19 @@ COPSE_API COPSE_CHECKED copse_status copse_tower_create(copse_strategy *st,
                                                         copse_tower_optimizer **out);
 COPSE_API void copse_tower_release(copse_tower_optimizer **t);
 
-/** What a replica differentiates: a loss function, called once per replica and shape as a trainer's
-    is (again when `recordings` was too few to keep what it built), and its arguments. Sums over
-    replicas (copse/distribute/sync.h) are refused in it. */
+/** What a replica differentiates: a loss function, called once per replica and signature as that of
+    copse_call is (again when `recordings` was too few to keep what it built), and its arguments.
+    Sums over replicas (copse/distribute/sync.h) are refused in it. */
 struct copse_tower_loss {
     copse_loss_fn *loss;
     void *user;
-    copse_value *x; /**< f32 array [n, ...] */
-    copse_value *y; /**< f32 or i32 array [n, ...]; NULL: the loss needs none */
+    /** Arrays and variables as copse_call takes them, of every type. An array is the input "x", or
+        "y"; the items of a structure are inputs of their names, the items of both in one batch. The
+        first axis of the first array counts the examples. NULL: none. */
+    copse_value *x, *y;
+    /** f32, of the shape of the loss: the derivative of what follows the loss by it. It is the input
+        "grad_loss". NULL: the loss is a scalar, and this is 1. */
+    copse_value *grad_loss;
 };
 /** A replica's gradient of a variable. */
 struct copse_tower_gradient {
@@ -93,23 +98,24 @@ struct copse_tower_gradient {
 };
 
 /**
- * [replica] Differentiate: the loss times 1/N with COPSE_LOSS_MEAN.
+ * [replica] Differentiate: the loss times 1/N with COPSE_LOSS_MEAN. Assigns to the variables that
+ * the function updates (copse_update), as copse_call does.
  * @param pairs  `variable` of each is given; `gradient` receives a reference, or NULL where the
  *               loss does not depend on the variable.
  * @param loss   Receives the loss, not scaled, as a value on the replica's device; NULL = not
  *               wanted.
  * @retval COPSE_ERR_CONTEXT   The thread is not in a replica of the optimizer's strategy.
- * @retval COPSE_ERR_SHAPE     The loss is no f32 scalar.
- * @retval COPSE_ERR_ARGUMENT  A variable is not trained, or twice in the list; or an argument is no
- *                             array of its type.
+ * @retval COPSE_ERR_SHAPE     The loss is no f32 scalar, or not of the shape of `grad_loss`.
+ * @retval COPSE_ERR_ARGUMENT  A variable is not trained, or twice in the list; two inputs have one
+ *                             name; or as copse_call.
  * Blocking: while a new shape is recorded.
  */
 COPSE_API COPSE_CHECKED copse_status copse_tower_compute(copse_tower_optimizer *t,
                                                          const struct copse_tower_loss *of,
                                                          struct copse_tower_gradient *pairs,
                                                          size_t count, copse_value **loss);
-/** [replica] What the function sets, of any shape, without derivatives and with `is_training`
-    false. */
+/** [replica] What the function returns, of any shape, or a dictionary of what it sets (copse_output);
+    without derivatives and with `is_training` false. */
 COPSE_API COPSE_CHECKED copse_status copse_tower_forward(copse_tower_optimizer *t,
                                                          const struct copse_tower_loss *of,
                                                          copse_value **out);
@@ -247,8 +253,7 @@ struct copse_replicated_result {
  *                             optimizer.
  * @retval COPSE_ERR_CONTEXT   As copse_strategy_run and copse_tower_finish.
  * @retval COPSE_ERR_SHAPE     Replicas' outputs differ in structure or shape.
- * @retval COPSE_ERR_UNSUPPORTED  The default strategy, or one with cross-device operations of the
- *                                application (copse_strategy_set_cross_device).
+ * @retval COPSE_ERR_UNSUPPORTED  The default strategy.
  * @retval COPSE_ERR_COMM      A worker was lost, or does something else.
  * With COPSE_MODEL_EVAL metrics are reduced as by copse_metrics_reduce. With a collective strategy
  * all workers call this, each with features and labels of its own replicas, and get the outputs of

@@ -11,6 +11,7 @@
 #ifndef COPSE_PUBLIC_COMPAT_TRAIN_STEP_H
 #define COPSE_PUBLIC_COMPAT_TRAIN_STEP_H
 
+#include "copse/loop/event_file.h"
 #include "copse/trainer.h"
 
 #if defined(__cplusplus)
@@ -81,7 +82,10 @@ struct copse_train_step_params {
     uint32_t recordings;    /**< see copse/trainer.h            [0 = 32] */
     copse_type precision;   /**< see copse/trainer.h            [0 = COPSE_F32] */
     uint64_t memory_budget; /**< see copse/trainer.h            [0 = none] */
-    uint64_t reserved[1];   /**< 0 */
+    /** each update writes its summaries of gradients to it (copse_event_file_gradients), at the
+        global step, or else the step; needs `summarize_gradients`; outlives the step [NULL] */
+    copse_event_file *gradient_events;
+    uint64_t reserved[1]; /**< 0 */
 };
 
 /** @retval COPSE_ERR_ARGUMENT  A setting breaks its rule; the text names it.
@@ -112,6 +116,8 @@ struct copse_train_step_result {
  * @retval COPSE_ERR_NONFINITE  The total loss is NaN or infinite. Without skip_numerics no
  *                              variable, slot or counter was changed; with it the update was made,
  *                              `out` is filled, and COPSE_OK is returned instead.
+ * @retval COPSE_ERR_IO         The update was made, and `out` is filled, but `gradient_events` could
+ *                              not be written.
  * Blocking: until the losses are computed.
  */
 COPSE_API COPSE_CHECKED copse_status copse_train_step_run(copse_train_step *ts,

@@ -87,8 +87,9 @@ COPSE_API bool copse_accelerator_is_resident(const copse_strategy *st);
  * the end of the run. Nothing is done when no batch was taken. With `accumulate` every batch is a
  * micro-batch. Strategies of other kinds call copse_trainer_step on each.
  *
- * On a resident strategy the host submits once. The exceptions are check_numerics, check_gradients
- * and summarize_gradients, for which it has to look at every step. A run is one piece of work for
+ * On a resident strategy the host submits once. The exceptions are check_numerics, check_gradients,
+ * summarize_gradients and cross-device operations of the application, for which it has to look at
+ * every step. A run is one piece of work for
  * the driver: keep it well below the time after which a driver takes a device for hanging, often 2
  * s.
  *

@@ -111,6 +111,9 @@ COPSE_API COPSE_CHECKED copse_status copse_value_subtract(copse_value *a, copse_
                                                           copse_value **out);
 COPSE_API COPSE_CHECKED copse_status copse_value_multiply(copse_value *a, copse_value *b,
                                                           copse_value **out);
+/** As copse_div: of f32. */
+COPSE_API COPSE_CHECKED copse_status copse_value_divide(copse_value *a, copse_value *b,
+                                                        copse_value **out);
 /** Each element times a number. */
 COPSE_API COPSE_CHECKED copse_status copse_value_multiply_by(copse_value *a, float factor,
                                                              copse_value **out);

@@ -37,8 +37,9 @@ COPSE_API COPSE_CHECKED copse_status copse_collective_create(
     const struct copse_strategy_params *params, copse_strategy **out);
 
 /**
- * Settings of a context as this strategy wants them: a copy, which strategies of one process leave
- * as it is; `config` is not touched. (tf.distribute: update_config_proto.)
+ * Settings of a context as this strategy wants them: an unchanged copy. No strategy needs other
+ * settings, because each opens its own devices and connections. (tf.distribute:
+ * update_config_proto, which isolates sessions.)
  */
 COPSE_API COPSE_CHECKED copse_status
 copse_strategy_update_config(const copse_strategy *st, const struct copse_context_params *config,

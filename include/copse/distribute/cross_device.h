@@ -12,6 +12,21 @@
  * as in NCCL and TensorFlow. MEAN is f32, and divides the exact sum, which does not wrap; after an
  * accumulation of the application it divides what that returned. Sums inside of a graph
  * (copse_all_reduce) are f32.
+ *
+ * Operations that the application gives a strategy (copse_strategy_set_cross_device) also do the
+ * sums of training, in place of the library's exchange:
+ *  - gradients of a trainer or train step: one batch for each update, with a value for each dense
+ *    variable in order of creation. All of the loss function is computed by then, so nothing
+ *    overlaps. With micro-batches this is once, behind the last one. A scaled loss gives scaled
+ *    gradients (optimizer.h);
+ *  - gradients of tower optimizers, a call for each variable. A replica without one gives zeros;
+ *  - copse_all_reduce in loss functions and calls, its derivatives, and values that several
+ *    replicas assign (copse_update), but for COPSE_AGGREGATION_ONLY_FIRST_REPLICA.
+ * The operation is SUM: shares of the batch are in the values, and nothing is divided behind it.
+ * Gradients of rows (docs/sparse.md) and sparse values are added by the library, as everywhere. The
+ * result is one value, which all replicas of all workers get. Where operations fail, the step
+ * returns their status and text: no variable, slot or count has changed, gradients that were
+ * accumulated are dropped, and the next step can be taken. A job of one replica sums nothing.
  */
 #ifndef COPSE_PUBLIC_DISTRIBUTE_CROSS_DEVICE_H
 #define COPSE_PUBLIC_DISTRIBUTE_CROSS_DEVICE_H
@@ -44,10 +59,11 @@ typedef enum copse_cross_device_kind {
 
 /**
  * An application's own accumulation: all values, in rank order and on one device, become one of the
- * same shape. MEAN's division follows it. With several workers the first worker's function gets the
- * values of the replicas of all, on the device where it reduces, and the others receive what it
- * gives; theirs is not called.
- * @param out  Receives one reference.
+ * same shape and type. MEAN's division follows it. docs/callbacks.md says what it may call. With
+ * several workers the first worker's function gets the values of the replicas of all, on the device
+ * where it reduces, and the others receive what it gives; theirs is not called.
+ * @param out  Receives one reference. If it stays NULL, COPSE_ERR_ARGUMENT follows; if it is no
+ *             array, or one of another shape or type, COPSE_ERR_SHAPE.
  */
 typedef copse_status copse_accumulate_fn(void *user, copse_value *const *values, size_t count,
                                          copse_value **out);

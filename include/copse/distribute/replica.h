@@ -153,11 +153,11 @@ COPSE_API COPSE_CHECKED copse_status copse_strategy_batch_reduce_to(
     copse_strategy *st, copse_reduce_op op, copse_value *const *values,
     const struct copse_destinations *to, size_t count, copse_value **out);
 /**
- * [C] Use these cross-device operations from now on, for values and reads of replica-local
- * variables; NULL = the library's choice. Retained. Trainers, train steps, tower optimizers and
- * copse_replicated_run sum by the library's exchange, and are refused while operations are set.
- * @retval COPSE_ERR_UNSUPPORTED  The default strategy; or `x` is not NULL, and the strategy has a
- *                                trainer or a tower optimizer.
+ * [C] Use these cross-device operations from now on, for values, reads of replica-local variables,
+ * and the sums of training (distribute/cross_device.h); NULL = the library's choice. Retained. All
+ * workers of a job set operations of one kind.
+ * @retval COPSE_ERR_UNSUPPORTED  The default strategy; or the strategy has a trainer or a tower
+ *                                optimizer, and other operations than `x`: set them first.
  */
 COPSE_API COPSE_CHECKED copse_status copse_strategy_set_cross_device(copse_strategy *st,
                                                                      copse_cross_device *x);

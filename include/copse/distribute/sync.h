@@ -9,7 +9,8 @@
  * a difference is COPSE_ERR_SHAPE or COPSE_ERR_ARGUMENT when the step is recorded, never a hang. A
  * replica without examples contributes zeros. Sums are evaluated by the canonical tree over the
  * rank order, so that every replica holds the same bits and neither schedule nor transfer change
- * one.
+ * one; or by the cross-device operations that the application gave the strategy
+ * (distribute/cross_device.h).
  *
  * With one replica, and in a graph that is no trainer's (copse_function), they are the plain
  * operation, and copse_all_reduce returns its operand.

@@ -11,7 +11,7 @@
 #ifndef COPSE_PUBLIC_LOOP_EVENT_FILE_H
 #define COPSE_PUBLIC_LOOP_EVENT_FILE_H
 
-#include "copse/context.h"
+#include "copse/trainer.h"
 
 #if defined(__cplusplus)
 extern "C" {
@@ -52,6 +52,18 @@ COPSE_API COPSE_CHECKED copse_status copse_event_file_scalar(copse_event_file *f
 COPSE_API COPSE_CHECKED copse_status copse_event_file_histogram(copse_event_file *f,
                                                                 const char *tag, uint64_t step,
                                                                 const float *values, size_t count);
+
+/**
+ * Write the summaries of the gradients of a trainer's newest (micro-)batch, which `summarize_gradients`
+ * asks for (compat/gradients.h): for each variable the number "gradients/<name>/norm" and the
+ * histogram "gradients/<name>/magnitude", whose buckets are powers of 10. Of several replicas in
+ * sync each has its own, as "gradients/<name>/norm/3". A replica without examples has none.
+ * @retval COPSE_ERR_ARGUMENT  The trainer does not summarize gradients; else as for
+ *                             copse_event_file_scalar: a name of a variable may be too long.
+ */
+COPSE_API COPSE_CHECKED copse_status copse_event_file_gradients(copse_event_file *f,
+                                                                const copse_trainer *t,
+                                                                uint64_t step);
 
 /**
  * Write a picture, as PNG.

@@ -87,6 +87,7 @@ static double opt_rules_adadelta(const struct step *s, double *size)
 static double opt_rules_rmsprop(const struct step *s, double *size)
 {
     const double alpha = (double)s->p->beta2, m = (double)s->p->momentum;
+    const double epsilon = (double)s->p->epsilon, inside = s->p->epsilon_in_root ? epsilon : 0.0;
     double variance, share = 1.0;
     opt_rules_blend(s->slots[0], alpha, 1.0 - alpha, s->g * s->g, 0.0);
     variance = *s->slots[0];
@@ -94,9 +95,9 @@ static double opt_rules_rmsprop(const struct step *s, double *size)
         opt_rules_blend(s->slots[1], alpha, 1.0 - alpha, s->g, s->all);
         const double square = *s->slots[1] * *s->slots[1];
         variance -= square;
-        share += (*s->slots[0] + square) / variance;
+        share += (*s->slots[0] + square) / (variance + inside);
     }
-    const double divisor = sqrt(variance) + (double)s->p->epsilon;
+    const double divisor = sqrt(variance + inside) + epsilon - inside;
     *size = s->rate * share * s->all / divisor;
     if (!(m > 0.0))
         return s->rate * s->g / divisor;
@@ -388,6 +389,12 @@ const struct copse_conform_rule_setup copse_conform_rule_setups[] = {
     { "centred", { .kind = COPSE_RMSPROP, .is_centred = 1 }, COPSE_CONFORM_STANDARD },
     { "centred, momentum",
       { .kind = COPSE_RMSPROP, .is_centred = 1, .momentum = 0.9f },
+      COPSE_CONFORM_STANDARD },
+    { "centred, epsilon in the root",
+      { .kind = COPSE_RMSPROP, .is_centred = 1, .epsilon = 1e-3f, .epsilon_in_root = 1 },
+      COPSE_CONFORM_STANDARD },
+    { "momentum, epsilon in the root",
+      { .kind = COPSE_RMSPROP, .momentum = 0.5f, .epsilon = 1e-7f, .epsilon_in_root = 1 },
       COPSE_CONFORM_STANDARD },
     { "defaults", { .kind = COPSE_AMSGRAD }, COPSE_CONFORM_STANDARD },
     { "decay",

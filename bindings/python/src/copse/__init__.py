@@ -7,16 +7,22 @@ from . import conformance, errors, nn, ops, safetensors
 from .cluster import Cluster
 from .data import Dataset, Loader
 from .devices import Device, context, devices, select, version
+from .distributed import Distributed, InputContext, ValueContext
 from .errors import Error
 from .inputs import Inputs
 from .model import Evaluation, Model
 from .monitor import Monitor
-from .replica import Function, ReplicaContext, current_strategy, function, replica_context
+from .ops import GradientTape, gradients
+from .replica import (Function, ReplicaContext, current_strategy, function, has_strategy, in_cross_replica_context,
+                      replica_context, require_replica_context)
 from .schedule import Schedule
+from .step import SingleLossStep, Step, set_output
 from .strategy import Strategy, Variable
 from .tensor import Tensor
+from .tower import TowerOptimizer, global_step
+from .train_step import TrainStep, TrainStepResult
 from .trainer import Loaded, StepResult, Trainer
-from .values import Value, value
+from .values import PerReplica, Value, value
 
 __version__ = version()
 
@@ -25,9 +31,10 @@ DIGITS = _os.environ.get("COPSE_DIGITS") or str(
 """A CSV file of 1,797 handwritten digits: 64 pixels and the label in each row."""
 
 __all__ = [
-    "Cluster", "DIGITS", "Dataset", "Device", "Error", "Evaluation", "Function", "Inputs", "Loaded", "Loader", "Model",
-    "Monitor", "ReplicaContext", "Schedule", "StepResult", "Strategy", "Tensor", "Trainer", "Value", "Variable",
-    "conformance",
-    "context", "current_strategy", "devices", "errors", "function", "nn", "ops", "replica_context", "safetensors", "select",
-    "value", "version",
+    "Cluster", "DIGITS", "Dataset", "Device", "Distributed", "Error", "Evaluation", "Function", "GradientTape", "InputContext",
+    "Inputs", "Loaded", "Loader", "Model", "Monitor", "PerReplica", "ReplicaContext", "Schedule", "SingleLossStep", "Step",
+    "StepResult", "Strategy", "Tensor", "TowerOptimizer", "TrainStep", "TrainStepResult", "Trainer", "Value", "ValueContext",
+    "Variable", "conformance", "context", "current_strategy", "devices", "errors", "function", "global_step", "gradients",
+    "has_strategy", "in_cross_replica_context", "nn", "ops", "replica_context", "require_replica_context", "safetensors",
+    "select", "set_output", "value", "version",
 ]

@@ -73,11 +73,14 @@ class Guard:
             status = function(*arguments)
             return lib.COPSE_OK if status is None else status
         except errors.Error as e:
-            self.error = e
+            self._hold(e)
             return getattr(lib, f"COPSE_{e.status}")
         except BaseException as e:  # KeyboardInterrupt, too
-            self.error = e
+            self._hold(e)
             return lib.COPSE_ERR_CANCELLED
+
+    def _hold(self, error: BaseException) -> None:
+        self.error = error
 
     def build(self, graph: Any, function: Callable[..., Any], *arguments: Any) -> Any:
         """Call a function that adds to a graph and returns a tensor of C, or None. An exception fails the graph; its result
@@ -95,6 +98,21 @@ class Guard:
         check(status)
 
 
+class SharedGuard(Guard):
+    """Of functions of which one ends all others, as replicas do: the first exception counts."""
+
+    def _hold(self, error: BaseException) -> None:
+        if self.error is None:
+            self.error = error
+
+    def meet(self, status: int) -> None:
+        """Check a call in which one function met the others: an exception of another one ends it, too, and stays."""
+        if status != lib.COPSE_OK and self.error is not None:
+            raise errors.CancelledError(f"another replica or the function of a merge raised "
+                                        f"{type(self.error).__name__}: {self.error}") from self.error
+        check(status)
+
+
 def c_string(value: str | os.PathLike | None) -> Any:
     """UTF-8 bytes that live as long as the result; NULL for None. A NUL, which would end the text in C, is refused."""
     if value is None:
@@ -105,19 +123,22 @@ def c_string(value: str | os.PathLike | None) -> Any:
     return ffi.new("char[]", text_.encode("utf-8"))
 
 
+_NAMES = {"tower": "tower_optimizer"}  # of types whose functions have another prefix
+
+
 def owned(kind: str, pointer: Any, *keep: Any) -> Any:
     """A handle that releases its reference when Python drops it. `keep` lives as long as the handle."""
-    release = getattr(lib, f"copse_{kind}_release")
+    release, place = getattr(lib, f"copse_{kind}_release"), f"copse_{_NAMES.get(kind, kind)} **"
 
     def drop(p: Any, _keep: tuple = keep) -> None:
-        release(ffi.new(f"copse_{kind} **", p))
+        release(ffi.new(place, p))
 
     return ffi.gc(pointer, drop)
 
 
 def make(kind: str, function: Any, *arguments: Any, keep: tuple = ()) -> Any:
     """Call a function whose last parameter receives a new object."""
-    out = ffi.new(f"copse_{kind} **")
+    out = ffi.new(f"copse_{_NAMES.get(kind, kind)} **")
     check(function(*arguments, out))
     return owned(kind, out[0], *keep)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from copy import copy
 from typing import Any, Iterator, Mapping, Optional, Sequence, Union
 
 import numpy as np
@@ -215,16 +216,23 @@ class Loader:
 
     def __init__(self, data: Dataset, batch: int, *, seed: int = 0, shuffle: bool = True, drop_last: bool = False,
                  prefetch: int = 0, augment: Optional[str] = None) -> None:
-        changes = c_string(augment)
-        params = ffi.new("struct copse_loader_params *", {
+        self.data = data
+        self._changes = c_string(augment)
+        self._params = ffi.new("struct copse_loader_params *", {
             "batch": batch, "seed": seed, "no_shuffle": not shuffle, "drop_last": drop_last, "prefetch": prefetch,
-            "augment": changes,
+            "augment": self._changes,
         })
-        self._pointer = make("loader", lib.copse_loader_create, data._pointer, params)
+        self._pointer = make("loader", lib.copse_loader_create, data._pointer, self._params)
         self._names: list[tuple[str, Any]] = []
 
     def __len__(self) -> int:
         return lib.copse_loader_count(self._pointer)
+
+    def again(self) -> "Loader":
+        """Another loader of the same batches, at their start."""
+        other = copy(self)
+        other._pointer = make("loader", lib.copse_loader_create, self.data._pointer, self._params)
+        return other
 
     def epoch(self, epoch: int = 0, first: int = 0) -> Iterator[HostBatch]:
         """The batches of an epoch, from batch `first` on. Each owns its memory, and may be kept."""

@@ -65,7 +65,7 @@ class NonFiniteError(Error, ArithmeticError):
     status = "ERR_NONFINITE"
 
 
-class ContextError(Error):
+class ContextError(Error, RuntimeError):
     status = "ERR_CONTEXT"
 
 

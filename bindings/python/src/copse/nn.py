@@ -2,11 +2,12 @@
 """Layers: a network as a description, such as "dense 64 relu; dropout 0.1; dense out", or made of functions."""
 from __future__ import annotations
 
-from typing import Any, Optional, Sequence
+from typing import Any, Optional, Sequence, Union
 
 from . import ops
 from ._library import c_string, check, choice, ffi, lib, make
 from .devices import context
+from .errors import ArgumentError
 from .inputs import Inputs
 from .strategy import Strategy
 from .tensor import Tensor, shape_of, type_of
@@ -36,9 +37,21 @@ class Layers:
         })
         check(lib.copse_layer_build(self._pointer, strategy._pointer, params))
 
-    def __call__(self, inputs: Inputs, x: Tensor) -> Tensor:
-        """The output for a tensor, in a loss function."""
-        result = lib.copse_layer_apply(self._pointer, ops.graph(), inputs._pointer, x._pointer)
+    def __call__(self, inputs: Union[Inputs, Tensor], x: Optional[Tensor] = None, *, is_training: bool = False) -> Tensor:
+        """The output for a tensor: `network(inputs, x)` in a loss function; `network(x)` in a function of @copse.function,
+        where `is_training` says whether dropout and moving averages work as in training."""
+        if isinstance(inputs, Inputs):
+            batch, x = inputs._pointer, x
+        else:
+            x, given = inputs, ops._scope().batch
+            if given is None:
+                raise ArgumentError("network(x) works in functions of @copse.function: in a loss function use "
+                                    "network(inputs, x)")
+            batch = ffi.new("copse_batch *", given[0])
+            batch.is_training = is_training
+        if not isinstance(x, Tensor):
+            raise ArgumentError(f"the input of a network is {type(x).__name__}, not a Tensor")
+        result = lib.copse_layer_apply(self._pointer, ops.graph(), batch, x._pointer)
         check(lib.copse_graph_status(ops.graph()))
         return Tensor(x._scope, result)
 

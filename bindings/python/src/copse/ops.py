@@ -33,6 +33,11 @@ def _scope() -> Scope:
     return scope
 
 
+def is_building() -> bool:
+    """Whether the thread builds a graph."""
+    return getattr(_now, "scope", None) is not None
+
+
 def graph() -> Any:
     """The graph that is being built in this thread."""
     return _scope().graph
@@ -535,11 +540,30 @@ def fill(shape: Sequence[int], value: float, dtype: str = "float32") -> Tensor:
     return _call(lib.copse_fill, type_of(dtype), shape_of(shape), value)
 
 
-def gradients(y: Operand, x: Sequence[Operand], dy: Optional[Operand] = None) -> list[Tensor]:
-    """The derivative of a scalar y, or of any y from its derivative `dy`, by each of x."""
+def gradients(y: Operand, x: Any, dy: Optional[Operand] = None) -> Any:
+    """The derivative of a scalar y, or of any y from its derivative `dy`, by each of x: a tensor, a variable, or a sequence
+    of them. Zeros where y does not depend on one."""
+    if isinstance(x, (Tensor, Variable)):
+        return gradients(y, [x], dy)[0]
     out = ffi.new("copse_tensor *[]", len(x))
     _do(lib.copse_gradients, _pointer(y), ffi.NULL if dy is None else _pointer(dy), [_pointer(t) for t in x], len(x), out)
     return [Tensor(_scope(), t) for t in out]
+
+
+class GradientTape:
+    """In a function of @copse.function or a loss function: `tape.gradient(y, x)` is `gradients(y, x)`. The graph knows all
+    that was computed, also outside of the `with` statement."""
+
+    def __enter__(self) -> "GradientTape":
+        _scope()
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        pass
+
+    @staticmethod
+    def gradient(y: Operand, x: Any, output_gradients: Optional[Operand] = None) -> Any:
+        return gradients(y, x, output_gradients)
 
 
 def all_reduce(x: Operand, op: str = "sum") -> Tensor:
@@ -586,6 +610,6 @@ def recompute_end() -> None:
     _do(lib.copse_recompute_end)
 
 
-def update(variable: Variable, value: Tensor) -> None:
+def update(variable: Variable, value: Operand) -> None:
     """Assign a tensor to a variable that is not trained, with every training step."""
     _do(lib.copse_update, variable._pointer, _pointer(value))

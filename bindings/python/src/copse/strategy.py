@@ -2,6 +2,8 @@
 """Strategies and variables."""
 from __future__ import annotations
 
+import itertools
+import weakref
 from typing import Any, Callable, Mapping, Optional, Sequence, Union
 
 import numpy as np
@@ -36,12 +38,35 @@ AGGREGATIONS = {
 }
 
 
-class Variable:
-    """An array on every replica: trained, or changed by the program. It can be an operand of every op."""
+_serials = itertools.count()  # of strategies: addresses come again
 
-    def __init__(self, strategy: "Strategy", pointer: Any) -> None:
-        self.strategy = strategy
-        self._pointer = pointer
+
+class Variable:
+    """An array on every replica: trained, or changed by the program. It can be an operand of every op, and has arithmetic as
+    values have.
+
+    `Variable(values)` in the scope or in a replica of a strategy makes one as Strategy.variable does, with the type of the
+    values: float32, or int32 for whole numbers. It lives as long as its strategy. Without a name it gets "variable",
+    "variable_1", ...; all replicas make the same variables in the same order."""
+
+    strategy: "Strategy"
+    _pointer: Any
+
+    def __init__(self, values: Any, name: Optional[str] = None, *, dtype: Optional[str] = None, trainable: bool = True,
+                 aggregation: str = "mean", synchronization: str = "auto") -> None:
+        from . import replica
+        strategy = replica.current_strategy()
+        a = array(values)
+        made = strategy.variable(
+            name or replica.variable_name(), values=a, dtype=dtype or ("int32" if a.dtype.kind in "iub" else "float32"),
+            trainable=trainable, aggregation=aggregation, synchronization=synchronization)
+        self.strategy, self._pointer = strategy, made._pointer
+
+    @classmethod
+    def _of(cls, strategy: "Strategy", pointer: Any) -> "Variable":
+        made = cls.__new__(cls)
+        made.strategy, made._pointer = strategy, pointer
+        return made
 
     @property
     def name(self) -> str:
@@ -61,25 +86,88 @@ class Variable:
         return bool(lib.copse_variable_is_trained(self._pointer))
 
     @property
+    def synchronization(self) -> str:
+        """ "on_write" or "on_read". """
+        return _name_of(SYNCHRONIZATIONS, lib.copse_variable_synchronization(self._pointer))
+
+    @property
+    def aggregation(self) -> str:
+        return _name_of(AGGREGATIONS, lib.copse_variable_aggregation(self._pointer))
+
+    @property
     def _tensor(self) -> Any:
         return lib.copse_variable_tensor(self._pointer)
 
-    def numpy(self, replica: int = 0) -> np.ndarray:
-        """A copy of the values on one replica."""
+    def read(self) -> Any:
+        """The variable itself in a function of @copse.function. Else a Value: in a replica its component; in an update function that of its replica; else the value that all have, or the
+        aggregate of an "on_read" variable."""
+        from . import ops, values
+        return self if ops.is_building() else values.wrapped(make("value", lib.copse_read, self._pointer))
+
+    def numpy(self, replica: Optional[int] = None) -> np.ndarray:
+        """A copy of what `read` gives, or of the values on one replica of this process."""
+        if replica is None and self._is_contextual:
+            return self.read().numpy()
         out = np.empty(self.shape, self.dtype)
-        check(lib.copse_variable_read(self._pointer, replica, ffi.from_buffer(out)))
+        check(lib.copse_variable_read(self._pointer, replica or 0, ffi.from_buffer(out)))
         return out
 
+    @property
+    def _is_contextual(self) -> bool:
+        """Whether the replicas' components may differ for the thread."""
+        from . import replica
+        return (lib.copse_variable_synchronization(self._pointer) == lib.COPSE_SYNC_ON_READ
+                or replica.replica_context() is not None or lib.copse_current_update_rank() != lib.COPSE_HOST)
+
     def assign(self, values: Any) -> None:
-        """Set the values on every replica."""
+        """Set the values: outside of replicas on all of them, an "on_read" variable with the aggregation "sum" to its part. In
+        a replica an "on_read" variable changes its own component; another one meets the other replicas, which must assign,
+        too, and gets the aggregate of their values. In a function of @copse.function it is ops.update: once for a variable,
+        and the function itself reads the value from before."""
+        if self._updates(values):
+            return
+        if self._is_contextual or isinstance(values, Variable) or hasattr(values, "components"):
+            self._change(lib.copse_assign, values)
+        else:  # in every context, that of another strategy, too
+            check(lib.copse_variable_assign(self._pointer, ffi.from_buffer(self._array(values))))
+
+    def assign_add(self, values: Any) -> None:
+        """Add, with the rules of `assign`."""
+        if not self._updates(values, "add"):
+            self._change(lib.copse_assign_add, values)
+
+    def assign_sub(self, values: Any) -> None:
+        """Subtract, with the rules of `assign`."""
+        if not self._updates(values, "sub"):
+            self._change(lib.copse_assign_sub, values)
+
+    def _updates(self, values: Any, operation: Optional[str] = None) -> bool:
+        """Whether the thread builds a graph, which then assigns."""
+        from . import ops
+        if not ops.is_building():
+            return False
+        if not isinstance(values, (Tensor, Variable)):
+            values = ops.constant(values, self.dtype)
+        ops.update(self, getattr(ops, operation)(self, values) if operation else values)
+        return True
+
+    def _change(self, function: Any, values: Any) -> None:
+        from . import replica
+        from .values import Value, value
+        if isinstance(values, Variable):
+            values = values.read()
+        if not isinstance(values, Value):
+            values = value(self._array(values))
+        replica.check_in_run(function(self._pointer, values._pointer))
+
+    def _array(self, values: Any) -> np.ndarray:
         a = array(values)
         if a.shape != self.shape:
             raise ShapeError(f"variable '{self.name}' has the shape {list(self.shape)}, the values have {list(a.shape)}")
-        a = array_of(a, self.dtype)
-        check(lib.copse_variable_assign(self._pointer, ffi.from_buffer(a)))
+        return array_of(a, self.dtype)
 
     def __dlpack__(self, **options: Any) -> Any:
-        """A copy of the values on replica 0, for other libraries."""
+        """A copy of the values, for other libraries."""
         return self.numpy().__dlpack__(**options)
 
     def __dlpack_device__(self) -> tuple[int, int]:
@@ -88,8 +176,59 @@ class Variable:
     def __array__(self, dtype: Any = None, copy: Optional[bool] = None) -> np.ndarray:
         return self.numpy().astype(dtype or self.dtype, copy=False)
 
+    __array_ufunc__ = None  # NumPy must not take over `array + variable`
+
+    def __float__(self) -> float:
+        return float(self.numpy())
+
+    def __int__(self) -> int:
+        return int(self.numpy())
+
     def __repr__(self) -> str:
         return f"Variable({self.name!r}, {self.dtype}{list(self.shape)})"
+
+    def __add__(self, other: Any) -> Any:
+        return _operate("add", self, other)
+
+    def __radd__(self, other: Any) -> Any:
+        return _operate("add", other, self)
+
+    def __sub__(self, other: Any) -> Any:
+        return _operate("sub", self, other)
+
+    def __rsub__(self, other: Any) -> Any:
+        return _operate("sub", other, self)
+
+    def __mul__(self, other: Any) -> Any:
+        return _operate("mul", self, other)
+
+    def __rmul__(self, other: Any) -> Any:
+        return _operate("mul", other, self)
+
+    def __truediv__(self, other: Any) -> Any:
+        return _operate("div", self, other)
+
+    def __rtruediv__(self, other: Any) -> Any:
+        return _operate("div", other, self)
+
+    def __matmul__(self, other: Any) -> Any:
+        return _operate("matmul", self, other)
+
+    def __rmatmul__(self, other: Any) -> Any:
+        return _operate("matmul", other, self)
+
+    def __neg__(self) -> Any:
+        return _operate("mul", self, -1)
+
+
+def _name_of(table: Mapping[str, int], number: int) -> str:
+    return next(name for name, n in table.items() if n == number)
+
+
+def _operate(name: str, a: Any, b: Any) -> Any:
+    """Of a variable: an op where a graph is built, else arithmetic of values."""
+    from . import ops, values
+    return getattr(ops, name)(a, b) if ops.is_building() else values.arithmetic(name, a, b)
 
 
 class Strategy:
@@ -138,7 +277,9 @@ class Strategy:
             self._pointer = make("strategy", function, context(), others, names, len(names), params)
         self.devices = ids
         self.kind = kind
-        self._functions: set[Any] = set()  # recorded ones: their addresses are keys in the library
+        self._serial = next(_serials)
+        self._runs = 0  # calls of run that are under way, one in the other
+        self._towers: weakref.WeakSet[Any] = weakref.WeakSet()  # its tower optimizers
         self.cluster = cluster
         if cluster is not None:
             cluster._use(self)
@@ -185,13 +326,19 @@ class Strategy:
         })
         out = ffi.new("copse_variable **")
         check(lib.copse_variable_create(self._pointer, params, out))
-        return Variable(self, out[0])
+        return Variable._of(self, out[0])
+
+    def _free_name(self) -> str:
+        """A name for a variable without one."""
+        taken = {v.name for v in self.variables()}
+        names = itertools.chain(["variable"], (f"variable_{i}" for i in itertools.count(1)))
+        return next(n for n in names if n not in taken)
 
     def variables(self) -> list[Variable]:
         """All variables in order of creation."""
         found, count = ffi.new("copse_variable ***"), ffi.new("size_t *")
         lib.copse_strategy_variables(self._pointer, found, count)
-        return [Variable(self, found[0][i]) for i in range(count[0])]
+        return [Variable._of(self, found[0][i]) for i in range(count[0])]
 
     # ---- functions on replicas (replica.py) ----
 
@@ -203,7 +350,9 @@ class Strategy:
     def run(self, f: Callable[..., Any], args: Sequence[Any] = (), kwargs: Optional[Mapping[str, Any]] = None) -> Any:
         """Call `f(*args, **kwargs)` once for each replica, in order; per-replica arguments are given as the replica's
         component. Arithmetic of values and functions of @copse.function compute on the replica's device. The results become
-        one per-replica value, item by item."""
+        one per-replica value, item by item. Numbers and other objects of Python are given as they are; numbers that several
+        replicas return become a per-replica value, another object stays itself where all return the same one. An exception in
+        a replica ends the run, and the caller gets it."""
         from . import replica
         return replica.run(self, f, args, kwargs)
 
@@ -216,6 +365,55 @@ class Strategy:
         """The "sum" or "mean" of a per-replica value over the replicas of all workers; with an axis first along it."""
         from . import replica
         return replica.reduce(self, op, x, axis)
+
+    def reduce_to(self, op: str, x: Any, to: Any = None) -> Any:
+        """The "sum" or "mean" over the replicas of all workers, as a mirrored value on all replicas, or on those of `to`: a
+        variable or value whose devices are meant, or a list of numbers of replicas."""
+        from . import replica
+        return replica.reduce_to(self, op, x, to)
+
+    def broadcast(self, x: Any, to: Any = None) -> Any:
+        """A copy of a plain value on all replicas, or on those of `to`, as a mirrored value."""
+        from . import replica
+        return replica.broadcast(self, x, to)
+
+    def gather(self, x: Any, axis: int) -> Any:
+        """The components of all replicas, those of other workers too, behind one another along an axis, on the host. They may
+        differ in length there."""
+        from . import gather
+        return gather.gather(self, x, axis)
+
+    def update(self, variable: Variable, f: Callable[..., Any], args: Sequence[Any] = (),
+               kwargs: Optional[Mapping[str, Any]] = None) -> Any:
+        """Call `f(variable, *args, **kwargs)` once for each component of a variable, outside of replicas or in a merge call:
+        in it the variable reads and changes that component, and mirrored arguments are its replica's. `f` must give every
+        component of a mirrored variable the same value. Returns the results as `run` does."""
+        from . import replica
+        return replica.update(self, variable, f, args, kwargs)
+
+    def update_non_slot(self, replicas: Optional[Sequence[int]], f: Callable[..., Any], args: Sequence[Any] = (),
+                        kwargs: Optional[Mapping[str, Any]] = None) -> Any:
+        """Call `f(*args, **kwargs)` for each of some replicas, None: all, as `update` does."""
+        from . import replica
+        return replica.update_non_slot(self, replicas, f, args, kwargs)
+
+    def distribute(self, batches: Any, *, policy: str = "auto", rule: str = "balanced") -> Any:
+        """The batches of a Loader, whose size is that of all replicas together, split into one part for each replica of all
+        workers: see Distributed."""
+        from . import distributed
+        return distributed.DistributedLoader(self, batches, policy, rule)
+
+    def distribute_from_function(self, f: Callable[..., Any], *, keep_last: bool = False) -> Any:
+        """Batches of one replica each, which `f(input_context)` gives: a Loader, or an iterable of mappings of arrays. It is
+        called once in each process. See Distributed. keep_last: a last step has batches for the first replicas alone."""
+        from . import distributed
+        return distributed.DistributedFunction(self, f, keep_last)
+
+    def values_from_function(self, f: Callable[..., Any]) -> Any:
+        """A per-replica value of what `f(value_context)` gives for each replica of this process; `value_context` has
+        `replica_id` and `replicas`."""
+        from . import distributed
+        return distributed.values_from_function(self, f)
 
     def per_replica(self, components: Sequence[Any]) -> Any:
         """A per-replica value of one array or number for each replica of this process."""

@@ -89,11 +89,12 @@ def view_of(a: np.ndarray) -> Any:
 class Scope:
     """A call of one of the application's functions, with the graph that it builds. The library frees what belongs to it."""
 
-    __slots__ = ("_graph", "is_over")
+    __slots__ = ("_graph", "is_over", "batch")
 
     def __init__(self, graph: Any) -> None:
         self._graph = graph
         self.is_over = False
+        self.batch: Any = None  # the inputs, in a function of copse.function
 
     def valid(self, pointer: Any) -> Any:
         """The pointer, while the call lasts."""

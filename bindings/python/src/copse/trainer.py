@@ -110,7 +110,7 @@ class _Transform:
     def _build(self, graph: Any, pairs: Any, count: int) -> None:
         with ops.building(graph) as scope:
             given = [(Tensor(scope, pairs[i].gradient) if pairs[i].gradient else None,
-                      Variable(self.strategy, pairs[i].variable)) for i in range(count)]
+                      Variable._of(self.strategy, pairs[i].variable)) for i in range(count)]
             changed = list(self.function(given))
             if len(changed) != count:
                 raise ArgumentError(f"the transform returned {len(changed)} gradients, not {count}")
@@ -119,19 +119,50 @@ class _Transform:
 
 
 class _Schedule:
-    """A Python function of the step as the schedule of an optimizer. An exception cancels the step."""
+    """A Python function of the step as the schedule of an optimizer. An exception cancels the step of a trainer."""
 
     def __init__(self, function: Callable[[int], float], guard: Guard) -> None:
         self.function, self.guard = function, guard
         self.trainer = ffi.NULL
         self.pointer = ffi.callback("float(void *, uint64_t)", self._rate)
+        self.known: dict[int, float] = {}
+
+    def prepare(self, step: int) -> None:
+        """Ask for the rate of a step before the library does, so that an exception comes before any change."""
+        self.known = {step: float(self.function(step))}
 
     def _rate(self, _user: Any, step: int) -> float:
+        if step in self.known:
+            return self.known[step]
         rate = []
         if self.guard.run(lambda: rate.append(float(self.function(step)))) == lib.COPSE_OK:
             return rate[0]
         lib.copse_trainer_cancel(self.trainer)
         return 0.0
+
+
+Rate = Union[float, Schedule, Callable[[int], float]]
+
+
+class Rule:
+    """Settings of an optimizer as C's: `params`, which points to parts of this object."""
+
+    def __init__(self, guard: Guard, optimizer: str, learning_rate: Rate, groups: str, options: Mapping[str, float]) -> None:
+        described = c_string(groups)
+        rule: dict[str, Any] = {"kind": choice("the optimizer", optimizer, OPTIMIZERS), "groups": described, **options}
+        self.schedule = _Schedule(learning_rate, guard) if callable(learning_rate) else None
+        if self.schedule:
+            rule["schedule"] = self.schedule.pointer
+        elif isinstance(learning_rate, Schedule):
+            rule["schedule"] = ffi.addressof(lib, "copse_schedule_rate")
+            rule["schedule_user"] = learning_rate._pointer
+        else:
+            rule["learning_rate"] = learning_rate
+        try:
+            self.params = ffi.new("struct copse_optimizer_params *", rule)
+        except KeyError as e:
+            raise ArgumentError(f"the optimizer has no setting {e}") from None
+        self._keep = described, learning_rate
 
 
 class Trainer:
@@ -152,7 +183,7 @@ class Trainer:
     """
 
     def __init__(self, strategy: Strategy, loss: Union[Loss, Model], *, optimizer: str = "adam",
-                 learning_rate: Union[float, Schedule, Callable[[int], float]] = 0.0, seed: int = 0, accumulate: int = 0,
+                 learning_rate: Rate = 0.0, seed: int = 0, accumulate: int = 0,
                  prefetch: int = 0, variables: Optional[Sequence[Variable]] = None, reduction: str = "mean",
                  check_numerics: bool = False, check_gradients: bool = False, recordings: int = 0,
                  transform: Optional[Transform] = None, groups: str = "", precision: str = "float32",
@@ -161,25 +192,12 @@ class Trainer:
         self.prefetch = prefetch
         self._loss = _ModelLoss(loss) if isinstance(loss, Model) else _Callback(loss)
         self._predictors: dict[Loss, _Predictor] = {}
-        described = c_string(groups)
-        rule: dict[str, Any] = {"kind": choice("the optimizer", optimizer, OPTIMIZERS), "groups": described, **options}
-        schedule = _Schedule(learning_rate, self._loss) if callable(learning_rate) else None
-        if schedule:
-            rule["schedule"] = schedule.pointer
-        elif isinstance(learning_rate, Schedule):
-            rule["schedule"] = ffi.addressof(lib, "copse_schedule_rate")
-            rule["schedule_user"] = learning_rate._pointer
-        else:
-            rule["learning_rate"] = learning_rate
-        try:
-            settings = ffi.new("struct copse_optimizer_params *", rule)
-        except KeyError as e:
-            raise ArgumentError(f"the optimizer has no setting {e}") from None
+        rule = Rule(self._loss, optimizer, learning_rate, groups, options)
         changes = _Transform(transform, strategy, self._loss) if transform else None
         chosen = [v._pointer for v in variables] if variables is not None else None
         listed = ffi.new("copse_variable *[]", chosen) if chosen else ffi.NULL
         params = ffi.new("struct copse_trainer_params *", {
-            "loss": self._loss.pointer, "user": self._loss.user, "optimizer": settings[0], "seed": seed,
+            "loss": self._loss.pointer, "user": self._loss.user, "optimizer": rule.params[0], "seed": seed,
             "accumulate": accumulate, "prefetch": prefetch, "variables": listed, "recordings": recordings,
             "variable_count": len(chosen) if chosen else 0, "check_numerics": check_numerics,
             "reduction": choice("the reduction", reduction, LOSS_REDUCTIONS), "check_gradients": check_gradients,
@@ -187,9 +205,11 @@ class Trainer:
             "memory_budget": memory_budget,
         })
         self._pointer = make("trainer", lib.copse_trainer_create, strategy._pointer, params,
-                             keep=(self._loss, schedule, learning_rate, changes, self._predictors))
-        if schedule:
-            schedule.trainer = ffi.cast("copse_trainer *", self._pointer)
+                             keep=(self._loss, rule, changes, self._predictors))
+        self._keep = rule, changes  # for a step that takes the pointer over
+        self._owner: Any = None  # that step
+        if rule.schedule:
+            rule.schedule.trainer = ffi.cast("copse_trainer *", self._pointer)
         if strategy.cluster is not None:
             strategy.cluster._use(self)
 
