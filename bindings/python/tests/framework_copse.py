@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""Names of test_as_tensorflow.py in Copse."""
+"""Names of test_as_tensorflow.py in Copse. Replicas are on the devices of COPSE_TEST_DEVICES in turn."""
+import os
+
 import numpy as np
 
 import copse
@@ -11,8 +13,11 @@ has_strategy, current_strategy = copse.has_strategy, copse.current_strategy
 mean, square, matmul, cast, gather, exp = ops.mean, ops.square, ops.matmul, ops.cast, ops.gather, ops.exp
 
 
+DEVICES = os.environ.get("COPSE_TEST_DEVICES", "").split() or ["host:0"]
+
+
 def strategy(replicas):
-    return copse.Strategy(["host:0"] * replicas)
+    return copse.Strategy((DEVICES * replicas)[:replicas])
 
 
 def close(st):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import weakref
-from typing import Any, Callable, Mapping, Optional, Sequence, Union
+from typing import TYPE_CHECKING, Any, Callable, ContextManager, Mapping, Optional, Sequence, Union
 
 import numpy as np
 
@@ -13,6 +13,11 @@ from .cluster import Cluster
 from .devices import context, select
 from .errors import ArgumentError, ShapeError
 from .tensor import Tensor, array, array_of, shape_of, type_of, _NAMES
+
+if TYPE_CHECKING:
+    from .data import Loader
+    from .distributed import DistributedFunction, DistributedLoader, InputContext, Source, ValueContext
+    from .values import Value
 
 INITIALIZERS = {
     name[len("COPSE_INIT_"):].lower(): getattr(lib, name) for name in dir(lib) if name.startswith("COPSE_INIT_")
@@ -99,8 +104,8 @@ class Variable:
         return lib.copse_variable_tensor(self._pointer)
 
     def read(self) -> Any:
-        """The variable itself in a function of @copse.function. Else a Value: in a replica its component; in an update function that of its replica; else the value that all have, or the
-        aggregate of an "on_read" variable."""
+        """The variable itself in a function of @copse.function. Else a Value: in a replica its component; in an update
+        function that of its replica; else the value that all have, or the aggregate of an "on_read" variable."""
         from . import ops, values
         return self if ops.is_building() else values.wrapped(make("value", lib.copse_read, self._pointer))
 
@@ -342,7 +347,7 @@ class Strategy:
 
     # ---- functions on replicas (replica.py) ----
 
-    def scope(self) -> Any:
+    def scope(self) -> "ContextManager[Strategy]":
         """`with strategy.scope():` the thread sees the values of all replicas."""
         from . import replica
         return replica.scope(self)
@@ -397,25 +402,26 @@ class Strategy:
         from . import replica
         return replica.update_non_slot(self, replicas, f, args, kwargs)
 
-    def distribute(self, batches: Any, *, policy: str = "auto", rule: str = "balanced") -> Any:
+    def distribute(self, batches: "Loader", *, policy: str = "auto", rule: str = "balanced") -> "DistributedLoader":
         """The batches of a Loader, whose size is that of all replicas together, split into one part for each replica of all
         workers: see Distributed."""
         from . import distributed
         return distributed.DistributedLoader(self, batches, policy, rule)
 
-    def distribute_from_function(self, f: Callable[..., Any], *, keep_last: bool = False) -> Any:
+    def distribute_from_function(self, f: "Callable[[InputContext], Source]", *,
+                                 keep_last: bool = False) -> "DistributedFunction":
         """Batches of one replica each, which `f(input_context)` gives: a Loader, or an iterable of mappings of arrays. It is
         called once in each process. See Distributed. keep_last: a last step has batches for the first replicas alone."""
         from . import distributed
         return distributed.DistributedFunction(self, f, keep_last)
 
-    def values_from_function(self, f: Callable[..., Any]) -> Any:
+    def values_from_function(self, f: "Callable[[ValueContext], Any]") -> "Value":
         """A per-replica value of what `f(value_context)` gives for each replica of this process; `value_context` has
         `replica_id` and `replicas`."""
         from . import distributed
         return distributed.values_from_function(self, f)
 
-    def per_replica(self, components: Sequence[Any]) -> Any:
+    def per_replica(self, components: Sequence[Any]) -> "Value":
         """A per-replica value of one array or number for each replica of this process."""
         from . import values
         return values.per_replica(self, components)
