@@ -140,9 +140,10 @@ static copse_status call_accumulate(const struct copse_cross_batch *b, copse_val
 {
     struct copse_callback here = { .name = "the accumulate function of cross-device operations",
                                    .is_passive = true };
-    copse__callback_enter(&here);
-    const copse_status s = b->params->accumulate(b->params->user, parts, count, out);
-    COPSE_TRY(copse__callback_leave(&here, s));
+    const uint64_t failures = copse__failures();
+    const copse_status s =
+        copse_callback_call(&here, b->params->accumulate(b->params->user, parts, count, out));
+    COPSE_TRY(copse__returned(s, failures));
     if (!*out)
         return copse_fail(COPSE_ERR_ARGUMENT, "reduce: the accumulation returned nothing");
     if ((*out)->kind != COPSE_VALUE_ARRAY || (*out)->type != parts[0]->type ||

@@ -110,9 +110,8 @@ COPSE_API copse_type copse_tensor_type(const copse_tensor *t);
  * @retval COPSE_ERR_SHAPE        `y` is not a scalar and `dy` is NULL, or shapes differ.
  * @retval COPSE_ERR_UNSUPPORTED  An op between x and y has no derivative; the text names it.
  *
- * What it adds can be differentiated again. Attention, recurrent layers, copse_dense_cross_entropy,
- * copse_max_pool with windows that overlap, and ops of the application whose gradient has none,
- * refuse that; the text says what to use instead.
+ * What it adds can be differentiated again, but for attention, recurrent layers,
+ * copse_dense_cross_entropy and overlapping copse_max_pool: the text says what to use.
  */
 COPSE_API void copse_gradients(copse_graph *g, copse_tensor *y, copse_tensor *dy,
                                copse_tensor *const *x, size_t count, copse_tensor **dx);

@@ -29,7 +29,7 @@ typedef enum copse_loss_reduction {
     COPSE_LOSS_MEAN, /**< the loss function gives a mean over its examples */
     COPSE_LOSS_SUM,  /**< the loss function gives a sum over its examples */
 } copse_loss_reduction;
-/** That of the loss function which the thread is in; elsewhere COPSE_LOSS_SUM. Any thread. */
+/** Of the loss function at hand; elsewhere COPSE_LOSS_SUM. Any thread. */
 COPSE_API copse_loss_reduction copse_current_loss_reduction(void);
 
 /** When gradients are reduced. */
@@ -167,7 +167,7 @@ struct copse_fit_params {
 COPSE_API COPSE_CHECKED copse_status copse_trainer_fit(copse_trainer *t, copse_loader *batches,
                                                        const struct copse_fit_params *params);
 
-/** Most steps that run at the same time, and most results that wait until they are taken. */
+/** Most steps that run, and most results that wait to be taken. */
 #define COPSE_STEPS_IN_PROGRESS 8
 
 /**
@@ -217,9 +217,8 @@ COPSE_API COPSE_CHECKED copse_status copse_trainer_flush(copse_trainer *t);
 /** Micro-batches since the last update. */
 COPSE_API uint32_t copse_trainer_accumulated(const copse_trainer *t);
 
-/** Loss and reports of one global batch without training. Parameter servers' values are fetched
-    first, but not in a replica, nor while gradients are accumulated. Blocks until it is
-    computed. */
+/** Loss and reports of one global batch without training. Fetches parameter servers' values, but
+    not in a replica or while gradients accumulate. Blocks until it is computed. */
 COPSE_API COPSE_CHECKED copse_status copse_trainer_evaluate(copse_trainer *t,
                                                             const struct copse_host_batch *batch,
                                                             struct copse_step_result *out);

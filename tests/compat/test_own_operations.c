@@ -66,7 +66,7 @@ static copse_status model(copse_replica_context *rc, const struct copse_model_ca
                           struct copse_model_spec *spec)
 {
     struct towers *t = call->user;
-    const struct copse_tower_loss of = { own_loss, &t->m, call->features, NULL };
+    const struct copse_tower_loss of = { .loss = own_loss, .user = &t->m, .x = call->features };
     copse_variable *both[] = { t->m.a, t->m.b };
     COPSE_TRY(copse_tower_minimize(t->first, &of, both, 2, true, &spec->loss));
     return give_more(rc, t);

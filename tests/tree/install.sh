@@ -91,6 +91,8 @@ unset COPSE_CONFIG TF_CONFIG
     grep -q '^swish(2) = 1.761594, slope 1.090784$' "$work/log" || { cat "$work/log"; exit 1; }
 "$work/layers" "$(find "$prefix" -name digits.csv.gz)" >"$work/log" && grep -q '^total  *13,258$' "$work/log" &&
     awk '/^epoch 8 / { ok = $NF < 0.3 } END { exit !ok }' "$work/log" || { cat "$work/log"; exit 1; }
+"$work/eight_bit_gradients" "$(find "$prefix" -name digits.csv.gz)" >"$work/log" && grep -q '^8-bit gradients: ' "$work/log" ||
+    { cat "$work/log"; exit 1; }
 "$work/monitor_step" "$work/run" >"$work/log" && "$work/monitor_step" "$work/run" >>"$work/log" &&
     grep -q '^resumed from .*step-0*10.safetensors$' "$work/log" && grep -q '^step 20: loss' "$work/log" ||
     { cat "$work/log"; exit 1; }
