@@ -98,6 +98,7 @@ copse_status copse__cluster_connect(copse_cluster *c, uint32_t rank, uint32_t si
     c->depth = 0;
     c->call[0] = '\0';
     memset(c->unanswered, 0, sizeof c->unanswered);
+    memset(c->usual, 0, sizeof c->usual);
     c->why[0] = '\0';
     c->why_status = COPSE_OK;
     c->is_failed = false;
@@ -233,7 +234,7 @@ static bool cluster_leave(copse_cluster *c)
     while ((c->notified & others) != others && !c->reported && !(c->t.lost & ~c->notified) &&
            copse__now_ns() < end) {
         copse__notices_poll(c);
-        copse__headers_drain(c, UINT64_MAX);
+        (void)copse__headers_drain(c, UINT64_MAX);
         copse__sleep_ns(MS);
     }
     return !c->is_failed && (c->notified & others) == others && is_drained(c);

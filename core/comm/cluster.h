@@ -111,8 +111,10 @@ struct copse_cluster {
     uint32_t depth;                       /* calls in progress, one within another; 0: none */
     char call[16];                        /* name of the outermost */
     uint64_t failed_operation;            /* the last one that failed here */
-    uint64_t notified;                    /* group ranks that sent a notice */
-    uint64_t reported;                    /* group ranks that others reported as lost */
+    /* by name of a call: 1 + the collectives of the last one; 0: there was none */
+    uint32_t usual[4];
+    uint64_t notified; /* group ranks that sent a notice */
+    uint64_t reported; /* group ranks that others reported as lost */
     /* group ranks that sent COPSE_NOTICE_REGROUP, COPSE_NOTICE_DECIDED */
     uint64_t regrouping, decided;
     uint64_t views[COPSE_MAX_WORKERS]; /* the newest list of each: group ranks that are lost */
@@ -284,8 +286,9 @@ copse_status copse__headers_send(copse_cluster *c);
 /* Wait for the headers of all at the collective of c->header. Fails where one has failed in the
    operation or has left it, or votes; the cluster can be used then. */
 copse_status copse__headers_wait(copse_cluster *c, copse_cluster_busy_fn *busy, void *user);
-/* Receive what has arrived, and drop what is of operations before `end`. */
-void copse__headers_drain(copse_cluster *c, uint64_t end);
+/* Receive what has arrived, and drop what is of operations before `end`. Returns whether a worker
+   may wait in one of these. */
+bool copse__headers_drain(copse_cluster *c, uint64_t end);
 /* Drop all. */
 void copse__headers_drop(copse_cluster *c);
 

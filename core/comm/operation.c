@@ -109,18 +109,20 @@ static void end_texts(struct copse_header *h)
 }
 
 /* Of an operation or a collective that is over here. Where it ended well here, that worker alone has
-   an error. */
-static void note_stale(const copse_cluster *c, uint32_t r)
+   an error. Returns whether that worker may wait for this one. */
+static bool note_stale(const copse_cluster *c, uint32_t r)
 {
     const struct copse_header *h = &c->headers[r];
     char name[COPSE_WORKERS_TEXT];
+    const bool is_waiting = h->kind == COPSE_HEADER_COLLECTIVE && h->vote == 0;
     if (h->kind == COPSE_HEADER_ENDED || h->operation <= c->failed_operation)
-        return;
+        return is_waiting;
     copse__log(&c->ctx->base.log, COPSE_LOG_WARN,
                h->vote ? "cluster: %s has failed in a %s that this worker has ended: %s"
                        : "cluster: %s has begun in a %s that this worker has ended: %s",
                copse__cluster_names(c, operation_bit(r), name), h->call[0] ? h->call : "collective",
                h->vote ? h->why : h->what);
+    return is_waiting;
 }
 
 /* What is left of the operation fails with it. */
@@ -172,7 +174,7 @@ static copse_status judge_header(copse_cluster *c, uint32_t r)
     const bool is_collective = h->kind == COPSE_HEADER_COLLECTIVE;
     if (h->operation < own->operation ||
         (h->operation == own->operation && is_collective && h->index < own->index)) {
-        note_stale(c, r);
+        (void)note_stale(c, r);
         return post_receive(c, r);
     }
     if (h->operation > own->operation) {
@@ -186,8 +188,9 @@ static copse_status judge_header(copse_cluster *c, uint32_t r)
 
 /* ---- for collectives ---- */
 
-void copse__headers_drain(copse_cluster *c, uint64_t end)
+bool copse__headers_drain(copse_cluster *c, uint64_t end)
 {
+    bool has_waiting = false;
     for (uint32_t r = 0; r < c->t.size && !c->is_failed; r++)
         while (r != c->t.rank && !(c->held & operation_bit(r))) {
             if (!c->header_in[r].op && !post_quietly(c, r))
@@ -203,8 +206,9 @@ void copse__headers_drain(copse_cluster *c, uint64_t end)
             if (c->headers[r].magic != MAGIC || c->headers[r].operation >= end)
                 c->held |= operation_bit(r);
             else
-                note_stale(c, r);
+                has_waiting |= note_stale(c, r);
         }
+    return has_waiting;
 }
 
 /* All are taken where others have not come to the last collectives that this worker refused. */
@@ -212,7 +216,7 @@ static copse_status take_letter(copse_cluster *c)
 {
     const uint64_t begin = copse__now_ns();
     while (!(c->letter = free_letter(c, 0))) {
-        copse__headers_drain(c, c->operation); /* the others may wait for the same */
+        (void)copse__headers_drain(c, c->operation); /* the others may wait for the same */
         const copse_status s = copse__cluster_test(c, c->letters[0].out, c->t.size);
         if (s && s != COPSE_ERR_TIMEOUT)
             return s;
@@ -273,6 +277,17 @@ void copse__operation_begin(copse_cluster *c, const char *call)
     snprintf(c->call, sizeof c->call, "%s", call);
 }
 
+/* A call that makes as many collectives as the last one of its name ends without a word: others
+   learn it from the next header, should they have begun one more. */
+static bool is_unusual(copse_cluster *c)
+{
+    const uint64_t hash = copse__hash(COPSE_HASH_START, c->call, strlen(c->call));
+    uint32_t *usual = &c->usual[hash % COPSE_COUNT(c->usual)];
+    const bool is_same = *usual == c->index + 1;
+    *usual = c->index + 1;
+    return !is_same;
+}
+
 void copse__operation_end(copse_cluster *c, copse_status s)
 {
     char text[COPSE_ERROR_BYTES];
@@ -282,8 +297,11 @@ void copse__operation_end(copse_cluster *c, copse_status s)
         snprintf(text, sizeof text, "%s", copse_last_error());
         c->sequence++;
         (void)copse__operation_fail(c, s);
-        send_word(c, s ? COPSE_HEADER_REFUSED : COPSE_HEADER_ENDED, s);
-        copse__headers_drain(c, c->operation + 1);
+        if (s)
+            send_word(c, COPSE_HEADER_REFUSED, s);
+        const bool has_waiting = copse__headers_drain(c, c->operation + 1);
+        if (!s && (is_unusual(c) || has_waiting))
+            send_word(c, COPSE_HEADER_ENDED, s);
         if (s)
             copse__fail_again(text);
     }

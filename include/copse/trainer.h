@@ -189,8 +189,8 @@ COPSE_API COPSE_CHECKED copse_status copse_trainer_fit(copse_trainer *t, copse_l
  * @retval COPSE_ERR_CANCELLED    See copse_trainer_cancel. Nothing changed.
  * @retval COPSE_ERR_NONFINITE    `check_numerics` or `check_gradients` failed, or the loss of the
  *                                dropped result is not finite. This call changed nothing.
- * @retval COPSE_ERR_COMM         Another worker or a server is lost, or is at another step or
- *                                batch; the text names it. Release the trainer.
+ * @retval COPSE_ERR_COMM         Another worker or a server is lost; the text names it. Release the
+ *                                trainer. A worker at another step or batch: COPSE_ERR_ARGUMENT.
  * @retval COPSE_ERR_CONTEXT      The thread is in a replica. With parameter servers: a tower
  *                                optimizer (compat/replicated.h) holds gradients. Nothing changed.
  * Blocks while COPSE_STEPS_IN_PROGRESS steps run or replicas wait for each other; with parameter

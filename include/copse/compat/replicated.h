@@ -137,8 +137,8 @@ COPSE_API COPSE_CHECKED copse_status copse_tower_forward(copse_tower_optimizer *
  *                                gradients a trainer accumulates.
  * @retval COPSE_ERR_SHAPE        A gradient has not the shape of its variable.
  * @retval COPSE_ERR_DEVICE_LOST  An earlier update was cut short.
- * @retval COPSE_ERR_COMM         A worker or a server was lost, or workers are at different calls.
- *                                If a worker fails after all its replicas have made the call and
+ * @retval COPSE_ERR_COMM         A worker or a server was lost. If workers are at different calls,
+ *                                all return COPSE_ERR_ARGUMENT. If a worker fails after all its replicas have made the call and
  *                                before the update has begun, all workers return its status, and
  *                                nothing has changed. copse_replicated_run notifies the other
  *                                workers of a failure elsewhere in a replica; without it they wait
@@ -254,7 +254,9 @@ struct copse_replicated_result {
  * @retval COPSE_ERR_CONTEXT   As copse_strategy_run and copse_tower_finish.
  * @retval COPSE_ERR_SHAPE     Replicas' outputs differ in structure or shape.
  * @retval COPSE_ERR_UNSUPPORTED  The default strategy.
- * @retval COPSE_ERR_COMM      A worker was lost, or does something else.
+ * @retval COPSE_ERR_COMM      A worker was lost. When one fails in the call, those that wait for
+ *                             it in the call return its status.
+ * @retval COPSE_ERR_ARGUMENT  A worker has another reduction, or does something else.
  * With COPSE_MODEL_EVAL metrics are reduced as by copse_metrics_reduce. With a collective strategy
  * all workers call this, each with features and labels of its own replicas, and get the outputs of
  * those; the loss is that of all replicas, on all workers. What one of them fails with, all return.

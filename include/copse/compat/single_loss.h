@@ -49,7 +49,8 @@ COPSE_API void copse_outputs_release(copse_outputs **outputs);
  * Set an output from outside of the replicas; a name that is there is overwritten.
  * @param values     One per replica; in the table of a step one per replica of this worker.
  * @param reduction  NONE keeps them apart; SUM and MEAN (arithmetic) keep one value.
- * @retval COPSE_ERR_COMM  A worker is lost, or at another call; the text names it.
+ * @retval COPSE_ERR_COMM      A worker is lost; the text names it.
+ * @retval COPSE_ERR_ARGUMENT  A worker is at another call; the text names it.
  */
 COPSE_API COPSE_CHECKED copse_status copse_outputs_set(copse_outputs *o, const char *name,
                                                        const double *values,

@@ -36,7 +36,7 @@ typedef copse_tensor *copse_total_loss_fn(copse_graph *g, const struct copse_los
                                           void *user);
 /** Runs on the host before the losses are computed; may read and assign variables, and use the
     strategy, but not this train step or its trainer: see docs/callbacks.md. An error ends the run,
-    and nothing is changed. */
+    and nothing is changed; the other workers of a collective strategy return its status. */
 typedef copse_status copse_update_hook_fn(copse_strategy *st, void *user);
 struct copse_update_hook {
     copse_update_hook_fn *fn;

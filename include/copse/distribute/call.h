@@ -75,7 +75,8 @@ COPSE_API COPSE_CHECKED copse_status copse_call(copse_call_fn *fn, void *user, c
  * [C] Compute on every replica of this worker at once, without threads: each device gets its work
  * and one submission, and all compute at the same time. Arguments and errors are those of
  * copse_call. Results are regrouped as those of copse_strategy_run. Nothing is queued unless all
- * replicas have recorded the function.
+ * replicas have recorded the function. With several workers all of them make the same maps in the
+ * same order; one that fails makes those that wait for its sums fail with its status and text.
  *
  * Updates: a replica-local variable takes each replica's own value, any other one the replicas'
  * values by its aggregation.

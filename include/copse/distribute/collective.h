@@ -21,8 +21,7 @@ extern "C" {
  *
  * The rank order is that of the workers, and within each that of the list. With the same power of
  * two of replicas on every worker, results have the bits of one process with all the replicas. All
- * variables start with the first worker's values: trained ones when training, or a change, begins,
- * the others when they are made. Reductions of values, what replicas assign to a variable by its
+ * variables have the first worker's values when they are made. Reductions of values, what replicas assign to a variable by its
  * aggregation, and reading a replica-local one across replicas go over the replicas of all workers,
  * see copse/distribute/cross_device.h and copse/distribute/replica.h. Places stay this worker's
  * affair: ranks of components and destinations count its replicas, from 0.

@@ -160,11 +160,13 @@ struct copse_destinations {
  * makes all fail with its status and its name, and all can go on.
  *
  * @param x  NULL: the defaults.
- * @retval COPSE_ERR_COMM      A worker was lost, or is at another call; the text names it.
+ * @retval COPSE_ERR_COMM      A worker was lost; the text names it.
  * @retval COPSE_ERR_TIMEOUT   A worker did not come within the cluster's deadline; the text names
  *                             it.
  * @retval COPSE_ERR_ARGUMENT  Unknown operation, empty destinations, an object of the application,
- *                             SUM of one identical value, or a value of another strategy.
+ *                             SUM of one identical value, or a value of another strategy. Or a
+ *                             worker is at another call, such as MEAN: all get this, the text
+ *                             names both calls, nothing is sent, and the job goes on.
  * @retval COPSE_ERR_SHAPE     Components differ in shape or type; the text names the replicas.
  *                             Where workers differ, every worker gets this, nothing is sent, and
  *                             the job goes on.

@@ -98,7 +98,9 @@ typedef copse_status copse_replica_fn(copse_replica_context *rc, copse_value *co
  * @retval COPSE_ERR_ARGUMENT An argument has a per-replica value with another number of components
  *                            than there are replicas: nothing was run.
  * The first error of a replica or merge function ends all replicas and is returned with its text;
- * those that wait in a merge call get it there. Threads: the function and merge functions run on the
+ * those that wait in a merge call get it there. With several workers all of them make the same runs
+ * in the same order, also those that reduce nothing; the replicas of other workers that wait for
+ * this one get its status and text there, and the next run works on all (docs/cluster.md). Threads: the function and merge functions run on the
  * calling thread; once a replica waits in a merge call there, the replicas after it run on threads
  * that the strategy keeps until it is released. Blocking: until all replicas have
  * returned, however long their functions take; replicas must wait for each other in merge calls
@@ -217,9 +219,9 @@ COPSE_API uint32_t copse_current_update_rank(void);
  * replica-local variable in a cross-replica context aggregates the components of all workers, which
  * must all read it.
  * @retval COPSE_ERR_CONTEXT   The thread is in a context of another strategy.
- * @retval COPSE_ERR_COMM      A worker was lost, or does something else.
+ * @retval COPSE_ERR_COMM      A worker was lost.
  * @retval COPSE_ERR_ARGUMENT  A replica-local variable has no aggregation, or the MEAN of integers
- *                             that differ.
+ *                             that differ; or a worker does something else.
  */
 COPSE_API COPSE_CHECKED copse_status copse_read(copse_variable *v, copse_value **out);
 /**
@@ -245,7 +247,7 @@ COPSE_API COPSE_CHECKED copse_status copse_read(copse_variable *v, copse_value *
  * @retval COPSE_ERR_CONTEXT   The thread is in a context of another strategy than the variable's,
  *                             or the replicas do not make the same calls.
  * @retval COPSE_ERR_UNSUPPORTED  Inside a loss function, where a graph is built.
- * @retval COPSE_ERR_COMM      A worker was lost, or does something else.
+ * @retval COPSE_ERR_COMM      A worker was lost. One that does something else: COPSE_ERR_ARGUMENT.
  */
 COPSE_API COPSE_CHECKED copse_status copse_assign(copse_variable *v, copse_value *value);
 COPSE_API COPSE_CHECKED copse_status copse_assign_add(copse_variable *v, copse_value *value);
