@@ -221,10 +221,11 @@ static void conv_refusals(struct copse_refusals *r)
         CASE("conv_transposed", label ", weights", build_transposed, layer_, ONES(UNWRAP x), \
              ONES(UNWRAP w), ONES(DIMS(1)), EXACT, WEIGHT, __VA_ARGS__)
 
-/* Second derivatives: x, w and the slope. */
+/* Second derivatives: x, w and the slope, whole numbers that central differences may vary. */
 #define TWICE(op_, label, build_, x, w, slope, layer_, ...)                                 \
-    CASE(op_, "second derivatives, " label, build_, layer_, ONES(UNWRAP x), ONES(UNWRAP w), \
-         ONES(UNWRAP slope), .in_count = 3, .family = "conv", __VA_ARGS__)
+    CASE(op_, "second derivatives, " label, build_, layer_, VALUES(conv_x, DIMS(UNWRAP x)), \
+         VALUES(conv_w, DIMS(UNWRAP w)), VALUES(conv_x, DIMS(UNWRAP slope)),                \
+         .backward = { .ratio = 16 }, .in_count = 3, .family = "conv", __VA_ARGS__)
 
 /* Results or gradients without a sum need no variant. */
 #define EMPTY(op_, build_, label, layer_, x, w)                                            \
@@ -250,15 +251,14 @@ static const double outputs[] = { 1.1,  1.2,  1.3,  1.4,  1.5,  1.6,  1.7,  1.8,
 static const double nan_first[] = { NAN, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1 };
 
 static const struct copse_case cases[] = {
-    TWICE("conv", "3 x 3", build_slopes, (DIMS(2, 5, 6, 3)), (DIMS(3, 3, 3, 17)),
-          (DIMS(2, 3, 4, 17)), LAYER(false, .activation = COPSE_LINEAR), QUICK),
-    TWICE("conv", "all settings", build_slopes, (DIMS(2, 9, 8, 6)), (DIMS(3, 2, 3, 4)),
-          (DIMS(2, 4, 7, 4)),
+    TWICE("conv", "3 x 3", build_slopes, (2, 5, 6, 3), (3, 3, 3, 17), (2, 3, 4, 17),
+          LAYER(false, .groups = 1), QUICK),
+    TWICE("conv", "all settings", build_slopes, (2, 9, 8, 6), (3, 2, 3, 4), (2, 4, 7, 4),
           LAYER(false, .groups = 2, .stride = { 2, 1 }, .dilation = { 1, 2 }, .before = { 1, 0 },
                 .after = { 0, 1 }),
           STANDARD),
-    TWICE("conv_transposed", "stride 2", build_slopes_transposed, (DIMS(2, 3, 4, 4)),
-          (DIMS(2, 2, 4, 6)), (DIMS(2, 6, 8, 6)), LAYER(false, .stride = { 2, 2 }), STANDARD),
+    TWICE("conv_transposed", "stride 2", build_slopes_transposed, (2, 3, 4, 4), (2, 2, 4, 6),
+          (2, 6, 8, 6), LAYER(false, .stride = { 2, 2 }), STANDARD),
     CASE("conv", "5 x 7, bias, relu", conv_build,
          LAYER(true, .padding = COPSE_PADDING_SAME, .activation = COPSE_RELU),
          ONES(DIMS(3, 5, 7, 3)), ONES(DIMS(3, 3, 3, 17)), ONES(DIMS(17)), EXACT, BIASED, QUICK),
