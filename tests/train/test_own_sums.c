@@ -137,6 +137,7 @@ static const struct {
     const char *text;
 } failures[] = {
     { OWN_FAILS, COPSE_ERR_IO, "the link of the application is down" },
+    { OWN_FAILS_WITHOUT_TEXT, COPSE_ERR_COMM, "a function of the application returned ERR_COMM" },
     { OWN_GIVES_NOTHING, COPSE_ERR_ARGUMENT, "returned nothing" },
     { OWN_GIVES_OTHER_SHAPE, COPSE_ERR_SHAPE, "another shape or type" },
     { OWN_GIVES_OTHER_TYPE, COPSE_ERR_SHAPE, "another shape or type" },

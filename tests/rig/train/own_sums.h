@@ -19,6 +19,7 @@ struct own_sums {
         OWN_MAXIMUM,
         OWN_TREE, /* the canonical sum */
         OWN_FAILS,
+        OWN_FAILS_WITHOUT_TEXT,
         OWN_GIVES_NOTHING,
         OWN_GIVES_OTHER_SHAPE,
         OWN_GIVES_OTHER_TYPE,
@@ -74,6 +75,8 @@ static inline copse_status own_accumulate(copse_context *ctx, struct own_sums *o
     copse_status s = COPSE_OK;
     if (is_odd && own->kind == OWN_FAILS)
         s = copse_fail(COPSE_ERR_IO, "the link of the application is down");
+    else if (is_odd && own->kind == OWN_FAILS_WITHOUT_TEXT)
+        s = COPSE_ERR_COMM;
     else if (is_odd && own->kind == OWN_GIVES_NOTHING)
         *out = NULL;
     else if (is_odd && own->kind == OWN_GIVES_OTHER_SHAPE)
