@@ -214,6 +214,8 @@ static copse_status begin_update(struct copse_execution *e)
         return copse__workers_refuse(&t->workers, can);
     if (sums)
         COPSE_TRY(copse__sum_gradients(t));
+    if (sums && t->strategy->group.workers == 1 && copse__is_cancelled(t))
+        return copse_fail(COPSE_ERR_CANCELLED, "trainer: cancelled");
     t->is_failed = e->is_updating; /* until the whole update is queued */
     return COPSE_OK;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Structures of values: split along axis 0 into a part for each replica, and joined again. */
 #include "copse/distribute/partition.h"
+#include "copse/distribute/replica.h"
 #include "core/graph/type.h"
 #include "core/value/cross_device.h"
 
@@ -84,6 +85,22 @@ copse_status copse__value_split(copse_strategy *st, copse_value *v, copse_value 
     if (s != COPSE_OK)
         copse__values_release(parts, n);
     copse_value_release(&host);
+    return s;
+}
+
+copse_status copse_strategy_split(copse_strategy *st, copse_value *rows, copse_value **out)
+{
+    copse_value *parts[COPSE_MAX_REPLICAS];
+    COPSE_TRY(copse_need("split", st, rows, out));
+    *out = NULL;
+    COPSE_TRY(copse__value_split(st, rows, parts));
+    if (st->replica_count == 1) {
+        *out = parts[0];
+        return COPSE_OK;
+    }
+    const copse_status s =
+        copse__regroup(st, COPSE_VALUE_PER_REPLICA, parts, NULL, st->replica_count, out);
+    copse__values_release(parts, st->replica_count);
     return s;
 }
 

@@ -546,6 +546,7 @@ static void strategies(struct probe *p)
     ROW(copse_strategy_batch_reduce_to, NEED(st), COPSE_REDUCE_MEAN, NEED(&value), NULL, 1,
         NEED(&result));
     ROW(copse_strategy_set_cross_device, NEED(st), NULL);
+    ROW(copse_strategy_split, NEED(st), NEED(value), NEED(&result));
     ROW(copse_strategy_broadcast, NEED(st), NEED(value), NULL, NEED(&result));
     ROW(copse_strategy_update, NEED(st), NEED(v), NEED(update_nothing), NEED(&value), 1, NULL,
         NULL);

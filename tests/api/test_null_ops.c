@@ -109,6 +109,7 @@ static void layers(struct probe *p)
     NODE_ROW(copse_scalar, NEED(g), 1.0);
     NODE_ROW(copse_dropout, NEED(g), NEED(x), 0.5f, true);
     NODE_ROW(copse_all_reduce, NEED(g), NEED(x), COPSE_MEAN);
+    NODE_ROW(copse_all_gather, NEED(g), NEED(x), 0);
     NODE_ROW(copse_sync_moments, NEED(g), NEED(x), NEED(places), 1, NULL);
     NODE_ROW(copse_sync_batch_norm, NEED(g), NEED(x), NEED(places), 1, NULL);
 }

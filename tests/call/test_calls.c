@@ -565,6 +565,99 @@ static void wrong_calls_are_refused(void **unused)
     copse_value_release(&x);
 }
 
+/* ---- rows of a batch, and rows of all replicas ---- */
+
+/* Each row of all replicas, times its number from 1 on, added up. */
+static copse_tensor *by_rows_of_all(copse_graph *g, const copse_batch *in, void *user)
+{
+    copse_tensor *x = copse_input(in, "0"), *all = copse_all_gather(g, x, in->replica), *dx;
+    float factors[2 * 2 * MAX_RANKS];
+    const copse_shape shape = copse_tensor_shape(all);
+    (void)user;
+    for (uint32_t i = 0; i < shape.dims[0] * shape.dims[1]; i++)
+        factors[i] = (float)(1 + i / shape.dims[1]);
+    copse_tensor *y = copse_mul(g, all, copse_constant(g, COPSE_F32, shape, factors));
+    copse_gradients(g, copse_sum(g, y, NULL, 0, false), NULL, &x, 1, &dx);
+    copse_output(g, "all", all);
+    copse_output(g, "dx", dx);
+    return NULL;
+}
+
+/* Replica r has the rows 2 r and 2 r + 1; all n of them compute the same sum. */
+static void rows_are_split_and_gathered(void **unused)
+{
+    (void)unused;
+    FOR_EACH_STRATEGY(st, n)
+    {
+        float rows[2 * 2 * MAX_RANKS], got[2 * 2 * MAX_RANKS];
+        copse_value *all, *split, *result;
+        for (uint32_t i = 0; i < 4 * n; i++)
+            rows[i] = 0.5f + (float)i;
+        OK(copse_value_create(ctx, COPSE_F32, COPSE_SHAPE(2 * n, 2), rows, &all));
+        OK(copse_strategy_split(st, all, &split));
+        OK(copse_strategy_map(st, by_rows_of_all, NULL, split, &result));
+        for (uint32_t r = 0; r < n; r++) {
+            copse_value *mine;
+            OK(copse__select_replica(split, r, &mine));
+            OK(copse_value_read(mine, got));
+            assert_memory_equal(got, rows + 4 * r, 4 * sizeof *got);
+            copse_value_release(&mine);
+            OK(copse__select_replica(result, r, &mine));
+            OK(copse_value_read(copse_value_find(mine, "all"), got));
+            assert_memory_equal(got, rows, 4 * n * sizeof *got);
+            OK(copse_value_read(copse_value_find(mine, "dx"), got));
+            for (uint32_t i = 0; i < 4; i++)
+                assert_true(got[i] == (float)(n * (1 + 2 * r + i / 2)));
+            copse_value_release(&mine);
+        }
+        copse_value_release(&result);
+        copse_value_release(&split);
+        copse_value_release(&all);
+    }
+}
+
+static copse_tensor *gathered_scalar(copse_graph *g, const copse_batch *in, void *user)
+{
+    (void)user;
+    return copse_all_gather(g, copse_sum(g, copse_input(in, "0"), NULL, 0, false), in->replica);
+}
+
+static copse_tensor *gathered_elsewhere(copse_graph *g, const copse_batch *in, void *user)
+{
+    (void)user;
+    return copse_all_gather(g, copse_input(in, "0"), in->replicas);
+}
+
+static copse_tensor *gathered_unequal(copse_graph *g, const copse_batch *in, void *user)
+{
+    copse_tensor *x = copse_input(in, "0");
+    (void)user;
+    return copse_all_gather(
+        g, in->replica == 0 ? copse_concat(g, (copse_tensor *[]){ x, x }, 2, 0) : x, in->replica);
+}
+
+static void wrong_rows_are_refused(void **unused)
+{
+    copse_strategy *st = strategy_of(2, true);
+    copse_value *one = scalar(1), *rows, *split = one, *out;
+    (void)unused;
+    FAILS(COPSE_ERR_ARGUMENT, copse_strategy_split(st, one, &split), "a scalar has no axis 0");
+    assert_null(split);
+    OK(copse_value_create(ctx, COPSE_F32, COPSE_SHAPE(3), (float[]){ 1, 2, 3 }, &rows));
+    FAILS(COPSE_ERR_ARGUMENT, copse_strategy_split(st, rows, &split), "3 rows cannot be split");
+    copse_value_release(&rows);
+    OK(copse_value_create(ctx, COPSE_F32, COPSE_SHAPE(4), (float[]){ 1, 2, 3, 4 }, &rows));
+    OK(copse_strategy_split(st, rows, &split));
+    FAILS(COPSE_ERR_SHAPE, copse_strategy_map(st, gathered_scalar, NULL, split, &out),
+          "all_gather");
+    FAILS(COPSE_ERR_ARGUMENT, copse_strategy_map(st, gathered_elsewhere, NULL, split, &out),
+          "replica 2 of 2");
+    FAILS(COPSE_ERR_SHAPE, copse_strategy_map(st, gathered_unequal, NULL, split, &out), "");
+    copse_value_release(&split);
+    copse_value_release(&rows);
+    copse_value_release(&one);
+}
+
 /* ---- lifetime ---- */
 
 static void results_live_after_their_strategy_is_released(void **unused)
@@ -594,6 +687,8 @@ int main(void)
         cmocka_unit_test(values_are_multiplied_summed_and_converted),
         cmocka_unit_test(values_keep_their_type),
         cmocka_unit_test(wrong_calls_are_refused),
+        cmocka_unit_test(rows_are_split_and_gathered),
+        cmocka_unit_test(wrong_rows_are_refused),
         cmocka_unit_test(results_live_after_their_strategy_is_released),
     };
     return cmocka_run_group_tests(tests, open_rig, close_rig);

@@ -17,8 +17,8 @@ static copse_status accumulate(void *user, copse_value *const *values, size_t co
 
 static const struct copse_optimizer_params sgd = { .kind = COPSE_SGD, .learning_rate = 1 };
 
-/* Rows 1, 2, ..., one for each replica. */
-static const float rows[] = { 1, 2, 3, 4, 5, 6, 7, 8 };
+/* Rows n, ..., 2, 1, one for each replica. */
+static const float all_rows[] = { 4, 3, 2, 1 }, *const rows_end = all_rows + 4;
 
 struct towers {
     struct own_model m;
@@ -78,7 +78,8 @@ static copse_status run_model(const struct worker *w, copse_strategy *st, struct
     struct copse_replicated_result result;
     copse_value *x;
     COPSE_TRY(copse_value_create(ctx, COPSE_F32, COPSE_SHAPE(w->replicas, 1),
-                                 rows + copse_strategy_first_rank(st), &x));
+                                 rows_end - w->size * w->replicas + copse_strategy_first_rank(st),
+                                 &x));
     const copse_status s = copse_replicated_run(st, &p, COPSE_MODEL_TRAIN, x, NULL, &result);
     copse_value_release(&x);
     return s;
@@ -180,7 +181,8 @@ static void losses(copse_graph *g, const copse_batch *in, void *user, struct cop
 
 static copse_status train_step(struct worker *w, copse_strategy *st)
 {
-    const struct copse_host_batch batch = { RIG_X(1, rows), .count = w->size * w->replicas };
+    const uint32_t n = w->size * w->replicas;
+    const struct copse_host_batch batch = { RIG_X(1, rows_end - n), .count = n };
     struct own_sums own = { .kind = OWN_MAXIMUM };
     struct copse_train_step_result result;
     struct own_model m;

@@ -5,7 +5,7 @@ usage: parity.py PROGRAM [WORD...]     PROGRAM: the built tests/parity; only cas
 
 Every case says what it allows: 0 where the arithmetic is exact or one correctly rounded operation, and for the
 rest a limit with its reason. A case that differs on purpose has to differ in the way that
-docs/from-tf-distribute.md says.
+docs/tf-distribute-tests.md says.
 """
 import os
 import subprocess

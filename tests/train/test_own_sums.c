@@ -5,6 +5,7 @@
 #include "copse/distribute/accelerator.h"
 #include "copse/distribute/parameter_server.h"
 #include "copse/loop/feed.h"
+#include "copse/train/audit.h"
 #include "copse/train/update.h"
 #include "tests/rig/train/own_sums.h"
 #include "tests/rig/train/step_rig.h"
@@ -18,7 +19,9 @@ static copse_status accumulate(void *user, copse_value *const *values, size_t co
 }
 
 /* Replicas on these devices of the rig's list: the host alone; OpenCL with Vulkan; with the host. */
-static const uint32_t mixtures[][2] = { { 3, 2 }, { 1, 2 }, { 0, 3 } };
+static const struct {
+    uint32_t count, at[3];
+} mixtures[] = { { 2, { 0, 3 } }, { 2, { 1, 2 } }, { 3, { 0, 1, 2 } } };
 
 /* `at`: mirrored over a mixture, or parameter servers, or an accelerator. */
 enum { SERVERS = COPSE_COUNT(mixtures), CORES, ALL };
@@ -27,12 +30,15 @@ static copse_strategy *strategy_at(uint32_t at)
 {
     static const struct copse_accelerator_params runs = { .cores = 2, .steps_per_run = 2 };
     copse_strategy *st = NULL;
+    const char *ids[3];
+    for (uint32_t i = 0; i < 3; i++)
+        ids[i] = rig_devices[at < SERVERS ? mixtures[at].at[i] : 0];
     if (at == SERVERS)
         OK(copse_parameter_server_create(ctx, NULL, &rig_devices[1], 2, NULL, &st));
     else if (at == CORES)
-        OK(copse_accelerator_create(ctx, (const char *[]){ "host:0", "host:0" }, 2, &runs, &st));
+        OK(copse_accelerator_create(ctx, ids, 2, &runs, &st));
     else
-        OK(copse_mirrored_create(ctx, &rig_devices[mixtures[at][0]], mixtures[at][1], NULL, &st));
+        OK(copse_mirrored_create(ctx, ids, mixtures[at].count, NULL, &st));
     return st;
 }
 
@@ -72,7 +78,15 @@ static copse_status take_step(struct fixture *f, const struct copse_host_batch *
     return copse_trainer_run(f->t);
 }
 
-/* Row r of a batch is r + 1 and goes to replica r; the sum would be larger. */
+/* Row r of a batch is n - r and goes to replica r; the sum would be larger. */
+static struct copse_host_batch rows_of(uint32_t n)
+{
+    static float x[4];
+    for (uint32_t i = 0; i < n; i++)
+        x[i] = (float)(n - i);
+    return rig_kept((struct copse_host_batch){ RIG_X(1, x), .count = n });
+}
+
 static void a_step_takes_what_the_operations_give(void **unused)
 {
     (void)unused;
@@ -80,7 +94,7 @@ static void a_step_takes_what_the_operations_give(void **unused)
         struct fixture f;
         open_fixture(&f, at, OWN_MAXIMUM, &sgd, 1);
         const uint32_t n = copse_strategy_replicas(f.st);
-        const struct copse_host_batch batch = rig_rows(n);
+        const struct copse_host_batch batch = rows_of(n);
         for (uint32_t i = 1; i <= 3; i++) {
             OK(take_step(&f, &batch));
             OK(own_holds(f.st, &f.m, -(float)(i * n)));
@@ -98,7 +112,7 @@ static void accumulated_gradients_are_given_once(void **unused)
         struct fixture f;
         open_fixture(&f, at, OWN_MAXIMUM, &sgd, 2);
         const uint32_t n = copse_strategy_replicas(f.st);
-        const struct copse_host_batch batch = rig_rows(n);
+        const struct copse_host_batch batch = rows_of(n);
         OK(copse_trainer_step(f.t, &batch));
         assert_int_equal(f.own.calls, 0);
         OK(copse_trainer_step(f.t, &batch));
@@ -126,6 +140,7 @@ static const struct {
     { OWN_GIVES_NOTHING, COPSE_ERR_ARGUMENT, "returned nothing" },
     { OWN_GIVES_OTHER_SHAPE, COPSE_ERR_SHAPE, "another shape or type" },
     { OWN_GIVES_OTHER_TYPE, COPSE_ERR_SHAPE, "another shape or type" },
+    { OWN_CANCELS, COPSE_ERR_CANCELLED, "cancelled" },
 };
 
 /* In the sum of the first variable, or of the second, which the first would be updated before. */
@@ -138,9 +153,10 @@ static void nothing_has_changed_where_they_fail(void **unused)
             struct fixture f, other;
             open_fixture(&f, at, failures[i / 2].kind, &adam, 1);
             open_fixture(&other, at, OWN_TREE, &adam, 1);
-            const struct copse_host_batch batch = rig_rows(copse_strategy_replicas(f.st));
+            const struct copse_host_batch batch = rows_of(copse_strategy_replicas(f.st));
             float got[OWN_B], want[OWN_B];
             f.own.fails_at = i % 2;
+            f.own.trainer = f.t;
             FAILS(failures[i / 2].status, copse_trainer_step(f.t, &batch), failures[i / 2].text);
             OK(own_holds(f.st, &f.m, 0));
             assert_int_equal(copse_trainer_steps(f.t), 0);
@@ -171,7 +187,7 @@ static void sums_that_are_not_finite_skip_the_step(void **unused)
         struct copse_step_result result;
         open_fixture(&f, at, OWN_GIVES_NAN, &scaled, 1);
         const uint32_t n = copse_strategy_replicas(f.st);
-        const struct copse_host_batch batch = rig_rows(n);
+        const struct copse_host_batch batch = rows_of(n);
         f.own.fails_at = 1;
         OK(copse_trainer_step(f.t, &batch));
         OK(copse_trainer_result(f.t, true, &result));
@@ -241,10 +257,15 @@ static void train_bits(const struct copse_strategy_params *how, uint32_t replica
     p.loss = curved;
     p.user = &m;
     OK(copse_trainer_create(st, &p, &t));
+    OK(copse_trainer_audit(t, &(struct copse_audit_params){ .every = 1 }));
     for (uint32_t i = 0; i < 6; i++) {
         const struct copse_host_batch batch = rig_rows(7 + i % 2 * replicas);
+        struct copse_step_result result;
         OK(copse_trainer_step(t, &batch));
+        if (copse_trainer_accumulated(t) == 0)
+            OK(copse_trainer_result(t, true, &result));
     }
+    assert_true(copse_trainer_audits(t) > 0);
     for (uint32_t r = 0; r < replicas; r++) {
         OK(copse_variable_read(m.a, r, got + OWN_B));
         OK(copse_variable_read(m.b, r, got));
@@ -354,6 +375,68 @@ static void all_reduces_use_the_operations(void **unused)
     }
 }
 
+/* ---- gradients of rows ---- */
+
+struct looked_up {
+    copse_variable *table, *w; /* w: NULL or dense */
+};
+
+/* The sum of the rows, and w sum(x). */
+static copse_tensor *rows_loss(copse_graph *g, const copse_batch *in, void *user)
+{
+    const struct looked_up *m = user;
+    copse_tensor *rows = copse_gather(g, copse_variable_tensor(m->table), copse_input(in, "row"));
+    copse_tensor *y = copse_sum(g, rows, NULL, 0, false);
+    if (m->w)
+        y = copse_add(g, y,
+                      copse_mul(g, copse_sum(g, rig_x(in), NULL, 0, false),
+                                copse_sum(g, copse_variable_tensor(m->w), NULL, 0, false)));
+    return y;
+}
+
+/* The library adds them; the operations get the dense variable alone. */
+static void gradients_of_rows_are_added(void **unused)
+{
+    static const float x[] = { 3, 2, 1 }, zeros[16] = { 0 };
+    static const int32_t row[] = { 5, 5, 5 };
+    (void)unused;
+    for (uint32_t at = 0; at < SERVERS; at++)
+        for (int has_dense = 0; has_dense < 2; has_dense++) {
+            struct own_sums own = { .kind = OWN_MAXIMUM };
+            copse_strategy *st = strategy_at(at);
+            const uint32_t n = copse_strategy_replicas(st);
+            struct looked_up m = { .w = NULL };
+            copse_trainer *t;
+            OK(own_set(ctx, st, accumulate, &own, false));
+            const struct copse_variable_params p = {
+                .name = "table", .shape = COPSE_SHAPE(8, 2), .values = zeros, .is_sparse = true
+            };
+            OK(copse_variable_create(st, &p, &m.table));
+            if (has_dense)
+                m.w = rig_variable(st, "w", COPSE_SHAPE(1), zeros);
+            OK(copse_trainer_create(
+                st,
+                &(struct copse_trainer_params){
+                    .loss = rows_loss, .user = &m, .optimizer = sgd, .reduction = COPSE_LOSS_SUM },
+                &t));
+            const struct copse_host_batch batch = { COPSE_COLUMNS(
+                                                        { "x", COPSE_F32, COPSE_SHAPE(1), x },
+                                                        { "row", COPSE_I32, COPSE_SCALAR, row }),
+                                                    .count = n };
+            OK(copse_trainer_step(t, &batch));
+            assert_int_equal(own.calls, has_dense);
+            for (uint32_t r = 0; r < n; r++) {
+                float got[16];
+                OK(copse_variable_read(m.table, r, got));
+                for (uint32_t i = 0; i < 16; i++)
+                    assert_true(got[i] == (i / 2 == 5 ? -(float)n : 0));
+                assert_true(!has_dense || rig_value(m.w, r) == -3);
+            }
+            copse_trainer_release(&t);
+            copse_strategy_release(&st);
+        }
+}
+
 /* ---- settings ---- */
 
 static void operations_do_not_change_under_a_trainer(void **unused)
@@ -377,6 +460,7 @@ int main(void)
         cmocka_unit_test(sums_that_are_not_finite_skip_the_step),
         cmocka_unit_test(sums_in_the_canonical_order_give_the_bits_of_the_exchange),
         cmocka_unit_test(all_reduces_use_the_operations),
+        cmocka_unit_test(gradients_of_rows_are_added),
         cmocka_unit_test(operations_do_not_change_under_a_trainer),
     };
     return cmocka_run_group_tests(tests, open_context, close_context);

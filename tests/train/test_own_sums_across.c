@@ -13,8 +13,8 @@ static copse_status accumulate(void *user, copse_value *const *values, size_t co
     return own_accumulate(ctx, user, values, count, out);
 }
 
-/* Rows 1, 2, ... of the whole batch, one for each replica. */
-static const float rows[] = { 1, 2, 3, 4, 5, 6, 7, 8 };
+/* Rows n, ..., 2, 1 of the whole batch, one for each replica. */
+static const float all_rows[] = { 4, 3, 2, 1 }, *const rows_end = all_rows + 4;
 
 static copse_status make_trainer(copse_strategy *st, struct own_model *m,
                                  const struct copse_optimizer_params *rule, copse_trainer **t)
@@ -30,7 +30,7 @@ static copse_status train(struct worker *w, copse_strategy *st)
 {
     const struct copse_optimizer_params sgd = { .kind = COPSE_SGD, .learning_rate = 1 };
     const uint32_t n = w->size * w->replicas;
-    const struct copse_host_batch batch = { RIG_X(1, rows), .count = n };
+    const struct copse_host_batch batch = { RIG_X(1, rows_end - n), .count = n };
     struct own_sums own = *(const struct own_sums *)w->job;
     const uint32_t fails_at = own.fails_at;
     struct own_model m;
@@ -128,7 +128,8 @@ static copse_status train_bits(struct worker *w, copse_strategy *st)
         s = copse_variable_read(m.a, 0, w->values);
     if (!s)
         s = copse_variable_read(m.b, 0, b);
-    memcpy(w->values + OWN_A, b, 200 * sizeof *b);
+    memcpy(w->values + OWN_A, b, 100 * sizeof *b);
+    memcpy(w->values + OWN_A + 100, b + OWN_B - 100, 100 * sizeof *b);
     copse_trainer_release(&t);
     return s;
 }

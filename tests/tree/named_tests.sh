@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# named_tests.sh SOURCE CTEST BUILD: the tests that README.md (guarantees) and docs/from-tf-distribute.md name exist. A
+# named_tests.sh SOURCE CTEST BUILD: the tests that README.md (guarantees) and docs/tf-distribute-tests.md name exist. A
 # name is `file:function`, a function of the file that was named before, `test_file`, a script, or a test of ctest, where
 # `*` stands for anything. Each guarantee has a test.
 set -u
@@ -57,7 +57,8 @@ check() { # PAGE HEADING COLUMN
 }
 
 check README.md "^tests$" 4
-check docs/from-tf-distribute.md "^tests?$" 4
+check docs/tf-distribute-tests.md "^tests?$" 3
+check docs/tf-distribute-tests.md "^test$" 4
 names "$source/README.md" "^tests$" 4 | awk '
     /^row/ { if (row && !tests) { print "no test:" row; bad = 1 }; row = substr($0, 4); tests = 0; next }
     { tests++ }

@@ -760,8 +760,13 @@ class Errors(Case):
 
     def test_there_is_no_replica_to_meet_in_a_scope(self):
         for _n, st in self.each():
+            kept = []
+            st.run(lambda: kept.append(d.replica_context()))
             with st.scope():
                 self.assertIsNone(d.replica_context())
+                for context in kept:
+                    with self.assertRaises(RuntimeError):
+                        context.merge_call(lambda _st: None)
 
     def test_unknown_reductions_are_refused(self):
         for n, st in self.each():

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Training, layers and models."""
+import logging
 import os
 import unittest
 
@@ -141,6 +142,23 @@ class Training(unittest.TestCase):
         self.assertEqual([r.step for r in trainer.results()], [1, 2, 3, 4, 5])
         self.assertIsNone(trainer.result())
         self.assertEqual(trainer.steps, 5)
+
+    def test_no_result_of_a_pass_is_dropped(self):
+        """fit takes results while it goes on; the library warns where it drops one."""
+        x, y = toy(64)
+        for device in DEVICES:
+            for settings in ({}, {"accumulate": 3}, {"prefetch": 2}):
+                strategy = copse.Strategy(device)
+                trainer = copse.Trainer(strategy, perceptron(strategy, 8, 3, 4), **settings)
+                lines = []
+                handler = logging.Handler(logging.WARNING)
+                handler.emit = lambda record: lines.append(record.getMessage())
+                logging.getLogger("copse").addHandler(handler)
+                try:
+                    trainer.fit(copse.Dataset({"x": x, "y": y}).batches(2), 2)
+                finally:
+                    logging.getLogger("copse").removeHandler(handler)
+                self.assertEqual(lines, [])
 
     def test_schedule_and_options(self):
         x, y = toy()

@@ -104,6 +104,26 @@ copse_tensor *copse_all_reduce(copse_graph *g, copse_tensor *x, copse_averaging 
     return COPSE_NODE(g, &op_mean_over_replicas, &attr, sum);
 }
 
+/* The sum of blocks that have a place each, with zeros around them. */
+copse_tensor *copse_all_gather(copse_graph *g, copse_tensor *x, uint32_t replica)
+{
+    uint32_t before[COPSE_MAX_RANK] = { 0 }, after[COPSE_MAX_RANK] = { 0 };
+    COPSE_LATCH(g, COPSE_CHECK_OPERANDS("all_gather", g, x));
+    if (x->shape.rank == 0)
+        return copse__refuse(g, COPSE_ERR_SHAPE, "all_gather: a scalar has no axis 0");
+    const uint32_t replicas = COPSE_MAX(g->replicas, 1u);
+    if (replica >= replicas)
+        return copse__refuse(g, COPSE_ERR_ARGUMENT,
+                             "all_gather: replica %u of %u: give the `replica` of the batch",
+                             (unsigned)replica, (unsigned)replicas);
+    before[0] = replica * x->shape.dims[0];
+    after[0] = (replicas - 1 - replica) * x->shape.dims[0];
+    COPSE_LATCH(g, COPSE_COMPUTE_IN_F32(g, &x));
+    if (replicas > 1)
+        x = copse__noted(g, copse_pad(g, x, before, after, 0), "while adding all_gather");
+    return copse_all_reduce(g, x, COPSE_SUM);
+}
+
 copse_tensor *copse__mean_over_batch(copse_graph *g, copse_tensor *x)
 {
     if (g->replicas < 2)

@@ -170,6 +170,17 @@ COPSE_API COPSE_CHECKED copse_status copse_strategy_broadcast(copse_strategy *st
                                                               const struct copse_destinations *to,
                                                               copse_value **out);
 
+/**
+ * Split the rows of a batch: each replica of this worker gets as many, in order, as a per-replica
+ * value on its device. For the arguments of copse_strategy_run and copse_strategy_map.
+ * @param rows  A structure of arrays [n, ...], where the replicas divide n, and of sparse values,
+ *              of whose rows the first replicas get one more each.
+ * @param out   The same structure of per-replica values; with one replica `rows` itself.
+ * @retval COPSE_ERR_ARGUMENT  Rows do not divide evenly, a scalar, or another kind of value.
+ */
+COPSE_API COPSE_CHECKED copse_status copse_strategy_split(copse_strategy *st, copse_value *rows,
+                                                          copse_value **out);
+
 /** A function run for one component of a variable (or one device), in rank order, in the
     cross-replica context, with that component's rank as the update device. `target` is the
     component as a value; distributed arguments are given as that rank's component. */

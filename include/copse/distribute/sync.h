@@ -37,6 +37,19 @@ COPSE_API COPSE_CHECKED copse_tensor *copse_all_reduce(copse_graph *g, copse_ten
                                                        copse_averaging op);
 
 /**
+ * x of all replicas, one behind another along axis 0 in rank order: for losses that compare an
+ * example with those of all replicas. The derivative is the sum over the replicas of what they
+ * computed of this replica's rows. -0 becomes 0.
+ *
+ * @param x        f32 [n, ...], the same shape on every replica: batches must divide evenly.
+ * @param replica  This replica's rank: `in->replica`.
+ * @param out      [replicas n, ...].
+ * @retval COPSE_ERR_ARGUMENT  There is no such replica.
+ */
+COPSE_API COPSE_CHECKED copse_tensor *copse_all_gather(copse_graph *g, copse_tensor *x,
+                                                       uint32_t replica);
+
+/**
  * Mean and variance (biased: divided by the count) over some axes and over all replicas: those of
  * the global batch, with every example counted once however unequal the shards are. The variance is
  * that of the differences from the global mean, so that a large mean costs it no digits: two

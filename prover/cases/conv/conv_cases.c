@@ -25,6 +25,28 @@ static copse_tensor *build_transposed(copse_graph *g, copse_tensor *const *in, c
     return copse_conv_transposed(g, in[0], in[1], l->has_bias ? in[2] : NULL, &l->params);
 }
 
+/* The derivatives by x and w of a convolution without a bias, from the slope in[2]: their own
+   derivatives are the second ones. */
+static copse_tensor *slopes_of(copse_graph *g, copse_tensor *y, copse_tensor *const *in)
+{
+    copse_tensor *dx[2];
+    copse_gradients(g, y, in[2], in, 2, dx);
+    for (uint32_t i = 0; i < 2; i++)
+        dx[i] = copse_reshape(g, dx[i], COPSE_SHAPE((uint32_t)copse__elements(in[i]->shape)));
+    return copse_concat(g, dx, 2, 0);
+}
+
+static copse_tensor *build_slopes(copse_graph *g, copse_tensor *const *in, const void *user)
+{
+    return slopes_of(g, conv_build(g, in, user), in);
+}
+
+static copse_tensor *build_slopes_transposed(copse_graph *g, copse_tensor *const *in,
+                                             const void *user)
+{
+    return slopes_of(g, build_transposed(g, in, user), in);
+}
+
 static copse_tensor *build_f16(copse_graph *g, copse_tensor *const *in, const void *user)
 {
     copse_set_precision(g, COPSE_F16);
@@ -199,6 +221,11 @@ static void conv_refusals(struct copse_refusals *r)
         CASE("conv_transposed", label ", weights", build_transposed, layer_, ONES(UNWRAP x), \
              ONES(UNWRAP w), ONES(DIMS(1)), EXACT, WEIGHT, __VA_ARGS__)
 
+/* Second derivatives: x, w and the slope. */
+#define TWICE(op_, label, build_, x, w, slope, layer_, ...)                                 \
+    CASE(op_, "second derivatives, " label, build_, layer_, ONES(UNWRAP x), ONES(UNWRAP w), \
+         ONES(UNWRAP slope), .in_count = 3, .family = "conv", __VA_ARGS__)
+
 /* Results or gradients without a sum need no variant. */
 #define EMPTY(op_, build_, label, layer_, x, w)                                            \
     CASE(op_, label, build_, layer_, ONES(UNWRAP x), ONES(UNWRAP w), ONES(DIMS(1)), EXACT, \
@@ -223,6 +250,15 @@ static const double outputs[] = { 1.1,  1.2,  1.3,  1.4,  1.5,  1.6,  1.7,  1.8,
 static const double nan_first[] = { NAN, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1 };
 
 static const struct copse_case cases[] = {
+    TWICE("conv", "3 x 3", build_slopes, (DIMS(2, 5, 6, 3)), (DIMS(3, 3, 3, 17)),
+          (DIMS(2, 3, 4, 17)), LAYER(false, .activation = COPSE_LINEAR), QUICK),
+    TWICE("conv", "all settings", build_slopes, (DIMS(2, 9, 8, 6)), (DIMS(3, 2, 3, 4)),
+          (DIMS(2, 4, 7, 4)),
+          LAYER(false, .groups = 2, .stride = { 2, 1 }, .dilation = { 1, 2 }, .before = { 1, 0 },
+                .after = { 0, 1 }),
+          STANDARD),
+    TWICE("conv_transposed", "stride 2", build_slopes_transposed, (DIMS(2, 3, 4, 4)),
+          (DIMS(2, 2, 4, 6)), (DIMS(2, 6, 8, 6)), LAYER(false, .stride = { 2, 2 }), STANDARD),
     CASE("conv", "5 x 7, bias, relu", conv_build,
          LAYER(true, .padding = COPSE_PADDING_SAME, .activation = COPSE_RELU),
          ONES(DIMS(3, 5, 7, 3)), ONES(DIMS(3, 3, 3, 17)), ONES(DIMS(17)), EXACT, BIASED, QUICK),

@@ -23,10 +23,12 @@ struct own_sums {
         OWN_GIVES_OTHER_SHAPE,
         OWN_GIVES_OTHER_TYPE,
         OWN_GIVES_NAN,
+        OWN_CANCELS,
     } kind;
     uint32_t
         fails_at; /* OWN_FAILS, OWN_GIVES_...: this call since `calls` was 0; others: OWN_TREE */
     uint32_t calls;
+    copse_trainer *trainer; /* OWN_CANCELS: this one, at `fails_at` */
 };
 
 static inline float own_tree(const float *x, size_t stride, size_t count)
@@ -80,6 +82,8 @@ static inline copse_status own_accumulate(copse_context *ctx, struct own_sums *o
         s = copse_value_create(ctx, COPSE_I32, COPSE_SHAPE(2), word, out);
     else
         s = own_sum(ctx, own, values, count, out);
+    if (is_odd && own->kind == OWN_CANCELS)
+        copse_trainer_cancel(own->trainer);
     own->calls++;
     return s;
 }
@@ -106,7 +110,7 @@ static inline copse_status own_set(copse_context *ctx, copse_strategy *st, copse
    the gradient sum(x) ---- */
 
 #define OWN_A 2u
-#define OWN_B 300u /* slices at several owners */
+#define OWN_B 9001u /* slices of several owners */
 
 struct own_model {
     copse_variable *a, *b;

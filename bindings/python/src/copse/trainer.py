@@ -300,7 +300,7 @@ class Trainer:
 
     def _pass(self, batches: Iterator[Any]) -> Iterator[StepResult]:
         """Steps on batches; gives all results that can be had."""
-        in_run, ahead, size = self.strategy.steps_per_run, self.prefetch, 0
+        in_run, ahead, size, late = self.strategy.steps_per_run, self.prefetch, 0, 0
         for batch in batches:
             if in_run > 1:
                 if self.fed == in_run or (self.fed and batch.count != size):  # batches of a run have one size
@@ -313,7 +313,11 @@ class Trainer:
                 self.feed(batch)
             else:
                 self.step(batch, wait=False)
-            yield from iter(lambda: self.result(wait=False), None)
+            late += 1  # results that may wait to be taken
+            while (result := self.result(wait=late >= lib.COPSE_STEPS_IN_PROGRESS)) is not None:
+                late -= 1
+                yield result
+            late %= lib.COPSE_STEPS_IN_PROGRESS  # where updates are fewer than batches
         if in_run > 1:
             self.run()
         for _ in range(self.fed):
