@@ -114,9 +114,9 @@ static copse_status trainer_step_flush(copse_trainer *t)
         for (uint32_t i = 0; i < last; i++)
             copse__ready_of(&t->recordings, i)[r] = copse__ready_of(&t->recordings, last)[r];
     }
-    const copse_status s = copse__execute_update(t);
-    copse__accumulation_drop(&t->accumulation); /* after a failure they may be sums already */
-    COPSE_TRY(copse_note(s, "in step %llu", (unsigned long long)t->step + 1));
+    COPSE_TRY(
+        copse_note(copse__execute_update(t), "in step %llu", (unsigned long long)t->step + 1));
+    copse__accumulation_drop(&t->accumulation);
     t->step++;
     return copse__workers_send(&t->ring, slot);
 }
@@ -126,10 +126,14 @@ copse_status copse_trainer_flush(copse_trainer *t)
     COPSE_TRY(copse__require_no_replica("copse_trainer_flush", t));
     COPSE_TRY(copse__trainer_check(t));
     COPSE_TRY(copse__average_refuse(t));
+    if (t->accumulation.parts == 0)
+        return COPSE_OK;
     const uint64_t since = copse__group_sequence(&t->strategy->group);
-    return t->accumulation.parts > 0
-               ? report_step(t, copse__workers_notify(&t->workers, since, trainer_step_flush(t)))
-               : COPSE_OK;
+    const copse_status s = copse__workers_notify(&t->workers, since, trainer_step_flush(t));
+    if (s &&
+        copse__strategy_has_own_sums(t->strategy)) /* on some workers they may be sums already */
+        copse__accumulation_drop(&t->accumulation);
+    return report_step(t, s);
 }
 
 static copse_status trainer_step_evaluate(copse_trainer *t, const struct copse_host_batch *batch,

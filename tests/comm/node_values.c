@@ -150,6 +150,38 @@ static copse_status variables(copse_strategy *st)
     return x == total ? COPSE_OK : wrong("a variable's sum");
 }
 
+/* The last replica of worker 1 fails before the sum, in every second run. */
+static copse_status sum_or_fail(copse_replica_context *rc, copse_value *const *args, size_t count,
+                                void *user, copse_value **result)
+{
+    const uint32_t run = *(const uint32_t *)user, id = copse_replica_id(rc);
+    (void)count;
+    if (run % 2 == 0 && id == 2 * RANKS - 1)
+        return copse_fail(COPSE_ERR_CANCELLED, "replica %u has had enough", id);
+    return copse_replica_all_reduce(rc, COPSE_REDUCE_SUM, args[0], result);
+}
+
+static copse_status failures(copse_strategy *st)
+{
+    const uint64_t begin = copse__now_ns();
+    copse_value *v;
+    copse_status s = COPSE_OK;
+    COPSE_TRY(per_replica(st, COPSE_F32, SMALL, &v));
+    for (uint32_t run = 0; run < 20 && !s; run++) {
+        copse_value *sum;
+        s = copse_strategy_run(st, sum_or_fail, &v, 1, &run, &sum);
+        copse_value_release(&sum);
+        if (run % 2 == 0)
+            s = s == COPSE_ERR_CANCELLED && strstr(copse_last_error(), "replica 3 has had enough")
+                    ? COPSE_OK
+                    : wrong("a run that one worker fails");
+    }
+    copse_value_release(&v);
+    if (!s)
+        printf("20 runs, of which 10 failed: %.1f ms\n", (double)(copse__now_ns() - begin) / 1e6);
+    return s;
+}
+
 int node_values(copse_context *ctx, copse_cluster *c)
 {
     static const char *const ids[RANKS] = { "host:0", "host:0" };
@@ -164,6 +196,8 @@ int node_values(copse_context *ctx, copse_cluster *c)
         s = mixed(st);
     if (!s)
         s = variables(st);
+    if (!s)
+        s = failures(st);
     printf("rank %u: %s; %u numbers %.2f ms, %u numbers %.1f ms\n", copse_cluster_rank(c),
            s ? copse_last_error() : "values agree", SMALL, 1e3 * small, LARGE, 1e3 * large);
     copse_strategy_release(&st);

@@ -81,7 +81,7 @@ static copse_status do_run(copse_replica_context *rc, copse_value *const *args, 
 {
     const struct run_call *c = user;
     const uint32_t id = copse_replica_id(rc), n = copse_replica_count(rc);
-    copse_value *own, *sum;
+    copse_value *own, *sum = NULL;
     float x;
     (void)args, (void)count, (void)result;
     if (fails_here(c, BEFORE, id))
@@ -96,10 +96,9 @@ static copse_status do_run(copse_replica_context *rc, copse_value *const *args, 
         s = copse_assign_add(c->v, own);
     if (!s && fails_here(c, AFTER, id))
         s = enough(id);
+    if (!s)
+        s = copse_value_read(sum, &x);
     copse_value_release(&own);
-    if (s)
-        return s;
-    s = copse_value_read(sum, &x);
     copse_value_release(&sum);
     CHECK(s || x == (float)(n * (n + 1) / 2));
     return s;
@@ -517,6 +516,45 @@ static void calls_that_differ_never_meet(void **state)
     assert_true(w[1].seen[1] != COPSE_OK); /* the other one has left */
 }
 
+/* ---- what it costs where nothing fails ---- */
+
+static copse_status nothing(copse_replica_context *rc, copse_value *const *args, size_t count,
+                            void *user, copse_value **result)
+{
+    (void)rc, (void)args, (void)count, (void)user, (void)result;
+    return COPSE_OK;
+}
+
+/* seen: messages of a sum, of the fourth run with a sum, of the fourth without. */
+static copse_status count_messages(struct worker *w, copse_strategy *st)
+{
+    copse_reduce_op op = COPSE_REDUCE_SUM;
+    for (uint32_t kind = 0; kind < 3; kind++)
+        for (uint32_t i = 0; i < 4; i++) {
+            const uint64_t before = copse__local_hub_messages(w->hub, w->rank);
+            COPSE_TRY(kind == 0 ? reduce_by(st, op)
+                                : copse_strategy_run(st, kind == 1 ? all_reduce_by : nothing, NULL,
+                                                     0, &op, NULL));
+            w->seen[kind] = (uint32_t)(copse__local_hub_messages(w->hub, w->rank) - before);
+        }
+    return COPSE_OK;
+}
+
+static void a_steady_loop_sends_its_sums_alone(void **state)
+{
+    struct worker w[3];
+    (void)state;
+    for (uint32_t size = 2; size <= 3; size++) {
+        run_workers(w, size, 1, count_messages);
+        assert_all_ok(w, size);
+        for (uint32_t v = 0; v < size; v++) {
+            assert_true(w[v].seen[0] > 0);
+            assert_int_equal(w[v].seen[1], w[v].seen[0]);
+            assert_int_equal(w[v].seen[2], 0);
+        }
+    }
+}
+
 /* ---- where variables start ---- */
 
 /* values: of the trained variable and of the frozen one, before there is a trainer. */
@@ -582,6 +620,7 @@ int main(void)
         cmocka_unit_test(a_hook_that_fails_on_one_worker),
         cmocka_unit_test(sum_against_mean),
         cmocka_unit_test(calls_that_differ_never_meet),
+        cmocka_unit_test(a_steady_loop_sends_its_sums_alone),
         cmocka_unit_test(clu_3_at_creation),
         cmocka_unit_test(a_variable_that_one_worker_makes),
     };
