@@ -32,7 +32,7 @@ static copse_tensor *judge(copse_graph *g, copse_tensor *x, bool is_real)
     return copse_mean(g, copse_softplus(g, logits), NULL, 0, false); /* cross-entropy */
 }
 
-/* The loss of one network, and its derivatives: this replica's part of those of the mean. */
+/* The loss of one network, and its derivatives: this replica's part of the mean's derivatives. */
 static copse_tensor *learn(copse_graph *g, const copse_batch *in, void *user)
 {
     const struct net *n = user;

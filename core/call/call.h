@@ -85,7 +85,8 @@ copse_status copse__call_at(copse_strategy *st, uint32_t rank, bool is_alone, co
    what it has received. */
 copse_status copse__call_compute(struct copse_call *c, copse_value **result);
 
-/* copse_strategy_map of a function without sums and updates: other workers need not make it. */
+/* copse_strategy_map without an operation of the group. For a function without sums and updates:
+   other workers need not call it. */
 copse_status copse__map_here(copse_strategy *st, copse_call_fn *fn, void *user, copse_value *args,
                              copse_value **result);
 

@@ -61,16 +61,25 @@ static copse_status make_blocks(struct copse_recording *r, size_t count, struct 
 static copse_status find_from(struct copse_recording *r, copse_tensor **from)
 {
     *from = NULL;
+    if (!r->result)
+        return copse_fail(COPSE_ERR_ARGUMENT,
+                          "%s: the function returned no tensor, and there is nothing to "
+                          "differentiate",
+                          r->list->table->name);
     if (!r->words[KEY_HAS_FROM])
         return copse__recording_check_loss(r);
     *from = copse__recording_input(r, r->input_count - 1);
     COPSE_TRY(copse_graph_status(r->graph));
-    return r->result->type == COPSE_F32 && copse__shape_equal((*from)->shape, r->result->shape)
+    const copse_tensor *loss = r->result, *given = *from;
+    return loss->type == COPSE_F32 && given->type == COPSE_F32 &&
+                   copse__shape_equal(given->shape, loss->shape)
                ? COPSE_OK
                : copse_fail(COPSE_ERR_SHAPE,
-                            "%s: the loss is %s%s, its derivative (grad_loss) is f32%s",
-                            r->list->table->name, copse_type_name(r->result->type),
-                            COPSE_SHAPE_TEXT(r->result->shape), COPSE_SHAPE_TEXT((*from)->shape));
+                            "%s: the loss is %s%s, its derivative (grad_loss) is %s%s; both must "
+                            "be f32, of one shape",
+                            r->list->table->name, copse_type_name(loss->type),
+                            COPSE_SHAPE_TEXT(loss->shape), copse_type_name(given->type),
+                            COPSE_SHAPE_TEXT(given->shape));
 }
 
 static copse_status call_differentiate(struct copse_recording *r)

@@ -302,6 +302,7 @@ copse_status copse__map_here(copse_strategy *st, copse_call_fn *fn, void *user, 
                              copse_value **result)
 {
     struct copse_calls *calls;
+    COPSE_TRY(copse_need("map", fn));
     COPSE_TRY(copse__require_device(st, "map"));
     COPSE_TRY(copse__require_cross(st, "map"));
     COPSE_TRY(copse__calls_get(st, &calls));
@@ -335,7 +336,7 @@ copse_status copse_strategy_map(copse_strategy *st, copse_call_fn *fn, void *use
 {
     if (result)
         *result = NULL;
-    COPSE_TRY(copse_need("map", st, fn));
+    COPSE_TRY(copse_need("map", st));
     copse__group_begin(&st->group, "map");
     return copse__group_end(&st->group, copse__map_here(st, fn, user, args, result));
 }

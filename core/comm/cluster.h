@@ -103,8 +103,8 @@ struct copse_cluster {
     uint32_t original[COPSE_MAX_WORKERS]; /* rank in the description, by rank in the group */
     uint32_t epoch;                       /* attempts to connect the group */
     uint64_t whole;                       /* original ranks of the group that was connected last */
-    uint64_t sequence;                    /* collectives begun */
-    uint64_t refused;                     /* the last of them that a vote ended, from 1; 0: none */
+    uint64_t sequence;                    /* collectives begun, and operations ended */
+    uint64_t refused;                     /* the last of them that failed here, from 1; 0: none */
     uint32_t detail;                      /* header.detail of the next collective */
     uint64_t operation;                   /* the one in progress, or the last one */
     uint32_t index;                       /* collectives of it */
@@ -276,8 +276,10 @@ void copse__window_end(copse_cluster *c, bool is_orderly);
 /* A call in which workers may make collectives, such as a run: these are part of it. Calls within a
    call are part of the outermost one. All workers make the same ones in the same order. */
 void copse__operation_begin(copse_cluster *c, const char *call);
-/* It returns `s`: the others are notified, and do not wait for this worker in it. Nothing waits.
-   Keeps the text of the last error. */
+/* It returns `s`. After a failure the others are notified, and do not wait for this worker in it. A
+   call that ends well with as many collectives as the last one of its name sends nothing: a worker
+   that begins one more in it learns so from this worker's next header, which may come as late as its
+   next call. Nothing waits. Keeps the text of the last error. */
 void copse__operation_end(copse_cluster *c, copse_status s);
 /* All workers know, or learn, that the newest collective has failed with `s`, or not. Returns it. */
 copse_status copse__operation_fail(copse_cluster *c, copse_status s);

@@ -93,12 +93,12 @@ copse_status copse__group_allgather_each(struct copse_group *g, void *all, size_
 void copse__group_abort(struct copse_group *g);
 /* Whether a device of this worker has failed. */
 bool copse__group_has_failed_device(const struct copse_group *g);
-/* How many collectives have begun; 0 in a group of one. */
+/* How many collectives have begun and operations have ended; 0 in a group of one. */
 uint64_t copse__group_sequence(const struct copse_group *g);
 /* Whether a failure since then has changed nothing on any worker: a worker refused the collective,
    or none has begun. False in a group of one. */
 bool copse__group_is_whole(const struct copse_group *g, uint64_t since);
-/* Whether a vote has ended a collective since then. */
+/* Whether a vote has ended a collective, or an operation has failed here, since then. */
 bool copse__group_was_refused(const struct copse_group *g, uint64_t since);
 /* Vote `why` in the collective that the others are about to begin; keeps the text. Returns
    `why`. */

@@ -196,9 +196,7 @@ static copse_status replicated_check(copse_strategy *st, const struct copse_repl
                                      copse_model_mode mode,
                                      const struct copse_replicated_result *out)
 {
-    if (!st || !p || !p->model || !out)
-        return copse_fail(COPSE_ERR_ARGUMENT,
-                          "replicated model: strategy, model function or result is NULL");
+    COPSE_TRY(copse_need("replicated model", p->model, out));
     COPSE_TRY(
         copse_need_known("replicated model", "reduction of losses", p->reduction, COPSE_LOSS_SUM));
     COPSE_TRY(copse_need_known("replicated model", "mode", mode, COPSE_MODEL_PREDICT));
@@ -223,23 +221,34 @@ static copse_status replicated_begin(struct model_run *m, copse_value *features,
     return s;
 }
 
-copse_status copse_replicated_run(copse_strategy *st, const struct copse_replicated_params *params,
-                                  copse_model_mode mode, copse_value *features, copse_value *labels,
-                                  struct copse_replicated_result *out)
+static copse_status replicated_here(copse_strategy *st,
+                                    const struct copse_replicated_params *params,
+                                    copse_model_mode mode, copse_value *features,
+                                    copse_value *labels, struct copse_replicated_result *out)
 {
     COPSE_TRY(replicated_check(st, params, mode, out));
     *out = (struct copse_replicated_result){ .loss = 0 };
     struct copse_mem *mem = &st->ctx->base.mem;
     struct model_run *m = copse__alloc(mem, 1, sizeof *m);
     COPSE_TRY(copse_need_memory(m, "replicated model"));
-    /* the model function may release the application's reference */
-    m->strategy = copse_strategy_retain(st);
+    m->strategy = st;
     m->params = params;
     m->mode = mode;
+    const copse_status s = replicated_begin(m, features, labels, out);
+    replicated_release(mem, m);
+    return s;
+}
+
+copse_status copse_replicated_run(copse_strategy *st, const struct copse_replicated_params *params,
+                                  copse_model_mode mode, copse_value *features, copse_value *labels,
+                                  struct copse_replicated_result *out)
+{
+    COPSE_TRY(copse_need("replicated model", st, params));
+    copse_strategy_retain(st); /* the model function may release the application's reference */
     copse__group_begin(&st->group,
                        params->reduction == COPSE_LOSS_MEAN ? "model by mean" : "model by sum");
-    const copse_status s = copse__group_end(&st->group, replicated_begin(m, features, labels, out));
-    replicated_release(mem, m);
+    const copse_status s = copse__group_end(
+        &st->group, replicated_here(st, params, mode, features, labels, out));
     copse_strategy_release(&st);
     return s;
 }

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* What a tower optimizer computes: calls (core/call/call.h) of a loss function on one replica, and
    its gradients. */
-#include "core/base/half.h"
 #include "core/compat/tower.h"
-#include "core/value/cross_device.h"
+#include "core/value/value.h"
 
 void copse__tower_computing_init(copse_tower_optimizer *t)
 {

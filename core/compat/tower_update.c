@@ -148,7 +148,7 @@ static copse_status sum_values_of(const struct update *u, const copse_variable *
     return s;
 }
 
-/* Returns the first failure. It sums those of the other variables too, because other workers do. */
+/* Returns the first failure. It sums the slices of the other variables too, because other workers do. */
 static copse_status sum_values(struct update *u)
 {
     copse_status s = COPSE_OK;

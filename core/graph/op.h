@@ -21,12 +21,12 @@ struct copse_op {
 
     /* Add the nodes for the derivatives: set dx[i] for every i with y->in[i]->needs_gradient
        (others are ignored); leave NULL if the derivative is zero. A failure stays in the graph.
-       NULL function = that of struct copse_second, else no derivative (integer results: the graph
+       NULL function = the one of struct copse_second, else no derivative (integer results: the graph
        never calls it). */
     void (*gradient)(copse_graph *g, const copse_tensor *y, copse_tensor *dy, copse_tensor **dx);
 
     /* What to use instead of the op where its derivative is needed and there is none: the end of
-       the error's text, as in "differentiate layer_norm once only, or ...". [NULL] */
+       the error's text, as in "write an attention that is differentiated twice with copse_matmul". [NULL] */
     const char *advice;
 
     /* Append the launches that compute y. NULL = a view of in[0] with another shape, or a leaf. */

@@ -6,7 +6,7 @@
 #include "core/train/execution.h"
 #include "core/value/cross_device.h"
 
-/* A part of the sums: memory of each replica before and behind it. */
+/* A part of the sums: what each replica gives, and where it takes the sum. */
 struct part {
     copse_shape shape;
     struct copse_binding from[COPSE_MAX_REPLICAS], to[COPSE_MAX_REPLICAS];

@@ -138,7 +138,7 @@ static bool has_own_sum(const struct copse_execution *e, uint32_t number)
     return true;
 }
 
-/* All-reduce `number`, behind segment `i`. */
+/* All-reduce `number`, after segment `i`. */
 static copse_status run_all_reduce(struct copse_execution *e, uint32_t i, uint32_t number)
 {
     const struct copse_graph_all_reduce *c = &e->layout->all_reduces.at[number];

@@ -91,6 +91,9 @@ static copse_status replica_run_begin(copse_strategy *st, copse_replica_fn *fn,
                                       copse_value *const *args, size_t count, void *user,
                                       copse_value **out)
 {
+    COPSE_TRY(copse_need("run", fn));
+    COPSE_TRY(copse__check_arguments("run", args, count));
+    COPSE_TRY(copse__require_cross(st, "run"));
     for (size_t i = 0; i < count; i++) /* before the first replica runs */
         if (args[i])
             COPSE_TRY(copse_note(copse__check_components(args[i], st->replica_count),
@@ -116,9 +119,7 @@ copse_status copse_strategy_run(copse_strategy *st, copse_replica_fn *fn, copse_
 {
     if (result)
         *result = NULL;
-    COPSE_TRY(copse_need("run", st, fn));
-    COPSE_TRY(copse__check_arguments("run", args, count));
-    COPSE_TRY(copse__require_cross(st, "run"));
+    COPSE_TRY(copse_need("run", st));
     copse_value *all = NULL;
     copse_strategy_retain(st);
     copse__group_begin(&st->group, "run");

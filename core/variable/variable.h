@@ -89,7 +89,7 @@ copse_status copse__components_set_sum(copse_variable *v, const void *total);
 
 /* ---- initial values across workers (initial_values.c) ---- */
 
-/* The initial values of a new variable become those of the first worker; all workers make the same
+/* The initial values of a new variable become the first worker's; all workers make the same
    variables in the same order. `mine`: the error that keeps this worker from making it, or COPSE_OK;
    all workers return it. */
 copse_status copse__initial_value_broadcast(copse_strategy *st,

@@ -184,8 +184,8 @@ struct copse_variable_params {
  *                                or in a replica that makes another variable than replica 0.
  * @retval COPSE_ERR_SHAPE        A replica gives another shape or type than replica 0.
  * @retval COPSE_ERR_UNSUPPORTED  The default strategy has no variables.
- * @retval COPSE_ERR_COMM         A worker was lost. When a worker cannot make it, all return its
- *                                status; makes another one, COPSE_ERR_ARGUMENT.
+ * @retval COPSE_ERR_COMM         A worker was lost. Where a worker cannot make it, all return its
+ *                                status; where it makes another one, COPSE_ERR_ARGUMENT.
  * Blocks, with a collective strategy, until all workers are here.
  */
 COPSE_API COPSE_CHECKED copse_status copse_variable_create(

@@ -145,7 +145,7 @@ typedef copse_status copse_epoch_fn(void *user, const struct copse_epoch *epoch,
 
 /** How copse_trainer_fit trains. */
 struct copse_fit_params {
-    uint32_t epochs;          /**< at least 1, those of the earlier run included */
+    uint32_t epochs;          /**< at least 1, with the earlier run's */
     uint32_t first;           /**< complete epochs of an earlier run                       [0] */
     copse_loader *held_out;   /**< evaluated after each epoch                              [NULL] */
     copse_epoch_fn *on_epoch; /**< [NULL] */
@@ -183,14 +183,14 @@ COPSE_API COPSE_CHECKED copse_status copse_trainer_fit(copse_trainer *t, copse_l
  * @retval COPSE_ERR_ARGUMENT     The batch is empty, lacks an input of the loss or has two of one
  *                                name; NULL, and none is fed; the loss depends on no trained
  *                                variable; another trainer of the strategy accumulates gradients of
- *                                one of them.
+ *                                one of them; a worker is at another step or batch.
  * @retval COPSE_ERR_SHAPE        Replicas differ in their sums over replicas, see
  *                                distribute/sync.h.
  * @retval COPSE_ERR_CANCELLED    See copse_trainer_cancel. Nothing changed.
  * @retval COPSE_ERR_NONFINITE    `check_numerics` or `check_gradients` failed, or the loss of the
  *                                dropped result is not finite. This call changed nothing.
  * @retval COPSE_ERR_COMM         Another worker or a server is lost; the text names it. Release the
- *                                trainer. A worker at another step or batch: COPSE_ERR_ARGUMENT.
+ *                                trainer.
  * @retval COPSE_ERR_CONTEXT      The thread is in a replica. With parameter servers: a tower
  *                                optimizer (compat/replicated.h) holds gradients. Nothing changed.
  * Blocks while COPSE_STEPS_IN_PROGRESS steps run or replicas wait for each other; with parameter

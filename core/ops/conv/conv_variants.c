@@ -268,7 +268,7 @@ static copse_status gradient_infer(const copse_tensor *dx, copse_shape *shape, c
     return COPSE_OK;
 }
 
-/* The sum is bilinear: its derivatives are those of a convolution without bias. */
+/* The sum is bilinear: a convolution without bias has the same derivatives. */
 static void gradient_second(copse_graph *g, const copse_tensor *y, copse_tensor *dy,
                             copse_tensor **dx)
 {

@@ -10,7 +10,7 @@ struct copse_binary_attr {
     int32_t side; /* of derivatives: 0 = with respect to the first operand */
 };
 
-/* dy times the derivative by one operand, of a, b and dy; the shape is that of dy. */
+/* dy times the derivative by one operand, of a, b and dy; it has the shape of dy. */
 extern const struct copse_op copse_op_binary_grad;
 
 #endif

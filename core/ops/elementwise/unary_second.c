@@ -175,11 +175,11 @@ static copse_tensor *curve_elu(copse_graph *g, const struct copse_unary_attr *f,
     return copse_where(g, above, zero, w);
 }
 
-/* a x^(a - 1) */
+/* a x^(a - 1); of a = 0 zero, at x = 0 too */
 static copse_tensor *curve_pow(copse_graph *g, const struct copse_unary_attr *f, copse_tensor *x,
                                copse_tensor *w)
 {
-    return scaled_slope(g, UNARY_pow, f->alpha - 1, x, w, f->alpha);
+    return f->alpha == 0 ? NULL : scaled_slope(g, UNARY_pow, f->alpha - 1, x, w, f->alpha);
 }
 
 static copse_tensor *curve_erf(copse_graph *g, const struct copse_unary_attr *f, copse_tensor *x,

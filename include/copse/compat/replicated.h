@@ -77,8 +77,9 @@ COPSE_API COPSE_CHECKED copse_status copse_tower_create(copse_strategy *st,
                                                         copse_tower_optimizer **out);
 COPSE_API void copse_tower_release(copse_tower_optimizer **t);
 
-/** What a replica differentiates: a loss function, called once per replica and signature as that of
-    copse_call is (again when `recordings` was too few to keep what it built), and its arguments.
+/** What a replica differentiates: a loss function and its arguments. The function is called once
+    per replica and signature, as copse_call does (again when `recordings` was too few to keep what
+    it built).
     Sums over replicas (copse/distribute/sync.h) are refused in it. */
 struct copse_tower_loss {
     copse_loss_fn *loss;
@@ -115,7 +116,7 @@ COPSE_API COPSE_CHECKED copse_status copse_tower_compute(copse_tower_optimizer *
                                                          struct copse_tower_gradient *pairs,
                                                          size_t count, copse_value **loss);
 /** [replica] What the function returns, of any shape, or a dictionary of what it sets (copse_output);
-    without derivatives and with `is_training` false. */
+    without derivatives and with `is_training` false. Assigns as copse_tower_compute does. */
 COPSE_API COPSE_CHECKED copse_status copse_tower_forward(copse_tower_optimizer *t,
                                                          const struct copse_tower_loss *of,
                                                          copse_value **out);
@@ -134,15 +135,13 @@ COPSE_API COPSE_CHECKED copse_status copse_tower_forward(copse_tower_optimizer *
  * @retval COPSE_ERR_CONTEXT      The thread is in no replica of the optimizer's strategy, and not in
  *                                its cross-replica context.
  * @retval COPSE_ERR_ARGUMENT     No gradient at all; a variable twice, not trained, or whose
- *                                gradients a trainer accumulates.
+ *                                gradients a trainer accumulates; workers are at different calls.
  * @retval COPSE_ERR_SHAPE        A gradient has not the shape of its variable.
  * @retval COPSE_ERR_DEVICE_LOST  An earlier update was cut short.
- * @retval COPSE_ERR_COMM         A worker or a server was lost. If workers are at different calls,
- *                                all return COPSE_ERR_ARGUMENT. If a worker fails after all its replicas have made the call and
- *                                before the update has begun, all workers return its status, and
- *                                nothing has changed. copse_replicated_run notifies the other
- *                                workers of a failure elsewhere in a replica; without it they wait
- *                                for their deadline.
+ * @retval COPSE_ERR_COMM         A worker or a server was lost.
+ * If a worker fails after all its replicas have made the call and before the update has begun, all
+ * workers return its status, and nothing has changed. copse_replicated_run notifies the other
+ * workers of a failure elsewhere in a replica; without it they wait for their deadline.
  * Blocking: the last replica's call waits as an exchange does; with a collective strategy for the
  * other workers, and with parameter servers for the devices.
  */
@@ -250,13 +249,12 @@ struct copse_replicated_result {
  * @param labels    The same.
  * @retval COPSE_ERR_ARGUMENT  Rows do not divide evenly; a loss, outputs, or the same metrics on
  *                             all replicas are missing; several replicas trained without a tower
- *                             optimizer.
+ *                             optimizer; a worker has another reduction, or does something else.
  * @retval COPSE_ERR_CONTEXT   As copse_strategy_run and copse_tower_finish.
  * @retval COPSE_ERR_SHAPE     Replicas' outputs differ in structure or shape.
  * @retval COPSE_ERR_UNSUPPORTED  The default strategy.
  * @retval COPSE_ERR_COMM      A worker was lost. When one fails in the call, those that wait for
  *                             it in the call return its status.
- * @retval COPSE_ERR_ARGUMENT  A worker has another reduction, or does something else.
  * With COPSE_MODEL_EVAL metrics are reduced as by copse_metrics_reduce. With a collective strategy
  * all workers call this, each with features and labels of its own replicas, and get the outputs of
  * those; the loss is that of all replicas, on all workers. What one of them fails with, all return.

@@ -82,8 +82,9 @@ struct copse_train_step_params {
     uint32_t recordings;    /**< see copse/trainer.h            [0 = 32] */
     copse_type precision;   /**< see copse/trainer.h            [0 = COPSE_F32] */
     uint64_t memory_budget; /**< see copse/trainer.h            [0 = none] */
-    /** each update writes its summaries of gradients to it (copse_event_file_gradients), at the
-        global step, or else the step; needs `summarize_gradients`; outlives the step [NULL] */
+    /** each run that completes a step, also one whose update is skipped (optimizer.h), writes its
+        summaries of gradients to it (copse_event_file_gradients), at the global step, or else the
+        step; needs `summarize_gradients`; outlives the train step [NULL] */
     copse_event_file *gradient_events;
     uint64_t reserved[1]; /**< 0 */
 };

@@ -21,9 +21,9 @@ extern "C" {
  *
  * The rank order is that of the workers, and within each that of the list. With the same power of
  * two of replicas on every worker, results have the bits of one process with all the replicas. All
- * variables have the first worker's values when they are made. Reductions of values, what replicas assign to a variable by its
- * aggregation, and reading a replica-local one across replicas go over the replicas of all workers,
- * see copse/distribute/cross_device.h and copse/distribute/replica.h. Places stay this worker's
+ * variables have the first worker's values when they are made. Reductions of values, what replicas
+ * assign to a variable by its aggregation, and reading a replica-local one across replicas go over
+ * the replicas of all workers, see copse/distribute/cross_device.h and copse/distribute/replica.h. Places stay this worker's
  * affair: ranks of components and destinations count its replicas, from 0.
  * @param cluster  NULL: no job is described, and this process trains alone, as one worker.
  * @retval COPSE_ERR_ARGUMENT  The job has parameter servers, see copse_parameter_server_create. Or
@@ -38,7 +38,7 @@ COPSE_API COPSE_CHECKED copse_status copse_collective_create(
 /**
  * Settings of a context as this strategy wants them: an unchanged copy. No strategy needs other
  * settings, because each opens its own devices and connections. (tf.distribute:
- * update_config_proto, which isolates sessions.)
+ * update_config_proto.)
  */
 COPSE_API COPSE_CHECKED copse_status
 copse_strategy_update_config(const copse_strategy *st, const struct copse_context_params *config,

@@ -17,12 +17,12 @@
  * sums of training, in place of the library's exchange:
  *  - gradients of a trainer or train step: one batch for each update, with a value for each dense
  *    variable in order of creation. All of the loss function is computed by then, so nothing
- *    overlaps. With micro-batches this is once, behind the last one. A scaled loss gives scaled
+ *    overlaps. With micro-batches this is once, after the last one. A scaled loss gives scaled
  *    gradients (optimizer.h);
  *  - gradients of tower optimizers, a call for each variable. A replica without one gives zeros;
  *  - copse_all_reduce in loss functions and calls, its derivatives, and values that several
  *    replicas assign (copse_update), but for COPSE_AGGREGATION_ONLY_FIRST_REPLICA.
- * The operation is SUM: shares of the batch are in the values, and nothing is divided behind it.
+ * The operation is SUM: shares of the batch are in the values, and nothing is divided after it.
  * Gradients of rows (docs/sparse.md) and sparse values are added by the library, as everywhere. The
  * result is one value, which all replicas of all workers get. Where operations fail, the step
  * returns their status and text: no variable, slot or count has changed, gradients that were

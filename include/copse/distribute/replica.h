@@ -242,12 +242,13 @@ COPSE_API COPSE_CHECKED copse_status copse_read(copse_variable *v, copse_value *
  * Blocking: may wait for devices, with a deadline. When a device fails on the way, components may
  * differ.
  * @retval COPSE_ERR_ARGUMENT  No aggregation where one is needed; SUM of one identical value over
- *                             several replicas; MEAN of integers that differ.
+ *                             several replicas; MEAN of integers that differ; a worker that does
+ *                             something else.
  * @retval COPSE_ERR_SHAPE     Shape or type differ from the variable's.
  * @retval COPSE_ERR_CONTEXT   The thread is in a context of another strategy than the variable's,
  *                             or the replicas do not make the same calls.
  * @retval COPSE_ERR_UNSUPPORTED  Inside a loss function, where a graph is built.
- * @retval COPSE_ERR_COMM      A worker was lost. One that does something else: COPSE_ERR_ARGUMENT.
+ * @retval COPSE_ERR_COMM      A worker was lost.
  */
 COPSE_API COPSE_CHECKED copse_status copse_assign(copse_variable *v, copse_value *value);
 COPSE_API COPSE_CHECKED copse_status copse_assign_add(copse_variable *v, copse_value *value);

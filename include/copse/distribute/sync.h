@@ -37,7 +37,7 @@ COPSE_API COPSE_CHECKED copse_tensor *copse_all_reduce(copse_graph *g, copse_ten
                                                        copse_averaging op);
 
 /**
- * x of all replicas, one behind another along axis 0 in rank order: for losses that compare an
+ * x of all replicas, one after another along axis 0 in rank order: for losses that compare an
  * example with those of all replicas. The derivative is the sum over the replicas of what they
  * computed of this replica's rows. -0 becomes 0.
  *
