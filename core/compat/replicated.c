@@ -247,8 +247,8 @@ copse_status copse_replicated_run(copse_strategy *st, const struct copse_replica
     copse_strategy_retain(st); /* the model function may release the application's reference */
     copse__group_begin(&st->group,
                        params->reduction == COPSE_LOSS_MEAN ? "model by mean" : "model by sum");
-    const copse_status s = copse__group_end(
-        &st->group, replicated_here(st, params, mode, features, labels, out));
+    const copse_status s =
+        copse__group_end(&st->group, replicated_here(st, params, mode, features, labels, out));
     copse_strategy_release(&st);
     return s;
 }

@@ -154,6 +154,36 @@ static void derivatives_begin_with_those_given(void **unused)
     }
 }
 
+/* Sets an output and returns no tensor. */
+static copse_tensor *set_output(copse_graph *g, const copse_batch *in, void *user)
+{
+    (void)user;
+    copse_output(g, "y", copse_input(in, "x"));
+    return NULL;
+}
+
+static void functions_without_a_loss_are_refused(void **unused)
+{
+    static const float ones[] = { 1, 1, 1 };
+    static const int32_t whole[] = { 1, 1, 1 };
+    (void)unused;
+    FOR_EACH_STRATEGY(st, n)
+    {
+        struct task k;
+        begin_task(&k, st, set_output);
+        k.x = row(ones, 3);
+        FAILS(COPSE_ERR_ARGUMENT, run(st, &k), "returned no tensor");
+        k.grad_loss = row(ones, 3);
+        FAILS(COPSE_ERR_ARGUMENT, run(st, &k), "returned no tensor");
+        copse_value_release(&k.grad_loss);
+        k.loss = cubes;
+        k.grad_loss = array(COPSE_I32, 3, whole);
+        FAILS(COPSE_ERR_SHAPE, run(st, &k), "(grad_loss) is i32");
+        end_task(&k);
+        (void)n;
+    }
+}
+
 static void two_inputs_of_one_name_are_refused(void **unused)
 {
     static const float ones[] = { 1, 1, 1 };
@@ -280,6 +310,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(inputs_have_names_and_types),
         cmocka_unit_test(derivatives_begin_with_those_given),
+        cmocka_unit_test(functions_without_a_loss_are_refused),
         cmocka_unit_test(two_inputs_of_one_name_are_refused),
         cmocka_unit_test(updates_are_assigned_and_outputs_given),
         cmocka_unit_test(functions_see_the_reduction_of_the_model),

@@ -15,17 +15,25 @@ static void variables_are_on_the_devices_of_their_strategy(void **unused)
     {
         static const float one = 1;
         copse_variable *v;
+        copse_value *value, *local[MAX_RANKS];
+        size_t count;
         float x;
         OK(copse_scope_enter(st));
         OK(copse_variable_create(
             copse_current_strategy(),
             &(struct copse_variable_params){ .name = fresh("example"), .values = &one }, &v));
         OK(copse_scope_leave(st));
+        OK(copse_variable_value(v, &value));
+        copse_local_results(value, local, MAX_RANKS, &count);
+        assert_int_equal(count, n);
         for (uint32_t r = 0; r < n; r++) {
             OK(copse_variable_read(v, r, &x));
             assert_true(x == 1);
             assert_non_null(copse_strategy_device(st, r));
+            if (n > 1)
+                assert_int_equal(copse_value_rank(local[r]), r);
         }
+        copse_value_release(&value);
     }
 }
 
@@ -141,11 +149,12 @@ static copse_status train_step(copse_replica_context *rc, copse_value *const *ar
 static void run_all(struct training *t, copse_distributed *walk, int most)
 {
     copse_value *batch;
-    for (int i = 0; i < most && copse_distributed_next_value(walk, t->st, &batch) == COPSE_OK;
-         i++) {
+    copse_status s = COPSE_OK;
+    for (int i = 0; i < most && !(s = copse_distributed_next_value(walk, t->st, &batch)); i++) {
         OK(copse_strategy_run(t->st, train_step, &batch, 1, t, NULL));
         copse_value_release(&batch);
     }
+    assert_true(s == COPSE_OK || s == COPSE_ERR_END);
 }
 
 static copse_variable *local_sum(copse_strategy *st)
