@@ -204,11 +204,12 @@ static copse_status call_hooks(copse_train_step *ts)
         const uint64_t failures = copse__failures();
         struct copse_callback here = { .name = "an update hook of a train step",
                                        .used = { ts, ts->trainer } };
+        const uint64_t since = copse__group_sequence(&ts->trainer->strategy->group);
         copse_status s =
             copse_callback_call(&here, ts->hooks[i].fn(ts->trainer->strategy, ts->hooks[i].user));
         s = copse_note(copse__returned(s, failures), "in update hook %zu", i);
         if (s)
-            return copse__trainer_refuse(ts->trainer, s);
+            return copse__trainer_refuse(ts->trainer, since, s);
     }
     return COPSE_OK;
 }

@@ -55,10 +55,9 @@ static inline copse_status copse__trainer_pull(copse_trainer *t, enum copse_pull
     return t->optimizer->table->pull(t->optimizer, when, 0);
 }
 
-/* No worker takes the step that is next, because `why` keeps this one from it (trainer_step.c).
-   Before anything is queued: the accumulated gradients are dropped, as on the other workers.
-   Returns `why`. */
-copse_status copse__trainer_refuse(copse_trainer *t, copse_status why);
+/* No worker takes the step that is next, because `why` keeps this one from it (trainer_step.c). Not
+   where a worker has refused a collective since then: all know. Returns `why`. */
+copse_status copse__trainer_refuse(copse_trainer *t, uint64_t since, copse_status why);
 
 /* ---- may it go on? (trainer_guard.c) ---- */
 

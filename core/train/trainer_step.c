@@ -37,9 +37,18 @@ static copse_status run_micro_batch(copse_trainer *t, const struct copse_host_ba
     return copse__execute(&e);
 }
 
-copse_status copse__trainer_refuse(copse_trainer *t, copse_status why)
+/* Before anything is queued. The accumulated gradients are dropped, as on the other workers. */
+static copse_status trainer_step_refuse(copse_trainer *t, copse_status why)
 {
     why = copse__workers_refuse(&t->workers, why);
+    copse__accumulation_drop(&t->accumulation);
+    return why;
+}
+
+copse_status copse__trainer_refuse(copse_trainer *t, uint64_t since, copse_status why)
+{
+    if (!copse__group_was_refused(&t->strategy->group, since))
+        return trainer_step_refuse(t, why);
     copse__accumulation_drop(&t->accumulation);
     return why;
 }
@@ -51,11 +60,11 @@ static copse_status step_batch(copse_trainer *t, const struct copse_host_batch *
     if (copse__group_is_evaluator(&t->strategy->group))
         return copse_fail(COPSE_ERR_ARGUMENT, "trainer: an evaluator trains nothing");
     if (copse__is_cancelled(t))
-        return copse__trainer_refuse(t, copse_fail(COPSE_ERR_CANCELLED, "trainer: cancelled"));
+        return trainer_step_refuse(t, copse_fail(COPSE_ERR_CANCELLED, "trainer: cancelled"));
     const copse_status room = copse__trainer_make_room(t, t->step + 1);
     /* a result that the application has not taken may be of a loss that is not finite */
     if (room != COPSE_OK)
-        return copse__trainer_refuse(t, room);
+        return trainer_step_refuse(t, room);
     struct copse_shards s;
     struct copse_batch_slot *from = NULL;
     const bool is_last = t->accumulation.parts + 1 == t->params.accumulate;
@@ -65,7 +74,7 @@ static copse_status step_batch(copse_trainer *t, const struct copse_host_batch *
                                  ? t->feed.table->prepare(t, batch, pass, &s, &from)
                                  : copse__trainer_prepare(t, batch, pass, true, &s);
     if (can != COPSE_OK)
-        return copse__trainer_refuse(t, can);
+        return trainer_step_refuse(t, can);
     const uint64_t since = copse__group_sequence(&t->strategy->group);
     copse_status status = run_micro_batch(t, from ? &from->batch : batch, from, &s);
     if (status != COPSE_OK) {

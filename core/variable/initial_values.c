@@ -21,8 +21,8 @@ copse_status copse__initial_value_broadcast(copse_strategy *st,
 {
     char what[COPSE_WHAT_BYTES];
     uint64_t hash = copse__hash(COPSE_HASH_START, p->name, strlen(p->name));
-    const uint32_t kind[] = { (uint32_t)p->synchronization, (uint32_t)p->aggregation,
-                              p->is_frozen, p->is_sparse };
+    const uint32_t kind[] = { (uint32_t)p->synchronization, (uint32_t)p->aggregation, p->is_frozen,
+                              p->is_sparse };
     if (st->group.workers == 1)
         return mine;
     hash = copse__hash(hash, kind, sizeof kind);
