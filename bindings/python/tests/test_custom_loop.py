@@ -531,6 +531,47 @@ class Memory(unittest.TestCase):
         self.assertEqual(tower.steps, 0)
 
 
+class Refusals(unittest.TestCase):
+    """What a function of @copse.function cannot do with values is refused while its graph is built."""
+
+    def setUp(self):
+        self.strategy = copse.Strategy(["host:0", "host:0"])
+        with self.strategy.scope():
+            self.w = copse.Variable(np.ones(2, np.float32))
+            self.total = copse.Variable(np.zeros(2, np.float32), trainable=False, aggregation="sum")
+
+    def refused(self, error, words, body):
+        with self.strategy.scope(), self.assertRaisesRegex(error, words):
+            copse.function(body)(np.ones(2, np.float32))
+
+    def test_a_variable_has_no_values_there(self):
+        self.refused(copse.errors.ContextError, "no values while a graph is built", lambda x: x + float(self.w.numpy()[0]))
+
+    def test_a_value_is_no_operand_there(self):
+        with self.strategy.scope():
+            outside = copse.value(np.ones(2, np.float32))
+        self.refused(copse.errors.ArgumentError, "no operand in a graph", lambda x: x + outside * self.w)
+
+    def test_sums_of_replicas_are_not_added_to_there(self):
+        def add(x):
+            self.total.assign_add(x)
+            return x
+        self.refused(copse.errors.UnsupportedError, "sums what replicas assign", add)
+
+    def test_results_of_hooks_do_not_matter(self):
+        step = copse.TrainStep(self.strategy, lambda i: ops.mean(i["x"] * self.w), optimizer="sgd",
+                               update_hooks=[lambda strategy: True])
+        self.assertIsNotNone(step({"x": np.ones((2, 2), np.float32)}))
+
+    def test_a_trainer_belongs_to_one_step(self):
+        data = copse.Dataset({"x": np.ones((4, 2), np.float32)})
+        trainer = copse.Trainer(self.strategy, lambda i: ops.mean(i["x"] * self.w), optimizer="sgd")
+        first = copse.SingleLossStep(lambda: trainer, data.batches(2))
+        with self.assertRaisesRegex(copse.errors.ArgumentError, "given before"):
+            copse.SingleLossStep(lambda: trainer, data.batches(2))
+        self.assertTrue(first())
+
+
 class Input(unittest.TestCase):
     def test_iterators_are_independent(self):
         for n, strategy in strategies(2):

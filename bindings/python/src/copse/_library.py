@@ -79,6 +79,12 @@ class Guard:
             self._hold(e)
             return lib.COPSE_ERR_CANCELLED
 
+    def call(self, function: Callable[..., Any], *arguments: Any) -> int:
+        """The same for a function whose result does not matter."""
+        def body() -> None:
+            function(*arguments)
+        return self.run(body)
+
     def _hold(self, error: BaseException) -> None:
         self.error = error
 
@@ -123,12 +129,12 @@ def c_string(value: str | os.PathLike | None) -> Any:
     return ffi.new("char[]", text_.encode("utf-8"))
 
 
-_NAMES = {"tower": "tower_optimizer"}  # of types whose functions have another prefix
+_TYPE_NAMES = {"tower": "tower_optimizer"}  # of types whose functions have another prefix
 
 
 def owned(kind: str, pointer: Any, *keep: Any) -> Any:
     """A handle that releases its reference when Python drops it. `keep` lives as long as the handle."""
-    release, place = getattr(lib, f"copse_{kind}_release"), f"copse_{_NAMES.get(kind, kind)} **"
+    release, place = getattr(lib, f"copse_{kind}_release"), f"copse_{_TYPE_NAMES.get(kind, kind)} **"
 
     def drop(p: Any, _keep: tuple = keep) -> None:
         release(ffi.new(place, p))
@@ -138,7 +144,7 @@ def owned(kind: str, pointer: Any, *keep: Any) -> Any:
 
 def make(kind: str, function: Any, *arguments: Any, keep: tuple = ()) -> Any:
     """Call a function whose last parameter receives a new object."""
-    out = ffi.new(f"copse_{_NAMES.get(kind, kind)} **")
+    out = ffi.new(f"copse_{_TYPE_NAMES.get(kind, kind)} **")
     check(function(*arguments, out))
     return owned(kind, out[0], *keep)
 

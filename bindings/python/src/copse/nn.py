@@ -41,7 +41,7 @@ class Layers:
         """The output for a tensor: `network(inputs, x)` in a loss function; `network(x)` in a function of @copse.function,
         where `is_training` says whether dropout and moving averages work as in training."""
         if isinstance(inputs, Inputs):
-            batch, x = inputs._pointer, x
+            batch = inputs._pointer
         else:
             x, given = inputs, ops._scope().batch
             if given is None:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Ops: each adds a node to the graph of its operands. Operands are tensors, variables, and numbers where the other
-operand is a tensor. Call them inside a loss function."""
+operand is a tensor. Call them in a loss function or a function of @copse.function."""
 from __future__ import annotations
 
 import threading
@@ -29,7 +29,7 @@ REDUCTIONS = {**AVERAGINGS, "none": lib.COPSE_EACH}
 def _scope() -> Scope:
     scope = getattr(_now, "scope", None)
     if scope is None:
-        raise ArgumentError("ops work inside a loss function only")
+        raise ArgumentError("ops work in a loss function or a function of @copse.function")
     return scope
 
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from . import ops
 from ._library import Guard, SharedGuard, c_string, check, choice, ffi, lib, owned, text
-from .errors import ArgumentError, ContextError, ShapeError
+from .errors import ArgumentError, ContextError, Error, ShapeError
 from .strategy import Strategy, Variable
 from .tensor import Tensor
 from .values import PerReplica, Structure, Value, _shared, alike, is_array, leaves, mapped, pack, unpack, value
@@ -259,7 +259,7 @@ class ReplicaContext:
         return alike(_taken(out, self.strategy), x)
 
     def all_gather(self, x: Structure, axis: int) -> Structure:
-        """The components of all replicas behind one another along an axis; all must call it."""
+        """The components of all replicas one after another along an axis; all must call it."""
         return self.merge_call(lambda strategy, parts: strategy.gather(parts, axis), (x,))
 
     def merge_call(self, f: Callable[..., Structure], args: Sequence[Structure] = (),
@@ -369,9 +369,20 @@ def run(strategy: Strategy, f: Callable[..., Structure], args: Sequence[Structur
     finally:
         strategy._runs -= 1
         if strategy._runs == 0:
-            for tower in list(strategy._towers):
-                tower._end_run(is_done)
+            _end_towers(strategy, is_done)
     return result
+
+
+def _end_towers(strategy: Strategy, is_done: bool) -> None:
+    """All end the run; then the first error is raised."""
+    failed: Optional[Error] = None
+    for tower in list(strategy._towers):
+        try:
+            tower._end_run(is_done)
+        except Error as e:
+            failed = failed or e
+    if failed is not None:
+        raise failed
 
 
 def map_all(strategy: Strategy, f: Callable[..., Structure], args: tuple, kwargs: Mapping[str, Structure]) -> Structure:

@@ -38,11 +38,11 @@ class Step:
         if save is not None:
             functions["save"] = ffi.callback(path, lambda _user, where: guard.run(self._save_to, save, text(where)))
         if restore is not None:
-            functions["restore"] = ffi.callback(path, lambda _user, where: guard.run(restore, text(where)))
+            functions["restore"] = ffi.callback(path, lambda _user, where: guard.call(restore, text(where)))
         if progress is not None:
             functions["progress"] = ffi.callback("uint64_t(void *)", lambda _user: self._progress(progress))
         if recover is not None:
-            functions["recover"] = ffi.callback(status, lambda _user: guard.run(recover))
+            functions["recover"] = ffi.callback(status, lambda _user: guard.call(recover))
         self._pointer = make("step", lib.copse_step_create, context(),
                              ffi.NULL if strategy is None else strategy._pointer,
                              ffi.new("struct copse_step_functions *", functions), ffi.NULL, keep=tuple(functions.values()))
@@ -115,18 +115,23 @@ class SingleLossStep(Step):
             "iterations_per_step": (0 if iterations_per_step is None else iterations_per_step or lib.COPSE_NO_ITERATIONS),
             "outputs": wanted if names else ffi.NULL, "output_count": len(names)})
         out = ffi.new("copse_step **")
-        guard.check(lib.copse_single_loss_step_create(context(), params, out))
+        status = lib.copse_single_loss_step_create(context(), params, out)
+        if status != lib.COPSE_OK and self._trainer is not None:  # the library has released it
+            self._trainer._pointer = ffi.NULL
+        guard.check(status)
         self._pointer = owned("step", out[0], callbacks, self._kept, batches)
         self._own()
 
     def _hand_over(self, make_trainer: Callable[[], Trainer], out: Any) -> None:
+        if self._trainer is not None:  # the library has released it
+            self._trainer._pointer = ffi.NULL
         trainer = make_trainer()
         if not isinstance(trainer, Trainer):
             raise ArgumentError(f"the function gave {type(trainer).__name__}, not a Trainer")
+        if not trainer._pointer or trainer._owner is not None:
+            raise ArgumentError("the function gave a trainer that was given before, or is closed: make a new one")
         out[0] = pointer = trainer._pointer
         ffi.gc(pointer, None)  # the step releases it
-        if self._trainer is not None:
-            self._trainer._pointer = ffi.NULL
         self._kept[:] = [trainer._loss, trainer._keep, trainer._predictors]
         self._trainer = trainer
         if hasattr(self, "_pointer"):
@@ -160,4 +165,4 @@ class SingleLossStep(Step):
 
 def set_output(name: str, x: Tensor, reduction: str = "mean") -> None:
     """In a loss function of a SingleLossStep's trainer: keep an array as an output of the step."""
-    ops._do(lib.copse_step_output, c_string(name), x._pointer, choice("the reduction", reduction, OUTPUT_REDUCTIONS))
+    ops._do(lib.copse_step_output, c_string(name), ops._pointer(x), choice("the reduction", reduction, OUTPUT_REDUCTIONS))

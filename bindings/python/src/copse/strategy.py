@@ -11,7 +11,7 @@ import numpy as np
 from ._library import c_string, check, choice, ffi, lib, make, text
 from .cluster import Cluster
 from .devices import context, select
-from .errors import ArgumentError, ShapeError
+from .errors import ArgumentError, ContextError, ShapeError, UnsupportedError
 from .tensor import Tensor, array, array_of, shape_of, type_of, _NAMES
 
 if TYPE_CHECKING:
@@ -105,12 +105,15 @@ class Variable:
 
     def read(self) -> Any:
         """The variable itself in a function of @copse.function. Else a Value: in a replica its component; in an update
-        function that of its replica; else the value that all have, or the aggregate of an "on_read" variable."""
+        function the component of its replica; else the value that all have, or the aggregate of an "on_read" variable."""
         from . import ops, values
         return self if ops.is_building() else values.wrapped(make("value", lib.copse_read, self._pointer))
 
     def numpy(self, replica: Optional[int] = None) -> np.ndarray:
         """A copy of what `read` gives, or of the values on one replica of this process."""
+        from . import ops
+        if ops.is_building():
+            raise ContextError(f"variable '{self.name}' has no values while a graph is built")
         if replica is None and self._is_contextual:
             return self.read().numpy()
         out = np.empty(self.shape, self.dtype)
@@ -151,6 +154,9 @@ class Variable:
         from . import ops
         if not ops.is_building():
             return False
+        if (operation and self.aggregation == "sum" and self.synchronization == "on_write"
+                and self.strategy.replicas_in_sync > 1):
+            raise UnsupportedError(f"variable '{self.name}' sums what replicas assign: add to it outside of the function")
         if not isinstance(values, (Tensor, Variable)):
             values = ops.constant(values, self.dtype)
         ops.update(self, getattr(ops, operation)(self, values) if operation else values)
@@ -372,7 +378,7 @@ class Strategy:
         return replica.reduce(self, op, x, axis)
 
     def reduce_to(self, op: str, x: Any, to: Any = None) -> Any:
-        """The "sum" or "mean" over the replicas of all workers, as a mirrored value on all replicas, or on those of `to`: a
+        """The "sum" or "mean" over the replicas of all workers, as a mirrored value on all replicas, or on the replicas of `to`: a
         variable or value whose devices are meant, or a list of numbers of replicas."""
         from . import replica
         return replica.reduce_to(self, op, x, to)
@@ -383,7 +389,7 @@ class Strategy:
         return replica.broadcast(self, x, to)
 
     def gather(self, x: Any, axis: int) -> Any:
-        """The components of all replicas, those of other workers too, behind one another along an axis, on the host. They may
+        """The components of all replicas, those of other workers too, one after another along an axis, on the host. They may
         differ in length there."""
         from . import gather
         return gather.gather(self, x, axis)

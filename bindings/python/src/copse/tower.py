@@ -16,13 +16,13 @@ Pair = tuple[Optional[Value], Variable]
 
 class TowerOptimizer:
     """An optimizer whose gradients come from calls: in a function of Strategy.run each replica hands over its own, and
-    nothing changes until all replicas have; in a scope or a merge call one call hands over those of all replicas. Then they
+    nothing changes until all replicas have; in a scope or a merge call one call hands over the gradients of all replicas. Then they
     are summed and the variables are updated once. A strategy may have several, with slots of their own.
 
     optimizer: a name as for a Trainer, or a function without arguments that gives a dictionary of settings ("optimizer",
     "learning_rate", and options), which is called at the first use.
     reduction: "mean": of N replicas each loss is divided by N before it is differentiated; "sum": it is not.
-    name: of its slots in checkpoints. options: as those of a Trainer, such as clip_global_norm=1.0.
+    name: of its slots in checkpoints. options: as for a Trainer, such as clip_global_norm=1.0.
     """
 
     def __init__(self, strategy: Strategy, optimizer: Union[str, Callable[[], Mapping[str, Any]]] = "adam", *,

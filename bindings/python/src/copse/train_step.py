@@ -17,7 +17,7 @@ from .values import Structure, leaves, mapped
 
 @dataclass(frozen=True)
 class TrainStepResult:
-    """What a run came to. `losses` has the structure that the function of the losses gave; they and `total` are those of the
+    """What a run came to. `losses` has the structure that the function of the losses gave; they and `total` belong to the
     global batch before the update."""
 
     step: int
@@ -61,7 +61,7 @@ class TrainStep:
             kept.append(ffi.callback("copse_total_loss_fn", lambda g, given, _user: guard.build(
                 g, self._total, total_loss, g, given)))
             params.total_loss = kept[-1]
-        hooks = [ffi.callback("copse_update_hook_fn", lambda _st, _user, h=h: guard.run(h, strategy))
+        hooks = [ffi.callback("copse_update_hook_fn", lambda _st, _user, h=h: guard.call(h, strategy))
                  for h in update_hooks]
         listed = ffi.new("struct copse_update_hook[]", [{"fn": h} for h in hooks])
         chosen = ffi.new("copse_variable *[]", [v._pointer for v in variables or ()])

@@ -183,6 +183,9 @@ _OPERATIONS = {"add": lib.copse_value_add, "sub": lib.copse_value_subtract, "mul
 
 def arithmetic(name: str, a: Any, b: Any) -> Value:
     """An operation of two operands of which one is a Value or a Variable."""
+    from . import ops
+    if ops.is_building():
+        raise ArgumentError("a Value is no operand in a graph: give it to the function as an argument, or use ops.constant")
     x, y = (v.read() if isinstance(v, Variable) else v for v in (a, b))
     like = x if isinstance(x, Value) else y
     x, y = (v if isinstance(v, Value) else value(v, like.dtype) for v in (x, y))
@@ -211,7 +214,7 @@ def _components(pointer: Any) -> Iterator[Any]:
 
 
 def value(x: Any, dtype: Optional[str] = None) -> Value:
-    """An array or a number as a value: in a replica on its device, else on the host. Floats become float32."""
+    """An array or a number as a value: in a replica on its device, else on the host. float64 becomes float32; float16 stays."""
     if isinstance(x, Value):
         return x
     a = array(x)
