@@ -79,7 +79,7 @@ class Guard:
             self._hold(e)
             return lib.COPSE_ERR_CANCELLED
 
-    def call(self, function: Callable[..., Any], *arguments: Any) -> int:
+    def invoke(self, function: Callable[..., Any], *arguments: Any) -> int:
         """The same for a function whose result does not matter."""
         def body() -> None:
             function(*arguments)

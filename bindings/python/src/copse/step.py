@@ -38,11 +38,11 @@ class Step:
         if save is not None:
             functions["save"] = ffi.callback(path, lambda _user, where: guard.run(self._save_to, save, text(where)))
         if restore is not None:
-            functions["restore"] = ffi.callback(path, lambda _user, where: guard.call(restore, text(where)))
+            functions["restore"] = ffi.callback(path, lambda _user, where: guard.invoke(restore, text(where)))
         if progress is not None:
             functions["progress"] = ffi.callback("uint64_t(void *)", lambda _user: self._progress(progress))
         if recover is not None:
-            functions["recover"] = ffi.callback(status, lambda _user: guard.call(recover))
+            functions["recover"] = ffi.callback(status, lambda _user: guard.invoke(recover))
         self._pointer = make("step", lib.copse_step_create, context(),
                              ffi.NULL if strategy is None else strategy._pointer,
                              ffi.new("struct copse_step_functions *", functions), ffi.NULL, keep=tuple(functions.values()))

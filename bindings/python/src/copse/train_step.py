@@ -61,7 +61,7 @@ class TrainStep:
             kept.append(ffi.callback("copse_total_loss_fn", lambda g, given, _user: guard.build(
                 g, self._total, total_loss, g, given)))
             params.total_loss = kept[-1]
-        hooks = [ffi.callback("copse_update_hook_fn", lambda _st, _user, h=h: guard.call(h, strategy))
+        hooks = [ffi.callback("copse_update_hook_fn", lambda _st, _user, h=h: guard.invoke(h, strategy))
                  for h in update_hooks]
         listed = ffi.new("struct copse_update_hook[]", [{"fn": h} for h in hooks])
         chosen = ffi.new("copse_variable *[]", [v._pointer for v in variables or ()])
