@@ -563,6 +563,16 @@ class Refusals(unittest.TestCase):
                                update_hooks=[lambda strategy: True])
         self.assertIsNotNone(step({"x": np.ones((2, 2), np.float32)}))
 
+    def test_exceptions_of_a_step_keep_their_type(self):
+        data = copse.Dataset({"x": np.ones((4, 2), np.float32)})
+
+        def loss(inputs):
+            raise KeyError("mine")
+
+        step = copse.SingleLossStep(lambda: copse.Trainer(self.strategy, loss, optimizer="sgd"), data.batches(2))
+        with self.assertRaisesRegex(KeyError, "mine"):
+            step()
+
     def test_a_trainer_belongs_to_one_step(self):
         data = copse.Dataset({"x": np.ones((4, 2), np.float32)})
         trainer = copse.Trainer(self.strategy, lambda i: ops.mean(i["x"] * self.w), optimizer="sgd")

@@ -22,7 +22,6 @@ class _Epochs(Step):
                          progress=lambda: lib.copse_trainer_steps(trainer._pointer))
 
     def _train(self) -> None:
-        self._guard.error = None  # of a checkpoint that could not be written: the monitor goes on
         batch = self.batches.take()
         if batch is None:
             epoch = self.batches.position[0] + 1
@@ -73,6 +72,7 @@ class Monitor:
         self._pointer = owned("monitor", out[0], step)
 
     def _check(self, status: int) -> None:
+        self.step._take_error()
         self._guard.check(status)
         self.step._check_progress()
 

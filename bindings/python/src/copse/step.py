@@ -60,6 +60,7 @@ class Step:
             raise error
 
     def _run(self, run: Callable[[], None]) -> Optional[int]:
+        self._guard.error = None  # of an earlier call, which the library has got over
         self._check_progress()
         try:
             run()
@@ -71,8 +72,12 @@ class Step:
         self._check_progress()
         save(path)
 
+    def _take_error(self) -> None:
+        """Of functions that the step did not get itself."""
+
     def __call__(self) -> bool:
         status = lib.copse_step_run(self._pointer)
+        self._take_error()
         if status == lib.COPSE_ERR_END and self._guard.error is None:
             return False
         self._guard.check(status)
@@ -136,6 +141,11 @@ class SingleLossStep(Step):
         self._trainer = trainer
         if hasattr(self, "_pointer"):
             self._own()
+
+    def _take_error(self) -> None:
+        loss = None if self._trainer is None else self._trainer._loss
+        if loss is not None and self._guard.error is None:
+            self._guard.error, loss.error = loss.error, None
 
     def _own(self) -> None:
         """The trainer's pointer lives as long as the step, which the trainer keeps."""
