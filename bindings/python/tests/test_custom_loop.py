@@ -563,6 +563,17 @@ class Refusals(unittest.TestCase):
                                update_hooks=[lambda strategy: True])
         self.assertIsNotNone(step({"x": np.ones((2, 2), np.float32)}))
 
+    def test_a_schedule_that_raises_changes_nothing(self):
+        def schedule(step):
+            raise KeyError("mine")
+        rule = {"optimizer": "momentum", "learning_rate": schedule}
+        for tower in (copse.TowerOptimizer(self.strategy, lambda: rule),
+                      copse.TowerOptimizer(self.strategy, "momentum", learning_rate=schedule)):
+            with self.strategy.scope(), self.assertRaisesRegex(KeyError, "mine"):
+                tower.apply_gradients([(np.ones(2, np.float32), self.w)])
+            self.assertEqual(tower.steps, 0)
+            np.testing.assert_array_equal(self.w.numpy(0), np.ones(2, np.float32))
+
     def test_exceptions_of_a_step_keep_their_type(self):
         data = copse.Dataset({"x": np.ones((4, 2), np.float32)})
 

@@ -90,6 +90,8 @@ class TowerOptimizer:
         listed = [(None if g is None else value(g), v) for g, v in pairs]
         given = ffi.new("struct copse_tower_gradient[]", [
             {"gradient": ffi.NULL if g is None else g._pointer, "variable": v._pointer} for g, v in listed])
+        if self._rule is None:
+            _ = self.kind  # makes the rule: its schedule may raise now, before anything has changed
         if self._rule is not None and self._rule.schedule is not None:
             self._rule.schedule.prepare(self.steps + 1)
         self._is_handed = True
