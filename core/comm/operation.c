@@ -273,7 +273,7 @@ void copse__operation_begin(copse_cluster *c, const char *call)
     if (c->depth++ > 0)
         return;
     c->operation++;
-    c->index = 0;
+    c->index = c->detail = 0; /* a note of the last operation that no collective took */
     snprintf(c->call, sizeof c->call, "%s", call);
 }
 

@@ -197,31 +197,39 @@ static void train_step_fill(copse_train_step *ts, const struct copse_step_result
     out->global_step = count_step(ts);
 }
 
-/* A hook that fails on this worker alone is a step that no worker takes. */
 static copse_status call_hooks(copse_train_step *ts)
 {
     for (size_t i = 0; i < ts->params.update_hook_count; i++) {
         const uint64_t failures = copse__failures();
         struct copse_callback here = { .name = "an update hook of a train step",
                                        .used = { ts, ts->trainer } };
-        const uint64_t since = copse__group_sequence(&ts->trainer->strategy->group);
-        copse_status s =
+        const copse_status s =
             copse_callback_call(&here, ts->hooks[i].fn(ts->trainer->strategy, ts->hooks[i].user));
-        s = copse_note(copse__returned(s, failures), "in update hook %zu", i);
-        if (s)
-            return copse__trainer_refuse(ts->trainer, since, s);
+        COPSE_TRY(copse_note(copse__returned(s, failures), "in update hook %zu", i));
     }
     return COPSE_OK;
 }
 
-copse_status copse_train_step_run(copse_train_step *ts, const struct copse_host_batch *batch,
-                                  struct copse_train_step_result *out)
+/* Where a hook has failed on one worker, no worker takes the step: those whose hooks are done wait
+   for all, and learn it there. */
+static copse_status agree_on_hooks(copse_train_step *ts)
 {
-    COPSE_TRY(copse_need("train step", ts, out));
-    *out = (struct copse_train_step_result){ .is_updated = false };
+    copse_trainer *t = ts->trainer;
+    copse_status s = call_hooks(ts);
+    if (!s)
+        s = copse__group_barrier(&t->strategy->group, "the update hooks of a train step", 0, s);
+    if (s)
+        copse__accumulation_drop(&t->accumulation);
+    return copse__workers_report(&t->workers, s);
+}
+
+static copse_status train_step_here(copse_train_step *ts, const struct copse_host_batch *batch,
+                                    struct copse_train_step_result *out)
+{
     COPSE_TRY(copse_no_reserved(copse_host_batch, batch));
     COPSE_TRY(copse__require_no_replica("copse_train_step_run", ts));
-    COPSE_TRY(call_hooks(ts));
+    if (ts->params.update_hook_count > 0)
+        COPSE_TRY(agree_on_hooks(ts));
     COPSE_TRY(copse_trainer_step(ts->trainer, batch));
     if (copse_trainer_accumulated(ts->trainer) > 0)
         return COPSE_OK;
@@ -234,4 +242,18 @@ copse_status copse_train_step_run(copse_train_step *ts, const struct copse_host_
                ? copse_event_file_gradients(ts->params.gradient_events, ts->trainer,
                                             out->global_step ? out->global_step : out->step)
                : COPSE_OK;
+}
+
+/* What hooks do across workers is a part of the run: a worker that fails before it does not count
+   less. */
+copse_status copse_train_step_run(copse_train_step *ts, const struct copse_host_batch *batch,
+                                  struct copse_train_step_result *out)
+{
+    COPSE_TRY(copse_need("train step", ts, out));
+    *out = (struct copse_train_step_result){ .is_updated = false };
+    if (ts->params.update_hook_count == 0)
+        return train_step_here(ts, batch, out);
+    struct copse_group *group = &ts->trainer->strategy->group;
+    copse__group_begin(group, "train step");
+    return copse__group_end(group, train_step_here(ts, batch, out));
 }

@@ -55,10 +55,6 @@ static inline copse_status copse__trainer_pull(copse_trainer *t, enum copse_pull
     return t->optimizer->table->pull(t->optimizer, when, 0);
 }
 
-/* No worker takes the step that is next, because `why` keeps this one from it (trainer_step.c). Not
-   where a worker has refused a collective since then: all know. Returns `why`. */
-copse_status copse__trainer_refuse(copse_trainer *t, uint64_t since, copse_status why);
-
 /* ---- may it go on? (trainer_guard.c) ---- */
 
 copse_status copse__trainer_check(copse_trainer *t);

@@ -45,14 +45,6 @@ static copse_status trainer_step_refuse(copse_trainer *t, copse_status why)
     return why;
 }
 
-copse_status copse__trainer_refuse(copse_trainer *t, uint64_t since, copse_status why)
-{
-    if (!copse__group_was_refused(&t->strategy->group, since))
-        return trainer_step_refuse(t, why);
-    copse__accumulation_drop(&t->accumulation);
-    return why;
-}
-
 static copse_status step_batch(copse_trainer *t, const struct copse_host_batch *batch)
 {
     COPSE_TRY(copse__trainer_check(t));
