@@ -118,7 +118,7 @@ copse_status copse__call_take_sum(const struct copse_call *c, uint32_t sum,
    update. */
 copse_status copse__call_result(const struct copse_call *c, copse_value **out);
 copse_status copse__call_update(const struct copse_call *c, size_t update, copse_value **out);
-/* Those of the list of gradients. */
+/* Fill the list of gradients with new values. */
 copse_status copse__call_gradients(const struct copse_call *c);
 
 #endif

@@ -89,7 +89,7 @@ static copse_status compare_all(const copse_cluster *c)
     return COPSE_OK;
 }
 
-/* A worker that votes waits for nobody. */
+/* A worker that votes does not wait for the others. */
 copse_status copse__collective_barrier(copse_cluster *c, copse_cluster_busy_fn *busy, void *user)
 {
     if (c->header.vote)

@@ -7,7 +7,8 @@
  *  - later: it has ended N, and the header is held for the collective that it belongs to.
  *
  * So collectives of two operations never meet, and after a failure in N all meet again in N + 1. A
- * worker that leaves an operation waits for nobody. Its headers are received later, and dropped.
+ * worker that leaves an operation does not wait for the others. It receives their headers later, and
+ * drops them.
  */
 #include <stdio.h>
 

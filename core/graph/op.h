@@ -26,7 +26,8 @@ struct copse_op {
     void (*gradient)(copse_graph *g, const copse_tensor *y, copse_tensor *dy, copse_tensor **dx);
 
     /* What to use instead of the op where its derivative is needed and there is none: the end of
-       the error's text, as in "write an attention that is differentiated twice with copse_matmul". [NULL] */
+       the error's text, as in "write an attention that is differentiated twice with
+       copse_matmul". [NULL] */
     const char *advice;
 
     /* Append the launches that compute y. NULL = a view of in[0] with another shape, or a leaf. */

@@ -479,7 +479,7 @@ copse_status copse__rule_scale(copse_device *dev, const struct copse_binding *fa
 
 /* ---- the step ---- */
 
-/* The share of the new value in the average after `t` updates, of which the first sets it. */
+/* The weight of the new value in update `t`, from 1. The first update sets the average. */
 static double average_weight(const struct copse_optimizer_params *p, double t)
 {
     const double rest = 1.0 - (double)p->average;

@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Calls on several workers: sums of a dataset, by maps and by runs, and a perceptron that a loop of
    maps trains. */
-#include "copse/compat/replicated.h"
-#include "copse/distribute/call.h"
-#include "copse/distribute/replica.h"
-#include "copse/matmul.h"
-#include "copse/ops.h"
+#include "tests/rig/train/loop_rig.h"
 #include "tests/rig/workers/worker_rig.h"
 
 static void release_all(copse_value **at, uint32_t count)
@@ -118,141 +114,19 @@ static void doubles_of_a_dataset_add_up(void **state)
 
 /* ---- a perceptron ---- */
 
-enum { ROWS = 12, COLUMNS = 5, HIDDEN = 7, CLASSES = 3, STEPS = 5 };
-enum { WEIGHTS = COLUMNS * HIDDEN + HIDDEN + HIDDEN * CLASSES + CLASSES };
-
-struct net {
-    copse_variable *v[4];
-    float part; /* 1 / replicas of all workers */
-};
-
-static const char *const names[] = { "w1", "b1", "w2", "b2" };
-
-/* Each worker with a seed of its own: they start from the first one's. */
-static copse_status make_net(copse_strategy *st, struct net *n)
-{
-    const copse_shape shapes[] = { COPSE_SHAPE(COLUMNS, HIDDEN), COPSE_SHAPE(HIDDEN),
-                                   COPSE_SHAPE(HIDDEN, CLASSES), COPSE_SHAPE(CLASSES) };
-    for (int i = 0; i < 4; i++)
-        COPSE_TRY(copse_variable_create(
-            st,
-            &(struct copse_variable_params){ .name = names[i],
-                                             .shape = shapes[i],
-                                             .initializer = COPSE_INIT_GLOROT_UNIFORM,
-                                             .seed = 3 + copse_strategy_first_rank(st) },
-            &n->v[i]));
-    n->part = 1.0f / (float)copse_strategy_replicas_in_sync(st);
-    return COPSE_OK;
-}
-
-static copse_tensor *loss(copse_graph *g, const copse_batch *in, void *user)
-{
-    const struct net *n = user;
-    copse_tensor *w[4];
-    for (int i = 0; i < 4; i++)
-        w[i] = copse_variable_tensor(n->v[i]);
-    copse_tensor *h = copse_dense(g, copse_input(in, "x"), w[0], w[1], COPSE_TANH);
-    copse_tensor *logits = copse_dense(g, h, w[2], w[3], COPSE_LINEAR);
-    return copse_sparse_cross_entropy(g, logits, copse_input(in, "y"), COPSE_MEAN);
-}
-
-/* The derivatives of the mean over all replicas. */
-static copse_tensor *gradients(copse_graph *g, const copse_batch *in, void *user)
-{
-    const struct net *n = user;
-    copse_tensor *x[4], *dx[4], *mean = loss(g, in, user);
-    for (int i = 0; i < 4; i++)
-        x[i] = copse_variable_tensor(n->v[i]);
-    copse_gradients(g, mean, copse_scalar(g, n->part), x, 4, dx);
-    for (int i = 0; i < 4; i++)
-        copse_output(g, names[i], dx[i]);
-    return NULL;
-}
-
-static void fill_batch(float *x, int32_t *y, int step)
-{
-    for (int i = 0; i < ROWS * COLUMNS; i++)
-        x[i] = (float)((i * 37 + step * 11) % 23) / 11.0f - 1;
-    for (int i = 0; i < ROWS; i++)
-        y[i] = (i + step) % CLASSES;
-}
-
-static copse_status read_net(const struct net *n, float *weights)
-{
-    for (int i = 0; i < 4; i++) {
-        COPSE_TRY(copse_variable_read(n->v[i], 0, weights));
-        weights += n->v[i]->count;
-    }
-    return COPSE_OK;
-}
-
 static copse_status train_by_trainer(struct worker *w, copse_strategy *st)
 {
-    struct net n;
-    copse_trainer *t;
-    COPSE_TRY(make_net(st, &n));
-    COPSE_TRY(copse_trainer_create(
-        st,
-        &(struct copse_trainer_params){
-            .loss = loss, .user = &n, .optimizer = { .kind = COPSE_ADAM, .learning_rate = 0.1f } },
-        &t));
-    copse_status s = COPSE_OK;
-    for (int step = 0; step < STEPS && !s; step++) {
-        float x[ROWS * COLUMNS];
-        int32_t y[ROWS];
-        fill_batch(x, y, step);
-        s = copse_trainer_step(t, &(struct copse_host_batch){
-                                      COPSE_COLUMNS({ "x", COPSE_F32, COPSE_SHAPE(COLUMNS), x },
-                                                    { "y", COPSE_I32, COPSE_SCALAR, y }),
-                                      .count = ROWS });
-    }
-    if (!s)
-        s = read_net(&n, w->values);
-    copse_trainer_release(&t);
-    return s;
-}
-
-/* The rows of x and y of each replica of this worker. */
-static copse_status split_batch(copse_strategy *st, int step, copse_value **out)
-{
-    const uint32_t n = copse_strategy_replicas(st);
-    const size_t rows = ROWS / copse_strategy_replicas_in_sync(st);
-    float x[ROWS * COLUMNS];
-    int32_t y[ROWS];
-    copse_value *xs[8] = { NULL }, *ys[8] = { NULL }, *both[2] = { NULL };
-    copse_status s = COPSE_OK;
-    fill_batch(x, y, step);
-    for (uint32_t r = 0; r < n && !s; r++) {
-        const size_t first = (copse_strategy_first_rank(st) + r) * rows;
-        s = copse_value_create_on(st, r, COPSE_F32, COPSE_SHAPE((uint32_t)rows, COLUMNS),
-                                  x + first * COLUMNS, &xs[r]);
-        if (!s)
-            s = copse_value_create_on(st, r, COPSE_I32, COPSE_SHAPE((uint32_t)rows), y + first,
-                                      &ys[r]);
-    }
-    if (!s)
-        s = copse_value_per_replica(st, xs, n, &both[0]);
-    if (!s)
-        s = copse_value_per_replica(st, ys, n, &both[1]);
-    if (!s)
-        s = copse_value_dict(ctx, (const char *const[]){ "x", "y" }, both, 2, out);
-    release_all(xs, n);
-    release_all(ys, n);
-    release_all(both, 2);
-    return s;
+    return net_train(st, w->values);
 }
 
 static copse_status step_by_map(copse_strategy *st, copse_tower_optimizer *t, struct net *n,
                                 int step)
 {
-    struct copse_tower_gradient pairs[4];
     copse_value *batch, *result = NULL;
-    COPSE_TRY(split_batch(st, step, &batch));
-    copse_status s = copse_strategy_map(st, gradients, n, batch, &result);
-    for (int i = 0; i < 4 && !s; i++)
-        pairs[i] = (struct copse_tower_gradient){ copse_value_find(result, names[i]), n->v[i] };
+    COPSE_TRY(net_batch(ctx, st, step, &batch));
+    copse_status s = copse_strategy_map(st, net_gradients, n, batch, &result);
     if (!s)
-        s = copse_tower_apply(t, pairs, 4, true);
+        s = net_apply(t, n, 0, 4, result);
     if (!s)
         s = copse_tower_finish(t);
     copse_value_release(&batch);
@@ -264,17 +138,14 @@ static copse_status train_by_maps(struct worker *w, copse_strategy *st)
 {
     struct net n;
     copse_tower_optimizer *t;
-    COPSE_TRY(make_net(st, &n));
-    COPSE_TRY(copse_tower_create(
-        st,
-        &(struct copse_tower_params){ .optimizer = { .kind = COPSE_ADAM, .learning_rate = 0.1f } },
-        &t));
+    COPSE_TRY(net_create(st, &n));
+    COPSE_TRY(copse_tower_create(st, &(struct copse_tower_params){ .optimizer = net_rule }, &t));
     copse_status s = COPSE_OK;
     for (int step = 0; step < STEPS && !s; step++)
         s = step_by_map(st, t, &n, step);
     CHECK(s || copse_call_recorded(st) == w->replicas);
     if (!s)
-        s = read_net(&n, w->values);
+        s = net_read(st, &n, w->values);
     copse_tower_release(&t);
     return s;
 }

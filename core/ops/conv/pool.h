@@ -14,7 +14,7 @@ struct copse_pool_attr {
     bool counts_padding;
 };
 
-/* Of their gradient: that of x. */
+/* Of the gradient ops: the pooling, and the shape of x. */
 struct copse_pool_grad_attr {
     struct copse_pool_attr of;
     copse_shape shape;
