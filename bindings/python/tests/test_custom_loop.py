@@ -558,6 +558,31 @@ class Refusals(unittest.TestCase):
             return x
         self.refused(copse.errors.UnsupportedError, "sums what replicas assign", add)
 
+    def test_closed_optimizers_and_steps_refuse_calls(self):
+        tower = copse.TowerOptimizer(self.strategy, "sgd")
+        step = copse.TrainStep(self.strategy, lambda i: ops.mean(i["x"] * self.w), optimizer="sgd")
+        for made in (tower, step):
+            made.close()
+            made.close()
+        with self.assertRaises(copse.errors.ArgumentError):
+            step({"x": np.ones((2, 2), np.float32)})
+        with self.strategy.scope(), self.assertRaises(copse.errors.ArgumentError):
+            tower.apply_gradients([(np.ones(2, np.float32), self.w)])
+        self.strategy.run(lambda: None)  # ends no step of a closed optimizer
+
+    def test_a_variable_is_a_loss(self):
+        with self.strategy.scope():
+            penalty = copse.Variable(np.float32(3), trainable=False)
+        step = copse.TrainStep(self.strategy, lambda i: {"a": ops.mean(i["x"] * self.w), "b": penalty}, optimizer="sgd",
+                               total_loss=lambda losses: losses["a"] + losses["b"])
+        self.assertEqual(step({"x": np.ones((2, 2), np.float32)}).named, {"a": 1.0, "b": 3.0})
+
+    def test_training_is_not_said_in_loss_functions(self):
+        network = copse.nn.Layers("dense 2", self.strategy, shape=(2,))
+        trainer = copse.Trainer(self.strategy, lambda i: ops.mean(network(i, i["x"], is_training=True)), optimizer="sgd")
+        with self.assertRaisesRegex(copse.errors.ArgumentError, "is_training is for"):
+            trainer.step({"x": np.ones((2, 2), np.float32)})
+
     def test_results_of_hooks_do_not_matter(self):
         step = copse.TrainStep(self.strategy, lambda i: ops.mean(i["x"] * self.w), optimizer="sgd",
                                update_hooks=[lambda strategy: True])

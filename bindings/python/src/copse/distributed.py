@@ -7,12 +7,12 @@ from collections import deque
 from dataclasses import dataclass
 from typing import Any, Callable, Iterable, Iterator, Mapping, Optional, Union
 
-from ._library import Guard, check, choice, ffi, lib, make
+from ._library import Guard, check, choice, ffi, lib, make, owned
 from .data import HostBatch, Loader
 from .devices import context
 from .errors import ArgumentError
 from .strategy import Strategy
-from .values import Value, per_replica, value, wrapped
+from .values import Value, per_replica, unpack, value
 
 POLICIES = {"auto": lib.COPSE_INPUT_AUTO, "file": lib.COPSE_INPUT_FILE, "data": lib.COPSE_INPUT_DATA,
             "off": lib.COPSE_INPUT_OFF}
@@ -83,25 +83,11 @@ class Distributed(ABC):
             if status == lib.COPSE_ERR_END and guard.error is None:
                 return
             guard.check(status)
-            yield _columns(out[0])
+            yield unpack(owned("value", out[0]), self.strategy)
 
     @abstractmethod
     def _walk(self, epoch: int, first: int, guard: Guard) -> Any:
         """A new walk at a step."""
-
-
-def _columns(pointer: Any) -> dict[str, Value]:
-    """The items of a dictionary, which it releases."""
-    made = {ffi.string(lib.copse_value_name(pointer, i)).decode():
-            wrapped(make("value", _give, lib.copse_value_item(pointer, i)))
-            for i in range(lib.copse_value_count(pointer))}
-    lib.copse_value_release(ffi.new("copse_value **", pointer))
-    return made
-
-
-def _give(pointer: Any, out: Any) -> int:
-    out[0] = lib.copse_value_retain(pointer)
-    return lib.COPSE_OK
 
 
 class DistributedLoader(Distributed):

@@ -41,6 +41,9 @@ class Layers:
         """The output for a tensor: `network(inputs, x)` in a loss function; `network(x)` in a function of @copse.function,
         where `is_training` says whether dropout and moving averages work as in training."""
         if isinstance(inputs, Inputs):
+            if is_training:
+                raise ArgumentError("is_training is for network(x) in a function of @copse.function: a loss function trains "
+                                    "in a step, and does not in an evaluation")
             batch = inputs._pointer
         else:
             x, given = inputs, ops._scope().batch

@@ -611,5 +611,6 @@ def recompute_end() -> None:
 
 
 def update(variable: Variable, value: Operand) -> None:
-    """Assign a tensor to a variable that is not trained, with every training step."""
+    """In a loss function: assign a tensor to a variable that is not trained, with every training step. In a function of
+    @copse.function: to any variable, with every call."""
     _do(lib.copse_update, variable._pointer, _pointer(value))

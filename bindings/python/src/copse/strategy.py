@@ -378,19 +378,19 @@ class Strategy:
         return replica.reduce(self, op, x, axis)
 
     def reduce_to(self, op: str, x: Any, to: Any = None) -> Any:
-        """The "sum" or "mean" over the replicas of all workers, as a mirrored value on all replicas, or on the replicas of `to`: a
-        variable or value whose devices are meant, or a list of numbers of replicas."""
+        """The "sum" or "mean" over the replicas of all workers, as a mirrored value on all replicas, or on the replicas that
+        `to` names: a variable or value whose devices are meant, or a list of numbers of replicas."""
         from . import replica
         return replica.reduce_to(self, op, x, to)
 
     def broadcast(self, x: Any, to: Any = None) -> Any:
-        """A copy of a plain value on all replicas, or on those of `to`, as a mirrored value."""
+        """A copy of a plain value on all replicas, or on the replicas that `to` names, as a mirrored value."""
         from . import replica
         return replica.broadcast(self, x, to)
 
     def gather(self, x: Any, axis: int) -> Any:
-        """The components of all replicas, those of other workers too, one after another along an axis, on the host. They may
-        differ in length there."""
+        """The components of all replicas of all workers, one after another along an axis, on the host. They may differ in
+        length there."""
         from . import gather
         return gather.gather(self, x, axis)
 
@@ -409,8 +409,8 @@ class Strategy:
         return replica.update_non_slot(self, replicas, f, args, kwargs)
 
     def distribute(self, batches: "Loader", *, policy: str = "auto", rule: str = "balanced") -> "DistributedLoader":
-        """The batches of a Loader, whose size is that of all replicas together, split into one part for each replica of all
-        workers: see Distributed."""
+        """The batches of a Loader, whose size counts the examples of all replicas, split into one part for each replica of
+        all workers: see Distributed."""
         from . import distributed
         return distributed.DistributedLoader(self, batches, policy, rule)
 

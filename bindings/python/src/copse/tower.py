@@ -16,8 +16,8 @@ Pair = tuple[Optional[Value], Variable]
 
 class TowerOptimizer:
     """An optimizer whose gradients come from calls: in a function of Strategy.run each replica hands over its own, and
-    nothing changes until all replicas have; in a scope or a merge call one call hands over the gradients of all replicas. Then they
-    are summed and the variables are updated once. A strategy may have several, with slots of their own.
+    nothing changes until all replicas have; in a scope or a merge call one call hands over the gradients of all replicas.
+    Then they are summed and the variables are updated once. A strategy may have several, with slots of their own.
 
     optimizer: a name as for a Trainer, or a function without arguments that gives a dictionary of settings ("optimizer",
     "learning_rate", and options), which is called at the first use.
@@ -48,6 +48,14 @@ class TowerOptimizer:
         self._pointer = make("tower", lib.copse_tower_create, strategy._pointer, ffi.new("struct copse_tower_params *", settings),
                              keep=(factory, self._rule))
         strategy._towers.add(self)
+        if strategy.cluster is not None:
+            strategy.cluster._use(self)
+
+    def close(self) -> None:
+        """Release it; afterwards calls on it fail. Gradients that wait for other replicas are dropped."""
+        pointer, self._pointer = self._pointer, ffi.NULL
+        if pointer:
+            ffi.release(pointer)
 
     def _make_rule(self, factory: Callable[[], Mapping[str, Any]], out: Any) -> None:
         given = {"optimizer": "adam", "learning_rate": 0.0, "groups": "", **factory()}
@@ -109,7 +117,7 @@ class TowerOptimizer:
 
     def _end_run(self, is_done: bool) -> None:
         """End the step: all replicas must have made the same calls. What a failed run has left is dropped."""
-        if not self._is_handed:
+        if not self._is_handed or not self._pointer:
             return
         self._is_handed = False
         status = lib.copse_tower_finish(self._pointer)

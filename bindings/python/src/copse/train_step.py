@@ -73,6 +73,14 @@ class TrainStep:
                              keep=(*kept, *hooks, rule, changes))
         if rule.schedule:
             rule.schedule.trainer = lib.copse_train_step_trainer(self._pointer)
+        if strategy.cluster is not None:
+            strategy.cluster._use(self)
+
+    def close(self) -> None:
+        """Release it; afterwards calls on it fail."""
+        pointer, self._pointer = self._pointer, ffi.NULL
+        if pointer:
+            ffi.release(pointer)
 
     def __call__(self, batch: Union[Mapping[str, Any], Any]) -> Optional[TrainStepResult]:
         """Run a step on a global batch: arrays by name, or a batch of a Loader. None: it was only accumulated."""
@@ -89,15 +97,15 @@ class TrainStep:
         def body() -> None:
             with ops.building(graph) as scope:
                 given = losses(Inputs(scope, batch))
-                named = {("loss" if isinstance(given, Tensor) else path): t for path, t in leaves(given)}
+                named = {("loss" if isinstance(given, (Tensor, Variable)) else path): t for path, t in leaves(given)}
                 for name, t in named.items():
-                    if not isinstance(t, Tensor):
+                    if not isinstance(t, (Tensor, Variable)):
                         raise ArgumentError(f"the loss '{name}' is {type(t).__name__}, not a Tensor")
                 self._structure = mapped(given, lambda path, _leaf: None)
                 self._names = [c_string(name) for name in named]
                 out.count = len(named)
                 for i, t in enumerate(named.values()):
-                    out.names[i], out.at[i] = self._names[i], t._pointer
+                    out.names[i], out.at[i] = self._names[i], ops._pointer(t)
         self._guard.build(graph, body)
 
     def _total(self, total_loss: Callable[[Structure], Tensor], graph: Any, given: Any) -> Any:

@@ -37,7 +37,7 @@ class Value:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Of each component; of components of different shapes that of the first."""
+        """Of each component; where shapes differ, of the first one."""
         s = lib.copse_value_shape(self._first)
         return tuple(s.dims[i] for i in range(s.rank))
 
@@ -141,8 +141,8 @@ class Value:
 
 
 class PerReplica(Value):
-    """One component for each replica of this process: `x[r]` is that of replica r, `len(x)` their number. NumPy takes it as
-    an array [replicas, ...] where the components have one shape."""
+    """One component for each replica of this process: `x[r]` belongs to replica r, `len(x)` is their number. NumPy takes it as an
+    array [replicas, ...] where the components have one shape."""
 
     __slots__ = ()
     __hash__ = None
