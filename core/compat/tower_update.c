@@ -2,7 +2,8 @@
 /* The update of a tower optimizer: the gradients of all replicas are written to the store's
    gradients; the exchange sums them, updates and broadcasts the new values, one bucket per
    variable. Slices, and all gradients where the application has given the strategy cross-device
-   operations, are summed as values first. Either every synchronous worker fails before the second barrier or none does. */
+   operations, are summed as values first. Either every synchronous worker fails before the second
+   barrier or none does. */
 #include <stdio.h>
 
 #include "core/base/half.h"

@@ -23,8 +23,9 @@ extern "C" {
  * two of replicas on every worker, results have the bits of one process with all the replicas. All
  * variables have the first worker's values when they are made. Reductions of values, what replicas
  * assign to a variable by its aggregation, and reading a replica-local one across replicas go over
- * the replicas of all workers, see copse/distribute/cross_device.h and copse/distribute/replica.h. Places stay this worker's
- * affair: ranks of components and destinations count its replicas, from 0.
+ * the replicas of all workers, see copse/distribute/cross_device.h and copse/distribute/replica.h.
+ * Places stay this worker's affair: ranks of components and destinations count its replicas, from
+ * 0.
  * @param cluster  NULL: no job is described, and this process trains alone, as one worker.
  * @retval COPSE_ERR_ARGUMENT  The job has parameter servers, see copse_parameter_server_create. Or
  *                             a worker has other settings; the text names it.

@@ -100,11 +100,11 @@ typedef copse_status copse_replica_fn(copse_replica_context *rc, copse_value *co
  * The first error of a replica or merge function ends all replicas and is returned with its text;
  * those that wait in a merge call get it there. With several workers all of them make the same runs
  * in the same order, also those that reduce nothing; the replicas of other workers that wait for
- * this one get its status and text there, and the next run works on all (docs/cluster.md). Threads: the function and merge functions run on the
- * calling thread; once a replica waits in a merge call there, the replicas after it run on threads
- * that the strategy keeps until it is released. Blocking: until all replicas have
- * returned, however long their functions take; replicas must wait for each other in merge calls
- * alone.
+ * this one get its status and text there, and the next run works on all (docs/cluster.md).
+ * Threads: the function and merge functions run on the calling thread; once a replica waits in a
+ * merge call there, the replicas after it run on threads that the strategy keeps until it is
+ * released. Blocking: until all replicas have returned, however long their functions take; replicas
+ * must wait for each other in merge calls alone.
  */
 COPSE_API COPSE_CHECKED copse_status copse_strategy_run(copse_strategy *st, copse_replica_fn *fn,
                                                         copse_value *const *args, size_t count,
