@@ -35,7 +35,8 @@ copse_status copse__execute_update(copse_trainer *t);
 /* ---- cross_sums.c: where the strategy has operations of the application ---- */
 
 /* The gradients of each replica become the sums over all, before an update. No variable has changed
-   then. If it fails no update follows; where the operations fail, all workers fail. */
+   then. If it fails no update follows. Where the operations fail, all workers fail; a failure after
+   them, on this worker alone, aborts the group. */
 copse_status copse__sum_gradients(copse_trainer *t);
 /* An all-reduce of a loss function, in place of its exchange. */
 copse_status copse__sum_all_reduce(copse_trainer *t, const struct copse_graph_all_reduce *c);
