@@ -61,7 +61,9 @@ build_need() {
     } >"$needs/source/$name.log" 2>&1 || { tail -n 20 "$needs/source/$name.log" >&2; return 1; }
 }
 
-build_need cjson lib/libcjson.a -DENABLE_CJSON_TEST=OFF -DBUILD_SHARED_LIBS=OFF -DENABLE_CUSTOM_COMPILER_FLAGS=OFF ||
+build_need cjson lib/libcjson.a -DENABLE_CJSON_TEST=OFF -DBUILD_SHARED_LIBS=OFF -DENABLE_CUSTOM_COMPILER_FLAGS=OFF \
+    -DCMAKE_C_FLAGS=-DCJSON_HIDE_SYMBOLS || # else every DLL exports its functions
+   
     fail "cJSON cannot be built for Windows"
 build_need cmocka lib/libcmocka-static.a -DWITH_STATIC_LIB=ON -DWITH_EXAMPLES=OFF ||
     say "no cmocka for Windows: tests are not built"
