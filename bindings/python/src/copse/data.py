@@ -2,7 +2,6 @@
 """Data sets in memory, files, and batches."""
 from __future__ import annotations
 
-import os
 from copy import copy
 from typing import Any, Iterator, Mapping, Optional, Sequence, Union
 
@@ -10,8 +9,10 @@ import numpy as np
 
 from ._library import c_string, check, choice, ffi, lib, make, owned, text
 from .devices import context as context_of
+from ._names import named_options
 from .errors import ArgumentError
 from .tensor import _NAMES, array, array_of, column, shape_of, type_of, view_of
+from .options import Header, Missing, PathLike, Scale, Task, Tokens
 
 
 TASKS = {"auto": lib.COPSE_TASK_AUTO, "classification": lib.COPSE_TASK_CLASSIFICATION,
@@ -101,11 +102,12 @@ class Dataset:
         self._pointer = _pointer
 
     @classmethod
-    def open(cls, path: "str | os.PathLike", *, labels: "str | os.PathLike | None" = None, classes: int = 0,
-             no_labels: bool = False, label: Union[str, int, None] = None, header: str = "auto",
-             delimiter: Optional[str] = None, task: str = "auto", scale: str = "auto", missing: str = "refuse",
+    @named_options()
+    def open(cls, path: PathLike, *, labels: Optional[PathLike] = None, classes: int = 0,
+             no_labels: bool = False, label: Union[str, int, None] = None, header: Header = "auto",
+             delimiter: Optional[str] = None, task: Task = "auto", scale: Scale = "auto", missing: Missing = "refuse",
              ignore: Union[str, Sequence[Union[str, int]], None] = None, max_bytes: int = 0,
-             resize: Optional[tuple[int, int]] = None, picture_bytes: int = 0, tokens: Optional[str] = None,
+             resize: Optional[tuple[int, int]] = None, picture_bytes: int = 0, tokens: Optional[Tokens] = None,
              context: int = 0, stride: int = 0, vocabulary: int = 0) -> "Dataset":
         """Read a CSV, IDX or .npy file, a folder with an IDX pair, a folder of pictures with a sub-folder for each class, or
         with `tokens` a text: features "x", labels "y".
@@ -135,7 +137,8 @@ class Dataset:
         return cls({}, _pointer=make("dataset", lib.copse_dataset_open, context_of(), c_string(path), params))
 
     @classmethod
-    def text(cls, text: Union[str, bytes], *, tokens: str = "characters", context: int = 0, stride: int = 0,
+    @named_options()
+    def text(cls, text: Union[str, bytes], *, tokens: Tokens = "characters", context: int = 0, stride: int = 0,
              vocabulary: int = 0) -> "Dataset":
         """Windows of a text in memory, as `open` makes them of a file."""
         data = text.encode() if isinstance(text, str) else text
@@ -146,8 +149,9 @@ class Dataset:
                                      len(data), params))
 
     @classmethod
-    def arrays(cls, features: Any, labels: Any = None, *, classes: int = 0, task: str = "auto",
-               scale: str = "auto") -> "Dataset":
+    @named_options()
+    def arrays(cls, features: Any, labels: Any = None, *, classes: int = 0, task: Task = "auto",
+               scale: Scale = "auto") -> "Dataset":
         """Features "x" and labels "y" as a data set with a schema, for a Model. task: auto, classification or regression;
         scale: auto (none), none, standard or max."""
         x, y = array(features), None if labels is None else array(labels)
@@ -196,6 +200,7 @@ class Dataset:
                                        out.shape[0], ffi.from_buffer(out)))
         return out
 
+    @named_options()
     def split(self, train_fraction: float = 0.8, seed: int = 0) -> tuple["Dataset", "Dataset"]:
         """Shuffle, then cut into a training part and a held-out part."""
         params = ffi.new("struct copse_split_params *", {"train_fraction": train_fraction, "seed": seed})
@@ -204,6 +209,7 @@ class Dataset:
         train, test = (Dataset({}, _pointer=owned("dataset", p[0])) for p in parts)
         return train, test
 
+    @named_options()
     def batches(self, batch: int, *, seed: int = 0, shuffle: bool = True, drop_last: bool = False,
                 prefetch: int = 0, augment: Optional[str] = None) -> "Loader":
         """A loader of batches, in an order that depends on seed and epoch alone. augment: changes of pictures, such as
@@ -214,6 +220,7 @@ class Dataset:
 class Loader:
     """Gives the batches of a data set. `epoch(n)` iterates over one pass."""
 
+    @named_options()
     def __init__(self, data: Dataset, batch: int, *, seed: int = 0, shuffle: bool = True, drop_last: bool = False,
                  prefetch: int = 0, augment: Optional[str] = None) -> None:
         self.data = data

@@ -12,6 +12,7 @@ from .data import HostBatch, Loader
 from .devices import context
 from .errors import ArgumentError
 from .strategy import Strategy
+from .options import InputPolicy, SplitRule
 from .values import Value, per_replica, unpack, value
 
 POLICIES = {"auto": lib.COPSE_INPUT_AUTO, "file": lib.COPSE_INPUT_FILE, "data": lib.COPSE_INPUT_DATA,
@@ -97,7 +98,8 @@ class DistributedLoader(Distributed):
     parts. rule: how a batch is split: "balanced", "ceil" or "fixed".
     """
 
-    def __init__(self, strategy: Strategy, batches: Loader, policy: str = "auto", rule: str = "balanced") -> None:
+    def __init__(self, strategy: Strategy, batches: Loader, policy: InputPolicy = "auto",
+                 rule: SplitRule = "balanced") -> None:
         super().__init__(strategy)
         if not isinstance(batches, Loader):
             raise ArgumentError(f"a {type(batches).__name__} is no Loader: use Dataset(...).batches(n), n examples of all "

@@ -2,15 +2,15 @@
 """Training: a loss function in Python, an optimizer and a strategy make a trainer."""
 from __future__ import annotations
 
-import os
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Callable, Iterator, Mapping, Optional, Sequence, Union
+from typing import TYPE_CHECKING, Any, Callable, Iterator, Mapping, Optional, Sequence, Union
 
 import numpy as np
 
 from . import ops
 from ._library import Guard, c_string, check, choice, ffi, lib, make, text
+from ._names import named_options
 from .data import HostBatch, Loader
 from .errors import ArgumentError
 from .inputs import Inputs
@@ -18,6 +18,11 @@ from .model import Model
 from .schedule import Schedule
 from .strategy import Strategy, Variable
 from .tensor import Tensor, type_of
+from .options import Averaging, Layout, Optimizer, OptimizerOptions, PathLike, Precision
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
 
 def _optimizers() -> dict[str, int]:
     """The update rules of the library by name."""
@@ -147,7 +152,8 @@ Rate = Union[float, Schedule, Callable[[int], float]]
 class Rule:
     """Settings of an optimizer as C's: `params`, which points to parts of this object."""
 
-    def __init__(self, guard: Guard, optimizer: str, learning_rate: Rate, groups: str, options: Mapping[str, float]) -> None:
+    def __init__(self, guard: Guard, optimizer: str, learning_rate: Rate, groups: str,
+                 options: Mapping[str, Any]) -> None:
         described = c_string(groups)
         rule: dict[str, Any] = {"kind": choice("the optimizer", optimizer, OPTIMIZERS), "groups": described, **options}
         self.schedule = _Schedule(learning_rate, guard) if callable(learning_rate) else None
@@ -158,10 +164,7 @@ class Rule:
             rule["schedule_user"] = learning_rate._pointer
         else:
             rule["learning_rate"] = learning_rate
-        try:
-            self.params = ffi.new("struct copse_optimizer_params *", rule)
-        except KeyError as e:
-            raise ArgumentError(f"the optimizer has no setting {e}") from None
+        self.params = ffi.new("struct copse_optimizer_params *", rule)
         self._keep = described, learning_rate
 
 
@@ -182,12 +185,13 @@ class Trainer:
     loss_scale=1024.
     """
 
-    def __init__(self, strategy: Strategy, loss: Union[Loss, Model], *, optimizer: str = "adam",
+    @named_options(OptimizerOptions)
+    def __init__(self, strategy: Strategy, loss: Union[Loss, Model], *, optimizer: Optimizer = "adam",
                  learning_rate: Rate = 0.0, seed: int = 0, accumulate: int = 0,
-                 prefetch: int = 0, variables: Optional[Sequence[Variable]] = None, reduction: str = "mean",
+                 prefetch: int = 0, variables: Optional[Sequence[Variable]] = None, reduction: Averaging = "mean",
                  check_numerics: bool = False, check_gradients: bool = False, recordings: int = 0,
-                 transform: Optional[Transform] = None, groups: str = "", precision: str = "float32",
-                 memory_budget: int = 0, **options: float) -> None:
+                 transform: Optional[Transform] = None, groups: str = "", precision: Precision = "float32",
+                 memory_budget: int = 0, **options: Unpack[OptimizerOptions]) -> None:
         self.strategy = strategy
         self.prefetch = prefetch
         self._loss = _ModelLoss(loss) if isinstance(loss, Model) else _Callback(loss)
@@ -324,22 +328,23 @@ class Trainer:
             self._loss.check(lib.copse_trainer_step(self._pointer, ffi.NULL))
         yield from self.results()
 
-    def save(self, path: "str | os.PathLike") -> None:
+    def save(self, path: PathLike) -> None:
         """Write every variable as safetensors."""
         check(lib.copse_trainer_save(self._pointer, c_string(path)))
 
-    def checkpoint(self, path: "str | os.PathLike", *, epoch: int = 0, batch: int = 0) -> None:
+    def checkpoint(self, path: PathLike, *, epoch: int = 0, batch: int = 0) -> None:
         """Write everything that a run needs to continue, and the position in the data."""
         params = ffi.new("struct copse_state_params *", {"position": {"epoch": epoch, "batch": batch}})
         check(lib.copse_trainer_checkpoint(self._pointer, c_string(path), params))
 
-    def restore(self, path: "str | os.PathLike") -> tuple[int, int]:
+    def restore(self, path: PathLike) -> tuple[int, int]:
         """Restore a checkpoint; returns epoch and batch of the position in the data."""
         position = ffi.new("struct copse_position *")
         check(lib.copse_trainer_restore(self._pointer, c_string(path), position, ffi.NULL))
         return position.epoch, position.batch
 
-    def load(self, path: "str | os.PathLike", *, layout: str = "auto", is_exact: bool = False,
+    @named_options()
+    def load(self, path: PathLike, *, layout: Layout = "auto", is_exact: bool = False,
              needs_all: bool = False, choose: Optional[Callable[[str], bool]] = None) -> Loaded:
         """Set variables from a safetensors file, by name. layout: "torch" transposes the matrices of torch.nn.Linear.
         is_exact: refuse float64 and float16 instead of converting them. needs_all: refuse a file that lacks a variable.
