@@ -46,9 +46,10 @@ class Documents(unittest.TestCase):
 
     def test_digits_example(self):
         path = PACKAGE / "examples" / "digits.py"
-        with contextlib.redirect_stdout(io.StringIO()) as out:
-            self.run_program(path.read_text(), str(path))
-        self.assertIn("epoch 30 loss", out.getvalue())
+        with contextlib.redirect_stderr(io.StringIO()) as out:
+            with contextlib.redirect_stdout(io.StringIO()):
+                self.run_program(path.read_text(), str(path))
+        self.assertIn("epoch 30/30  loss 0.0", out.getvalue())
 
     def test_live_plot_example(self):
         try:

@@ -8,11 +8,11 @@ from typing import Any, Iterator, Mapping, Optional, Sequence, Union
 import numpy as np
 
 from ._library import c_string, check, choice, ffi, lib, make, owned, text
-from .devices import context as context_of
 from ._names import named_options
+from .devices import context as context_of
 from .errors import ArgumentError
-from .tensor import _NAMES, array, array_of, column, shape_of, type_of, view_of
 from .options import Header, Missing, PathLike, Scale, Task, Tokens
+from .tensor import _NAMES, array, array_of, column, shape_of, type_of, view_of
 
 
 TASKS = {"auto": lib.COPSE_TASK_AUTO, "classification": lib.COPSE_TASK_CLASSIFICATION,
@@ -160,6 +160,12 @@ class Dataset:
         return cls({}, _pointer=make("dataset", lib.copse_dataset_create, context_of(), view_of(x),
                                      ffi.NULL if y is None else view_of(y), params))
 
+    @classmethod
+    def _of(cls, data: Union["Dataset", Mapping[str, Any]]) -> "Dataset":
+        if not isinstance(data, (Dataset, Mapping)):
+            raise ArgumentError(f"data is {type(data).__name__}: use a Dataset, a Loader, or arrays by name")
+        return data if isinstance(data, Dataset) else cls(data)
+
     @property
     def _info(self) -> Any:
         info = ffi.new("struct copse_dataset_info *")
@@ -216,6 +222,10 @@ class Dataset:
         "flip; shift 2; brightness 10"."""
         return Loader(self, batch, seed=seed, shuffle=shuffle, drop_last=drop_last, prefetch=prefetch, augment=augment)
 
+    def _in_batches(self, batch: int = 0, *, seed: int = 0, shuffle: bool = True) -> "Loader":
+        """Batches of so many examples, 0: 64, or of all if they are fewer."""
+        return self.batches(max(1, min(batch or 64, len(self))), seed=seed, shuffle=shuffle)
+
 
 class Loader:
     """Gives the batches of a data set. `epoch(n)` iterates over one pass."""
@@ -223,7 +233,7 @@ class Loader:
     @named_options()
     def __init__(self, data: Dataset, batch: int, *, seed: int = 0, shuffle: bool = True, drop_last: bool = False,
                  prefetch: int = 0, augment: Optional[str] = None) -> None:
-        self.data = data
+        self.data, self.batch = data, batch
         self._changes = c_string(augment)
         self._params = ffi.new("struct copse_loader_params *", {
             "batch": batch, "seed": seed, "no_shuffle": not shuffle, "drop_last": drop_last, "prefetch": prefetch,

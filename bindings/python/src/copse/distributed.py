@@ -11,8 +11,8 @@ from ._library import Guard, check, choice, ffi, lib, make, owned
 from .data import HostBatch, Loader
 from .devices import context
 from .errors import ArgumentError
-from .strategy import Strategy
 from .options import InputPolicy, SplitRule
+from .strategy import Strategy
 from .values import Value, per_replica, unpack, value
 
 POLICIES = {"auto": lib.COPSE_INPUT_AUTO, "file": lib.COPSE_INPUT_FILE, "data": lib.COPSE_INPUT_DATA,

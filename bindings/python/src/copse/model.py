@@ -5,19 +5,26 @@ from __future__ import annotations
 import codecs
 import os
 from dataclasses import dataclass
-from typing import Any, Optional, Union, cast
+from typing import TYPE_CHECKING, Any, Optional, Union, cast
 
 import numpy as np
 
 from ._library import c_string, check, choice, ffi, lib, make, text
+from ._names import named_options
 from .data import Dataset, TASKS, TEXT_ROWS
 from .devices import context
-from ._names import named_options
 from .errors import ArgumentError
+from .fit import Callbacks, History, Verbose
 from .nn import Layers
-from .strategy import Strategy
+from .options import Optimizer, OptimizerOptions, PathLike, Task, TextRows
+from .strategy import Strategy, Variable
 from .tensor import array, view_of
-from .options import PathLike, Task, TextRows
+
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from .trainer import Rate
 
 
 @dataclass(frozen=True)
@@ -46,8 +53,11 @@ class Model:
 
     @named_options()
     def __init__(self, strategy: Strategy, data: Optional[Dataset], network: Union[str, Layers] = "mlp:128,64", *,
-                 scope: Optional[str] = None, seed: int = 0, _pointer: Any = None) -> None:
-        if _pointer is None:
+                 scope: Optional[str] = None, seed: int = 0, _path: Optional[PathLike] = None) -> None:
+        before = len(strategy.variables())
+        if _path is not None:
+            _pointer = make("model", lib.copse_model_load, strategy._pointer, c_string(_path))
+        else:
             if data is None:
                 raise ArgumentError("a model needs a data set")
             keep = (c_string(network if isinstance(network, str) else None), c_string(scope))
@@ -58,11 +68,12 @@ class Model:
                             lib.copse_dataset_schema(data._pointer), params)
         self.strategy = strategy
         self._pointer = _pointer
+        self._first, self._count = before, len(strategy.variables()) - before  # its variables are the newest
 
     @classmethod
     def load(cls, strategy: Strategy, path: PathLike) -> "Model":
         """A model from a file. Its variables are made in the strategy."""
-        return cls(strategy, None, _pointer=make("model", lib.copse_model_load, strategy._pointer, c_string(path)))
+        return cls(strategy, None, _path=path)
 
     def save(self, path: PathLike) -> None:
         """Write weights, network and schema."""
@@ -73,6 +84,30 @@ class Model:
         info = ffi.new("struct copse_schema_info *")
         check(lib.copse_schema_describe(lib.copse_model_schema(self._pointer), info))
         return info
+
+    @property
+    def variables(self) -> list[Variable]:
+        """Of its layers, in order."""
+        return self.strategy.variables()[self._first:self._first + self._count]
+
+    @named_options(OptimizerOptions)
+    def fit(self, data: Union[Dataset, PathLike], epochs: int = 40, batch_size: int = 0,
+            callbacks: Optional[Callbacks] = None, *, validation_data: Union[Dataset, PathLike, None] = None,
+            optimizer: Optimizer = "adam", learning_rate: "Rate" = 0.0, seed: int = 0, groups: str = "",
+            verbose: Verbose = "auto", **options: Unpack[OptimizerOptions]) -> History:
+        """Train the model, by a Trainer of its variables for this call. `data` and `validation_data` are files, or data
+        sets with the model's schema. batch_size: 0 for 64; all rows if they are fewer. seed: of the order of rows, and of
+        dropout. Other settings are explained at Trainer and Trainer.fit."""
+        from .trainer import Trainer
+        rows, held_out = (d if isinstance(d, Dataset) or d is None else self.read(d) for d in (data, validation_data))
+        assert rows is not None
+        trainer = Trainer(self.strategy, self, optimizer=optimizer, learning_rate=learning_rate, seed=seed,
+                          groups=groups, variables=[v for v in self.variables if v.is_trained], **options)
+        try:
+            return trainer.fit(rows._in_batches(batch_size, seed=seed), epochs, callbacks,
+                               validation_data=held_out, verbose=verbose)
+        finally:
+            trainer.close()
 
     @property
     def outputs(self) -> int:

@@ -8,9 +8,9 @@ from ._library import c_string, ffi, lib, owned, text
 from ._names import named_options
 from .data import Loader
 from .errors import ArgumentError
+from .options import PathLike
 from .step import Step
 from .trainer import StepResult, Trainer
-from .options import PathLike
 
 
 class _Epochs(Step):

@@ -10,9 +10,9 @@ from ._names import named_options
 from .devices import context
 from .errors import ArgumentError
 from .inputs import Inputs
+from .options import Activation, DType
 from .strategy import Strategy
 from .tensor import Tensor, shape_of, type_of
-from .options import Activation, DType
 
 
 class Layers:

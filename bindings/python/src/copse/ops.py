@@ -11,9 +11,9 @@ import numpy as np
 
 from ._library import c_string, check, choice, ffi, lib
 from .errors import ArgumentError
+from .options import Activation, Averaging, DType, Padding, Precision, Reduction, Resizing
 from .strategy import Variable
 from .tensor import Scope, Tensor, array, array_of, shape_of, type_of
-from .options import Activation, Averaging, DType, Padding, Precision, Reduction, Resizing
 
 Operand = Union[Tensor, Variable]
 _now = threading.local()

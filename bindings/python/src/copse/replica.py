@@ -13,9 +13,9 @@ import numpy as np
 from . import ops
 from ._library import Guard, SharedGuard, c_string, check, choice, ffi, lib, owned, text
 from .errors import ArgumentError, ContextError, Error, ShapeError
+from .options import Averaging
 from .strategy import Strategy, Variable
 from .tensor import Tensor
-from .options import Averaging
 from .values import PerReplica, Structure, Value, _shared, alike, is_array, leaves, mapped, pack, unpack, value
 
 OPERATIONS = {"sum": lib.COPSE_REDUCE_SUM, "mean": lib.COPSE_REDUCE_MEAN}

@@ -9,8 +9,8 @@ import numpy as np
 from ._library import c_string, check, ffi, lib, make, text
 from .devices import context
 from .errors import UnsupportedError
-from .tensor import _ELEMENTS, array, view_of
 from .options import PathLike
+from .tensor import _ELEMENTS, array, view_of
 
 _DTYPES = {v: k for k, v in _ELEMENTS.items()}
 

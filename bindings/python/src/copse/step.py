@@ -9,10 +9,10 @@ from ._library import Guard, c_string, choice, ffi, lib, make, owned, text
 from .data import Loader
 from .devices import context
 from .errors import ArgumentError
+from .options import Reduction
 from .strategy import Strategy
 from .tensor import Tensor
 from .trainer import Trainer
-from .options import Reduction
 from .values import Structure, unpack
 
 OUTPUT_REDUCTIONS = {"none": lib.COPSE_OUTPUT_NONE, "sum": lib.COPSE_OUTPUT_SUM, "mean": lib.COPSE_OUTPUT_MEAN}

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any, Callable, ContextManager, Mapping, Option
 import numpy as np
 
 from ._library import c_string, check, choice, ffi, lib, make, text
+from ._names import named_options
 from .cluster import Cluster
 from .devices import context, select
-from ._names import named_options
 from .errors import ArgumentError, ContextError, ShapeError, UnsupportedError
-from .tensor import Tensor, array, array_of, shape_of, type_of, _NAMES
 from .options import (Aggregation, Averaging, DType, GradientReduction, Initializer, InputPolicy, SplitRule,
                       StrategyKind, Synchronization, Transfer)
+from .tensor import Tensor, array, array_of, shape_of, type_of, _NAMES
 
 if TYPE_CHECKING:
     from .data import Loader

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any, Callable, Iterable, Mapping, Optional, Se
 from ._library import Guard, c_string, check, choice, ffi, lib, make, owned, text
 from ._names import check_names, named_options
 from .errors import ArgumentError
+from .options import Averaging, Optimizer, OptimizerOptions, OptimizerSettings
 from .replica import Call, Signatures, check_in_run
 from .strategy import Strategy, Variable
 from .trainer import LOSS_REDUCTIONS, Rate, Rule
-from .options import Averaging, Optimizer, OptimizerOptions, OptimizerSettings
 from .values import Structure, Value, value, wrapped
 
 if TYPE_CHECKING:

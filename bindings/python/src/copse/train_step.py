@@ -10,10 +10,10 @@ from ._library import Guard, choice, c_string, ffi, lib, make, text
 from ._names import named_options
 from .errors import ArgumentError
 from .inputs import Inputs
+from .options import Averaging, Optimizer, OptimizerOptions, Precision, StepCount
 from .strategy import Strategy, Variable
 from .tensor import Tensor, type_of
 from .trainer import LOSS_REDUCTIONS, Rate, Rule, Trainer, Transform, _Transform
-from .options import Averaging, Optimizer, OptimizerOptions, Precision, StepCount
 from .values import Structure, leaves, mapped
 
 
@@ -50,7 +50,8 @@ class TrainStep:
                  update_hooks: Sequence[Callable[[Strategy], None]] = (), variables: Optional[Sequence[Variable]] = None,
                  transform: Optional[Transform] = None, counts: StepCount = "global", seed: int = 0,
                  reduction: Averaging = "mean", skip_numerics: bool = False,
-                 check_gradients: bool = False, accumulate: int = 0, precision: Precision = "float32", memory_budget: int = 0, groups: str = "",
+                 check_gradients: bool = False, accumulate: int = 0, precision: Precision = "float32",
+                 memory_budget: int = 0, groups: str = "",
                  **options: Unpack[OptimizerOptions]) -> None:
         self.strategy = strategy
         guard = self._guard = Guard()

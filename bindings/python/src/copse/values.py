@@ -10,9 +10,9 @@ import numpy as np
 from ._library import c_string, check, ffi, lib, make, owned
 from .devices import context
 from .errors import ArgumentError, ShapeError
+from .options import DType
 from .strategy import Strategy, Variable
 from .tensor import _NAMES, _TYPES, array, array_of, shape_of, type_of
-from .options import DType
 
 KINDS = {getattr(lib, f"COPSE_VALUE_{name.upper()}"): name for name in (
     "array", "sparse", "object", "variable", "list", "dict", "per_replica", "mirrored")}
