@@ -12,6 +12,18 @@
 
 #include "tools/common/characters.h"
 
+const struct option_name use_missings[] = {
+    { "auto", COPSE_MISSING_AUTO },
+    { "mean", COPSE_MISSING_MEAN },
+    { "refuse", COPSE_MISSING_REFUSE },
+    { NULL, 0 },
+};
+const struct option_name use_unknowns[] = {
+    { "ignore", COPSE_UNKNOWN_IGNORE },
+    { "refuse", COPSE_UNKNOWN_REFUSE },
+    { NULL, 0 },
+};
+
 copse_status use_load(struct use *u)
 {
     char id[1][32];
@@ -36,12 +48,18 @@ copse_status use_open(struct use *u)
     const struct copse_source_params source = { .text = u->info.kind == COPSE_DATA_TEXT ? &text
                                                                                         : NULL };
     const bool is_folder = stat(u->data_path, &file) == 0 && S_ISDIR(file.st_mode);
+    const bool is_table = u->info.kind == COPSE_DATA_TABLE;
+    if (!is_table && (u->missing != COPSE_MISSING_AUTO || u->unknown != COPSE_UNKNOWN_IGNORE))
+        return session_set_error(COPSE_ERR_ARGUMENT,
+                                 "--missing and --unknown are for models of tables");
     COPSE_TRY(copse_dataset_open(
         u->ctx, u->data_path,
         &(struct copse_dataset_params){ .schema = u->schema,
                                         .labels = u->labels,
                                         .source = &source,
-                                        .no_labels = u->ignores_labels && is_folder },
+                                        .missing = u->missing,
+                                        .unknown = u->unknown,
+                                        .no_labels = u->ignores_labels && (is_folder || is_table) },
         &u->data));
     copse_dataset_describe(u->data, &u->rows);
     return COPSE_OK;

@@ -366,6 +366,8 @@ int cmd_evaluate(int argc, char **argv)
         return evaluate_model(&(struct use){ .model_path = p->words.at[0],
                                              .data_path = p->words.at[1],
                                              .labels = p->labels,
+                                             .missing = (copse_missing)p->missing.at->value,
+                                             .unknown = (copse_unknown)p->unknown.at->value,
                                              .devices = p->devices,
                                              .how = p->how },
                               &(struct evaluate_outputs){ .plot = p->plot,
