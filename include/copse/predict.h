@@ -11,12 +11,8 @@
 extern "C" {
 #endif
 
-/**
- * Builds what a network predicts for one replica's shard of a batch, from inputs by name
- * (copse_input). `in->is_training` is false. It is called for each new recording: a replica, size
- * of shard and list of inputs. It may make the calls of a loss function (docs/callbacks.md).
- * @param y  f32 or i32, [examples of the shard, ...].
- */
+/** Builds what a network predicts for one replica's shard, f32 or i32, [examples of the shard, ...],
+    under the rules of a copse_loss_fn. `in->is_training` is false. */
 typedef copse_tensor *copse_predict_fn(copse_graph *g, const copse_batch *in, void *user);
 
 /**
@@ -32,10 +28,10 @@ typedef copse_tensor *copse_predict_fn(copse_graph *g, const copse_batch *in, vo
  * @param values  The result, row-major, in the order of the batch's rows.
  * @param bytes   Of `values`: exactly those of the result.
  * @retval COPSE_ERR_ARGUMENT     The batch is empty or lacks an input.
- * @retval COPSE_ERR_SHAPE        `y` has no row for each example, or replicas differ in the shape
- *                                of a row; or `bytes` is not the size of the result.
- * @retval COPSE_ERR_UNSUPPORTED  `y` is neither f32 nor i32, or depends on a sum over replicas
- *                                (distribute/sync.h).
+ * @retval COPSE_ERR_SHAPE        The result of `fn` has no row for each example, or replicas differ
+ *                                in the shape of a row; or `bytes` is not the size of the result.
+ * @retval COPSE_ERR_UNSUPPORTED  The result is neither f32 nor i32, or depends on a sum over
+ *                                replicas (distribute/sync.h).
  * @retval COPSE_ERR_TIMEOUT      A device does not answer; it may still write to `values`.
  * Blocks until the values are in host memory.
  */

@@ -27,6 +27,7 @@
 #include "copse/distribute/partition.h"
 #include "copse/distribute/shards.h"
 #include "copse/distribute/sync.h"
+#include "copse/loop/early_stopping.h"
 #include "copse/loop/monitor.h"
 #include "copse/ops/attention.h"
 #include "copse/ops/conv.h"

@@ -24,6 +24,7 @@
 #include "copse/distribute/partition.h"
 #include "copse/distribute/shards.h"
 #include "copse/distribute/sync.h"
+#include "copse/loop/early_stopping.h"
 #include "copse/loop/event_file.h"
 #include "copse/loop/feed.h"
 #include "copse/loop/monitor.h"
@@ -66,6 +67,7 @@ static copse_tensor *x, *out;
 static copse_strategy *st;
 static copse_variable *v, *metric;
 static copse_trainer *trainer;
+static copse_early_stopping *stopping;
 static copse_replica_context *rc;
 static copse_cross_device *cross;
 static copse_value *value, *slices, *result;
@@ -582,8 +584,11 @@ static void training(struct probe *p)
     struct copse_train_step_result step_done;
     struct copse_replica_result of_replica;
     struct copse_gradient_summary summary;
+    const struct copse_named_array *arrays;
     copse_trainer *made;
     copse_train_step *other;
+    copse_early_stopping *watch;
+    size_t count;
     ROW(copse_trainer_create, NEED(st), NEED(&params), NEED(&made));
     ROW(copse_trainer_step, NEED(trainer), NEED(&batch));
     ROW(copse_trainer_feed, NEED(trainer), NEED(&batch));
@@ -600,6 +605,14 @@ static void training(struct probe *p)
     ROW(copse_trainer_replica_result, NEED(trainer), 0, NEED(&of_replica));
     ROW(copse_trainer_fit, NEED(trainer), NEED(batches),
         NEED(&(struct copse_fit_params){ .epochs = 1 }));
+    ROW(copse_early_stopping_create, NEED(trainer), NULL, NEED(&watch));
+    if (!stopping)
+        OK(copse_early_stopping_create(trainer, NULL, &stopping));
+    ROW(copse_early_stopping_observe, NEED(stopping), 1, 1.0, NEED(&is_known));
+    ROW(copse_early_stopping_swap, NEED(stopping));
+    ROW(copse_early_stopping_arrays, NEED(stopping), NEED(&arrays), NEED(&count));
+    /* each call is refused before it is used */
+    ROW(copse_early_stopping_resume, NEED(stopping), NEED((copse_checkpoint *)(void *)&count));
     ROW(copse_trainer_evaluate, NEED(trainer), NEED(&batch), NEED(&done));
     ROW(copse_trainer_predict, NEED(trainer), NEED(predict_nothing), NULL, NEED(&batch), NEED(slot),
         sizeof slot);

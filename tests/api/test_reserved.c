@@ -25,6 +25,7 @@
 #include "copse/distribute/partition.h"
 #include "copse/distribute/shards.h"
 #include "copse/distribute/sync.h"
+#include "copse/loop/early_stopping.h"
 #include "copse/loop/feed.h"
 #include "copse/loop/monitor.h"
 #include "copse/nn/layers.h"
@@ -315,6 +316,7 @@ static void training(void)
     copse_cluster *cluster;
     copse_step *step;
     copse_monitor *monitor;
+    copse_early_stopping *stopping = NULL;
     struct copse_context_params config;
     copse_loader *batches;
     struct copse_step_result result;
@@ -390,6 +392,8 @@ static void training(void)
     REFUSED(copse_host_batch, copse_trainer_memory(t, 0, &p, 0, &planned),
             COPSE_COLUMNS({ "x", COPSE_F32, COPSE_SHAPE(2), x }), .count = 1);
     OK(copse_loader_create(data, &(struct copse_loader_params){ .batch = 1 }, &batches));
+    REFUSED(copse_early_stopping_params, copse_early_stopping_create(t, &p, &stopping),
+            .patience = 1);
     REFUSED(copse_fit_params, copse_trainer_fit(t, batches, &p), .epochs = 1);
     copse_loader_release(&batches);
     REFUSED(copse_audit_params, copse_trainer_audit(t, &p), .every = 0);
