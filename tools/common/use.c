@@ -5,8 +5,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "copse/data/source.h"
 
@@ -40,14 +38,14 @@ copse_status use_load(struct use *u)
 
 copse_status use_open(struct use *u)
 {
-    struct stat file;
+    struct system_file file;
     COPSE_TRY(use_load(u));
     if (u->text_rows == COPSE_TEXT_LINES && u->info.kind != COPSE_DATA_TEXT)
         return session_set_error(COPSE_ERR_ARGUMENT, "--lines is for models of texts");
     const struct copse_text_params text = { .rows = u->text_rows };
     const struct copse_source_params source = { .text = u->info.kind == COPSE_DATA_TEXT ? &text
                                                                                         : NULL };
-    const bool is_folder = stat(u->data_path, &file) == 0 && S_ISDIR(file.st_mode);
+    const bool is_folder = system_look(u->data_path, &file) && file.kind == SYSTEM_FOLDER;
     const bool is_table = u->info.kind == COPSE_DATA_TABLE;
     if (!is_table && (u->missing != COPSE_MISSING_AUTO || u->unknown != COPSE_UNKNOWN_IGNORE))
         return session_set_error(COPSE_ERR_ARGUMENT,
@@ -133,7 +131,8 @@ copse_status use_window(const struct use *u, uint32_t row, char *text, size_t ro
 
 void use_cell(FILE *to, const char *text)
 {
-    if (to == stdout && isatty(STDOUT_FILENO))
+    unsigned columns;
+    if (to == stdout && system_is_terminal(&columns))
         text = session_shown(text);
     if (!strpbrk(text, ",\"\r\n")) {
         fputs(text, to);
