@@ -50,7 +50,10 @@ struct copse_model_fit_params {
     copse_dataset *held_out;  /**< evaluated after each epoch          [NULL] */
     copse_epoch_fn *on_epoch; /**< [NULL] */
     void *user;               /**< passed to `on_epoch` */
-    uint64_t reserved[8];     /**< 0 */
+    uint32_t patience;        /**< as copse_fit_params, with the next two */
+    float min_delta;
+    bool keep_last;
+    uint64_t reserved[6]; /**< 0 */
 };
 
 /** Train the model with copse_model_loss, by copse_trainer_fit on a trainer and a loader of its own: the
