@@ -69,6 +69,12 @@ number: float = result.loss + result.reports["accuracy"]
 text: str = result.loss  # bad
 trainer.load("w.safetensors", layout="toch")  # bad
 strategy.reduce("max", 1)  # bad
+estimator: copse.Classifier = copse.Classifier(epochs=30, class_weight="balanced").fit([[1.0]], ["a"])
+copse.Classifier(epoch=30)  # bad
+copse.Classifier(class_weight="balance")  # bad
+estimator.fit([[1.0]], [1.0], sample_wait=[1.0])  # bad
+score: float = copse.Regressor().score([[1.0]], [1.0])
+copse.Regressor(optimizer="adm")  # bad
 '''
 
 
@@ -77,7 +83,8 @@ def callables():
     modules = {"copse": copse, "copse.ops": ops, "copse.nn": nn, "copse.safetensors": safetensors,
                "copse.conformance": conformance}
     for place, module in modules.items():
-        for name, thing in vars(module).items():
+        for name in copse.__all__ if module is copse else vars(module):
+            thing = getattr(module, name)
             if name.startswith("_") or not callable(thing) or not getattr(thing, "__module__", "").startswith("copse."):
                 continue
             if module is not copse and thing.__module__ != module.__name__:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import codecs
 import os
+import tempfile
+import warnings
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Optional, Union, cast
+from typing import TYPE_CHECKING, Any, Mapping, Optional, Union, cast
 
 import numpy as np
 
@@ -13,7 +15,7 @@ from ._library import c_string, check, choice, ffi, lib, make, text
 from ._names import named_options
 from .data import Dataset, TASKS, TEXT_ROWS
 from .devices import context
-from .errors import ArgumentError
+from .errors import ArgumentError, FormatError, NoDeviceError
 from .fit import Callbacks, History, Verbose
 from .nn import Layers
 from .options import Optimizer, OptimizerOptions, PathLike, Task, TextRows
@@ -25,6 +27,9 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from .trainer import Rate
+
+
+PICKLE_FORMAT = 1
 
 
 @dataclass(frozen=True)
@@ -48,12 +53,13 @@ class Model:
     """A network for a data set. `Trainer(strategy, model)` trains it.
 
     data: labelled; its schema decides inputs, outputs and the task. network: a description, or layers that are not built;
-    it ends with "dense out".
+    it ends with "dense out". loss: such as "huber delta=0.5" (docs/optimizers.md); it is not kept in files.
     """
 
     @named_options()
     def __init__(self, strategy: Strategy, data: Optional[Dataset], network: Union[str, Layers] = "mlp:128,64", *,
-                 scope: Optional[str] = None, seed: int = 0, _path: Optional[PathLike] = None) -> None:
+                 scope: Optional[str] = None, seed: int = 0, loss: Optional[str] = None,
+                 _path: Optional[PathLike] = None) -> None:
         before = len(strategy.variables())
         if _path is not None:
             _pointer = make("model", lib.copse_model_load, strategy._pointer, c_string(_path))
@@ -68,6 +74,8 @@ class Model:
                             lib.copse_dataset_schema(data._pointer), params)
         self.strategy = strategy
         self._pointer = _pointer
+        if loss is not None:
+            check(lib.copse_model_set_loss(self._pointer, c_string(loss)))
         self._first, self._count = before, len(strategy.variables()) - before  # its variables are the newest
 
     @classmethod
@@ -79,11 +87,27 @@ class Model:
         """Write weights, network and schema."""
         check(lib.copse_model_save(self._pointer, c_string(path), ffi.NULL))
 
+    def __reduce__(self) -> Any:
+        """Pickle and copy: the bytes of its file. A copy has a strategy of its own, on the devices of the model's, or on those
+        of "auto" where a machine lacks them. The state of a trainer is no part of it."""
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "model.safetensors")
+            self.save(path)
+            with open(path, "rb") as file:
+                return _restored, ({"format": PICKLE_FORMAT, "devices": self.strategy._selector, "file": file.read()},)
+
     @property
     def _info(self) -> Any:
         info = ffi.new("struct copse_schema_info *")
         check(lib.copse_schema_describe(lib.copse_model_schema(self._pointer), info))
         return info
+
+    @property
+    def layers(self) -> Layers:
+        """Its network, for a loss function of your own: `model.layers(inputs, inputs["x"])` are the outputs."""
+        made = Layers(None, _pointer=lib.copse_model_layer(self._pointer))
+        made._owner = self
+        return made
 
     @property
     def variables(self) -> list[Variable]:
@@ -187,3 +211,20 @@ class Model:
                           mae=None if own else e.mae, confusion=table, target_r2=None if targets is None else targets[0],
                           target_mae=None if targets is None else targets[1],
                           bits_per_byte=e.bits_per_byte if self.task == "sequence" else None)
+
+
+def _restored(state: Mapping[str, Any]) -> Model:
+    """A model from what Model.__reduce__ gave."""
+    if state["format"] != PICKLE_FORMAT:
+        raise FormatError(f"the pickled model has format {state['format']}, this version of Copse reads {PICKLE_FORMAT}: "
+                          "save the model to a file with the version that made it")
+    try:
+        strategy = Strategy(state["devices"])
+    except NoDeviceError as e:
+        warnings.warn(f"the model was on other devices, and is now on those of \"auto\": {e}", RuntimeWarning, 2)
+        strategy = Strategy("auto")
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "model.safetensors")
+        with open(path, "wb") as file:
+            file.write(state["file"])
+        return Model.load(strategy, path)
