@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The `copse` command: a table of subcommands. */
-#include <fcntl.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "tools/common/help.h"
 #include "tools/conformance/conform.h"
@@ -24,27 +21,6 @@ const struct command commands[] = {
     { "help", cmd_help, "list the commands, or the options of one" },
     { 0 },
 };
-
-/* If a standard stream is closed, the next opened file would get its number, and output would be
-   written into that file. */
-static void fill_standard_streams(void)
-{
-    int fd;
-    do
-        fd = open("/dev/null", O_RDONLY);
-    while (fd >= 0 && fd <= STDERR_FILENO);
-    if (fd >= 0)
-        close(fd);
-}
-
-/* Writing beyond `ulimit -f` fails like any other write, and the file is removed. The parent
-   process may have set SIGCHLD to be ignored; the exit codes of child processes would then be
-   lost. */
-static void set_signals(void)
-{
-    signal(SIGXFSZ, SIG_IGN);
-    signal(SIGCHLD, SIG_DFL);
-}
 
 static int main_unknown(const char *word)
 {
@@ -84,9 +60,8 @@ static int main_run(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-    fill_standard_streams();
+    system_begin(&argc, &argv);
     signals_begin();
-    set_signals();
     int code = copse_conformance_helper(argc, argv, &conform_helper);
     if (code < 0)
         code = main_run(argc, argv);

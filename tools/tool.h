@@ -11,6 +11,8 @@
 
 #include "copse/copse.h"
 
+#include "tools/common/system.h"
+
 /* Exit codes of every subcommand. */
 enum { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_BAD_INPUT = 2, EXIT_INCOMPLETE = 3 };
 
@@ -136,10 +138,10 @@ void compiling_progress(void *user, const struct copse_progress *p);
 /* Whether standard output is a terminal, and its width. */
 bool terminal_is(unsigned *columns);
 
-/* ---- signals (signals.c) ---- */
+/* ---- signals (signals_posix.c, signals_windows.c) ---- */
 
-/* SIGINT, SIGTERM and SIGHUP that are ignored now stay ignored. Called first, before a driver is
-   loaded. */
+/* SIGINT, SIGTERM and SIGHUP that are ignored now stay ignored. Called before a driver is loaded. On
+   Windows these are Ctrl-C, Ctrl-Break and the window that is closed. */
 void signals_begin(void);
 /* Note SIGINT and SIGTERM from now on, unless they are ignored. A later signal of the same kind,
    more than a second after the first, ends the process at once. `timeout` and supervisors send a
@@ -150,7 +152,10 @@ int signals_caught(void);
 enum { SIGNALS_ONE_NS = 1000000000 };
 /* Whether two signals of a kind are one request. `first`, `next`: their times [ns of one clock,
    first <= next]. */
-bool signals_are_one(int64_t first, int64_t next);
+static inline bool signals_are_one(int64_t first, int64_t next)
+{
+    return next - first <= SIGNALS_ONE_NS;
+}
 /* SIGINT, SIGTERM or SIGHUP that would end the process at once take effect only after
    signals_release, so that no partial file remains. In pairs, which may be nested. */
 void signals_hold(void);

@@ -5,15 +5,19 @@
 #include <stdio.h>
 
 #if defined(_WIN32)
+#    define INSTALL "install the GPU vendor's driver"
 static const char *const library_names[] = { "vulkan-1.dll", NULL };
 #elif defined(__APPLE__)
 static const char *const library_names[] = { "libvulkan.1.dylib", "libMoltenVK.dylib", NULL };
 #else
 static const char *const library_names[] = { "libvulkan.so.1", "libvulkan.so", NULL };
 #endif
+#if !defined(INSTALL)
+#    define INSTALL \
+        "apt-get install libvulkan1 mesa-vulkan-drivers, or install the GPU vendor's driver"
+#endif
 
 #define INSTANCE_TRIES 3
-#define INSTALL        "apt-get install libvulkan1 mesa-vulkan-drivers, or install the GPU vendor's driver"
 
 /* ---- results ---- */
 

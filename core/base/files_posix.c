@@ -102,6 +102,12 @@ copse_status copse__folder_make(const char *path)
     return fail_errno("make the folder", path);
 }
 
+const char *copse__path_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
 copse_status copse__file_remove(const char *path)
 {
     return unlink(path) == 0 || errno == ENOENT ? COPSE_OK : fail_errno("remove", path);

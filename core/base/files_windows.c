@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "core/base/base.h"
+#include "core/base/wide.h"
 
-#define WIN32_LEAN_AND_MEAN
 #include <fcntl.h>
 #include <io.h>
 #include <windows.h>
@@ -15,7 +15,7 @@
 
 static copse_status wide_path(const char *path, wchar_t wide[PATH_ROOM])
 {
-    if (MultiByteToWideChar(CP_UTF8, MB_ERR_INVALID_CHARS, path, -1, wide, PATH_ROOM) == 0)
+    if (!copse__wide(path, wide, PATH_ROOM))
         return copse_fail(COPSE_ERR_IO, "file: %s: the path is too long or not UTF-8", path);
     return COPSE_OK;
 }
@@ -27,11 +27,12 @@ copse_status copse__file_open(const char *path, FILE **out, uint64_t *size)
 
     *out = NULL;
     COPSE_TRY(wide_path(path, wide));
-    HANDLE handle = CreateFileW(wide, GENERIC_READ, FILE_SHARE_READ | FILE_SHARE_DELETE, NULL,
-                                OPEN_EXISTING, FILE_ATTRIBUTE_NORMAL, NULL);
+    HANDLE handle =
+        CreateFileW(wide, GENERIC_READ, FILE_SHARE_READ | FILE_SHARE_WRITE | FILE_SHARE_DELETE,
+                    NULL, OPEN_EXISTING, FILE_ATTRIBUTE_NORMAL, NULL);
     if (handle == INVALID_HANDLE_VALUE)
-        return copse_fail(COPSE_ERR_IO, "file: cannot open %s: system error %lu", path,
-                          (unsigned long)GetLastError());
+        return copse_fail(COPSE_ERR_IO, "file: cannot open %s: %s", path,
+                          copse_reason(GetLastError()));
     if (GetFileType(handle) != FILE_TYPE_DISK || !GetFileSizeEx(handle, &length)) {
         CloseHandle(handle);
         return copse_fail(COPSE_ERR_IO, "file: %s is not a regular file", path);
@@ -67,8 +68,7 @@ copse_status copse__file_create(const char *path, FILE **out)
         const DWORD code = GetLastError();
         return code == ERROR_FILE_EXISTS
                    ? COPSE_OK
-                   : copse_fail(COPSE_ERR_IO, "file: cannot make %s: system error %lu", path,
-                                (unsigned long)code);
+                   : copse_fail(COPSE_ERR_IO, "file: cannot make %s: %s", path, copse_reason(code));
     }
     int fd = _open_osfhandle((intptr_t)handle, _O_WRONLY | _O_BINARY);
     *out = fd < 0 ? NULL : _fdopen(fd, "wb");
@@ -94,12 +94,11 @@ copse_status copse__folder_list(const char *path, bool (*take)(void *user, const
     memcpy(wide + length, L"\\*", 3 * sizeof(wchar_t));
     HANDLE find = FindFirstFileW(wide, &entry);
     if (find == INVALID_HANDLE_VALUE)
-        return copse_fail(COPSE_ERR_IO, "file: cannot list %s: system error %lu", path,
-                          (unsigned long)GetLastError());
+        return copse_fail(COPSE_ERR_IO, "file: cannot list %s: %s", path,
+                          copse_reason(GetLastError()));
     do {
         char name[MAX_PATH * 3 + 1];
-        if (WideCharToMultiByte(CP_UTF8, 0, entry.cFileName, -1, name, sizeof name, NULL, NULL) &&
-            !take(user, name))
+        if (copse__narrow(entry.cFileName, name, sizeof name) && !take(user, name))
             break;
     } while (FindNextFileW(find, &entry));
     FindClose(find);
@@ -116,8 +115,17 @@ copse_status copse__folder_make(const char *path)
     const DWORD reason = GetLastError(), kind = GetFileAttributesW(wide);
     if (kind != INVALID_FILE_ATTRIBUTES && (kind & FILE_ATTRIBUTE_DIRECTORY))
         return COPSE_OK;
-    return copse_fail(COPSE_ERR_IO, "file: cannot make the folder %s: system error %lu", path,
-                      (unsigned long)reason);
+    return copse_fail(COPSE_ERR_IO, "file: cannot make the folder %s: %s", path,
+                      copse_reason(reason));
+}
+
+const char *copse__path_name(const char *path)
+{
+    const char *name = path[0] && path[1] == ':' ? path + 2 : path;
+    for (const char *c = name; *c; c++)
+        if (*c == '/' || *c == '\\')
+            name = c + 1;
+    return name;
 }
 
 copse_status copse__file_remove(const char *path)
@@ -127,6 +135,6 @@ copse_status copse__file_remove(const char *path)
     COPSE_TRY(wide_path(path, wide));
     if (DeleteFileW(wide) || GetLastError() == ERROR_FILE_NOT_FOUND)
         return COPSE_OK;
-    return copse_fail(COPSE_ERR_IO, "file: cannot remove %s: system error %lu", path,
-                      (unsigned long)GetLastError());
+    return copse_fail(COPSE_ERR_IO, "file: cannot remove %s: %s", path,
+                      copse_reason(GetLastError()));
 }

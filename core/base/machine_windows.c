@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The machine through Win32. machine_posix.c has the same functions. Loaded libraries are not
    listed yet. */
-#define WIN32_LEAN_AND_MEAN
-#define _WIN32_WINNT 0x0602
-
 #include "core/base/machine.h"
 
 #include <stdio.h>

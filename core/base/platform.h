@@ -49,6 +49,7 @@ COPSE_PRIVATE copse_status copse__thread_start(copse_thread *t, void (*run)(void
 COPSE_PRIVATE void copse__thread_join(copse_thread *t);
 
 COPSE_PRIVATE uint64_t copse__now_ns(void); /* monotonic */
+double copse__seconds_since_1970(void);     /* 0.0 if unknown */
 COPSE_PRIVATE void copse__sleep_ns(uint64_t ns);
 /* "2026-11-23 14:05 UTC"; "" if the time is unknown. Returns `out`. */
 COPSE_PRIVATE char *copse__time_text(char *out, size_t room);

@@ -135,6 +135,14 @@ uint64_t copse__now_ns(void)
     return (uint64_t)now.tv_sec * SECOND + (uint64_t)now.tv_nsec;
 }
 
+double copse__seconds_since_1970(void)
+{
+    struct timespec now;
+    return clock_gettime(CLOCK_REALTIME, &now) == 0
+               ? (double)now.tv_sec + 1e-9 * (double)now.tv_nsec
+               : 0.0;
+}
+
 void copse__sleep_ns(uint64_t ns)
 {
     struct timespec left = { .tv_sec = (time_t)(ns / SECOND), .tv_nsec = (long)(ns % SECOND) };

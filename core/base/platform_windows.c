@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* The operating system through Win32. platform_posix.c has the same functions. */
-#define WIN32_LEAN_AND_MEAN
-#define _WIN32_WINNT 0x0602
-
 #include "core/base/platform.h"
 
 #include <fcntl.h>
@@ -12,6 +9,7 @@
 #include <windows.h>
 
 #include "core/base/base.h"
+#include "core/base/wide.h"
 
 #define SECOND     1000000000ull
 #define PATH_UNITS 4096
@@ -92,7 +90,7 @@ copse_status copse__thread_start(copse_thread *t, void (*run)(void *), void *arg
     if (start.taken)
         CloseHandle(start.taken);
     return t->handle ? COPSE_OK
-                     : copse_fail(COPSE_ERR_NO_MEMORY, "platform: thread: system error %lu", e);
+                     : copse_fail(COPSE_ERR_NO_MEMORY, "platform: thread: %s", copse_reason(e));
 }
 
 void copse__thread_join(copse_thread *t)
@@ -108,6 +106,15 @@ uint64_t copse__now_ns(void)
     QueryPerformanceCounter(&now);
     const uint64_t hz = (uint64_t)rate.QuadPart, ticks = (uint64_t)now.QuadPart;
     return ticks / hz * SECOND + ticks % hz * SECOND / hz;
+}
+
+/* A FILETIME counts 100 ns since 1601. */
+double copse__seconds_since_1970(void)
+{
+    FILETIME now;
+    GetSystemTimePreciseAsFileTime(&now);
+    const uint64_t ticks = (uint64_t)now.dwHighDateTime << 32 | now.dwLowDateTime;
+    return 1e-7 * (double)ticks - 11644473600.0;
 }
 
 void copse__sleep_ns(uint64_t ns)
@@ -149,7 +156,6 @@ bool copse__process_lives(uint32_t id)
     return lives;
 }
 
-/* Never from the current directory: a driver's loader is a system library. */
 void *copse__fenced_alloc(size_t size, void **block, size_t *block_size)
 {
     SYSTEM_INFO system;
@@ -178,11 +184,19 @@ void copse__fenced_free(void *block, size_t block_size)
         VirtualFree(block, 0, MEM_RELEASE);
 }
 
+/* Never from the current directory: a driver's loader is a system library. An absolute path finds
+   what it needs beside it. */
 void *copse__library_open(const char *const *names)
 {
     HMODULE library = NULL;
-    for (; *names && !library; names++)
-        library = LoadLibraryExA(*names, NULL, LOAD_LIBRARY_SEARCH_DEFAULT_DIRS);
+    wchar_t wide[PATH_UNITS];
+    for (; *names && !library; names++) {
+        const bool is_absolute = (*names)[0] && (*names)[1] == ':';
+        if (copse__wide(*names, wide, PATH_UNITS))
+            library = LoadLibraryExW(wide, NULL,
+                                     LOAD_LIBRARY_SEARCH_DEFAULT_DIRS |
+                                         (is_absolute ? LOAD_LIBRARY_SEARCH_DLL_LOAD_DIR : 0));
+    }
     return library;
 }
 
@@ -204,29 +218,68 @@ bool copse__library_folder(char *path, size_t room)
 {
     static const char here;
     HMODULE library;
-    if (!GetModuleHandleExA(GET_MODULE_HANDLE_EX_FLAG_FROM_ADDRESS |
+    wchar_t wide[PATH_UNITS];
+    if (!GetModuleHandleExW(GET_MODULE_HANDLE_EX_FLAG_FROM_ADDRESS |
                                 GET_MODULE_HANDLE_EX_FLAG_UNCHANGED_REFCOUNT,
-                            &here, &library))
+                            (const wchar_t *)&here, &library))
         return false;
-    const DWORD length = GetModuleFileNameA(library, path, (DWORD)room);
-    if (length == 0 || length >= room)
+    const DWORD length = GetModuleFileNameW(library, wide, PATH_UNITS);
+    wchar_t *slash = length > 0 && length < PATH_UNITS ? wcsrchr(wide, L'\\') : NULL;
+    if (!slash)
         return false;
-    char *slash = strrchr(path, '\\');
-    if (slash)
-        *slash = '\0';
-    return slash != NULL;
+    *slash = L'\0';
+    return copse__narrow(wide, path, room);
 }
 
+/* UTF-8, where getenv has the code page of the system. A value is kept until the process ends: the
+   list grows only where the application changes its environment. */
 const char *copse__env(const char *name)
 {
-    const char *value = getenv(name);
-    return value && *value ? value : NULL;
+    static struct value {
+        struct value *next;
+        char *name, text[];
+    } *values;
+    static SRWLOCK lock = SRWLOCK_INIT;
+    wchar_t wide_name[128];
+    if (!copse__wide(name, wide_name, COPSE_COUNT(wide_name)))
+        return NULL;
+    const wchar_t *wide = _wgetenv(wide_name);
+    const int size =
+        wide && *wide ? WideCharToMultiByte(CP_UTF8, 0, wide, -1, NULL, 0, NULL, NULL) : 0;
+    if (size <= 0)
+        return NULL;
+    struct value *made = malloc(sizeof *made + (size_t)size + strlen(name) + 1);
+    if (!made)
+        return NULL;
+    WideCharToMultiByte(CP_UTF8, 0, wide, -1, made->text, size, NULL, NULL);
+    made->name = strcpy(made->text + size, name);
+    AcquireSRWLockExclusive(&lock);
+    struct value *v = values;
+    while (v && (strcmp(v->name, name) != 0 || strcmp(v->text, made->text) != 0))
+        v = v->next;
+    if (v) {
+        free(made);
+    } else {
+        made->next = values;
+        values = v = made;
+    }
+    ReleaseSRWLockExclusive(&lock);
+    return v->text;
 }
 
-/* False if the text is not UTF-8 or too long. */
-static bool widen(const char *path, wchar_t wide[PATH_UNITS])
+char *copse__reason(unsigned long code, char text[COPSE_REASON])
 {
-    return MultiByteToWideChar(CP_UTF8, MB_ERR_INVALID_CHARS, path, -1, wide, PATH_UNITS) > 0;
+    wchar_t wide[COPSE_REASON];
+    DWORD n = FormatMessageW(FORMAT_MESSAGE_FROM_SYSTEM | FORMAT_MESSAGE_IGNORE_INSERTS, NULL, code,
+                             0, wide, COPSE_COUNT(wide), NULL);
+    while (n > 0 && wcschr(L". \r\n", wide[n - 1]))
+        n--;
+    wide[n] = L'\0';
+    if (n == 0 || !copse__narrow(wide, text, COPSE_REASON - 20))
+        snprintf(text, COPSE_REASON, "system error");
+    const size_t used = strlen(text);
+    snprintf(text + used, COPSE_REASON - used, " (%lu)", code);
+    return text;
 }
 
 void copse__path_trusted(const char *path, char *real, char *why, size_t room)
@@ -239,8 +292,9 @@ copse_status copse__file_size(const char *path, uint64_t *size)
 {
     wchar_t wide[PATH_UNITS];
     WIN32_FILE_ATTRIBUTE_DATA info;
-    if (!widen(path, wide) || !GetFileAttributesExW(wide, GetFileExInfoStandard, &info))
-        return copse_fail(COPSE_ERR_IO, "file: '%s': system error %lu", path, GetLastError());
+    if (!copse__wide(path, wide, PATH_UNITS) ||
+        !GetFileAttributesExW(wide, GetFileExInfoStandard, &info))
+        return copse_fail(COPSE_ERR_IO, "file: '%s': %s", path, copse_reason(GetLastError()));
     if (info.dwFileAttributes & FILE_ATTRIBUTE_DIRECTORY)
         return copse_fail(COPSE_ERR_IO, "file: '%s' is not a regular file", path);
     *size = (uint64_t)info.nFileSizeHigh << 32 | info.nFileSizeLow;
@@ -256,7 +310,8 @@ void copse__use_large_pages(void *block, size_t size)
 bool copse__is_directory(const char *path)
 {
     wchar_t wide[PATH_UNITS];
-    const DWORD bits = widen(path, wide) ? GetFileAttributesW(wide) : INVALID_FILE_ATTRIBUTES;
+    const DWORD bits =
+        copse__wide(path, wide, PATH_UNITS) ? GetFileAttributesW(wide) : INVALID_FILE_ATTRIBUTES;
     return bits != INVALID_FILE_ATTRIBUTES && (bits & FILE_ATTRIBUTE_DIRECTORY);
 }
 
@@ -264,7 +319,7 @@ bool copse__is_directory(const char *path)
 static FILE *create_new(const char *path)
 {
     wchar_t wide[PATH_UNITS];
-    if (!widen(path, wide))
+    if (!copse__wide(path, wide, PATH_UNITS))
         return NULL;
     const HANDLE handle = CreateFileW(wide, GENERIC_WRITE | DELETE, FILE_SHARE_READ, NULL,
                                       CREATE_NEW, FILE_ATTRIBUTE_NORMAL, NULL);
@@ -290,7 +345,7 @@ static copse_status find_target(const char **path, char real[PATH_UNITS])
 {
     wchar_t wide[PATH_UNITS];
     BY_HANDLE_FILE_INFORMATION info;
-    if (!widen(*path, wide))
+    if (!copse__wide(*path, wide, PATH_UNITS))
         return copse_fail(COPSE_ERR_IO, "file: '%s': the path is too long or not UTF-8", *path);
     const DWORD bits = GetFileAttributesW(wide);
     const HANDLE handle = CreateFileW(wide, FILE_READ_ATTRIBUTES,
@@ -299,8 +354,8 @@ static copse_status find_target(const char **path, char real[PATH_UNITS])
     if (handle == INVALID_HANDLE_VALUE) {
         if (bits == INVALID_FILE_ATTRIBUTES)
             return COPSE_OK; /* creating the file reports other errors */
-        return copse_fail(COPSE_ERR_IO, "file: cannot open '%s': system error %lu", *path,
-                          GetLastError());
+        return copse_fail(COPSE_ERR_IO, "file: cannot open '%s': %s", *path,
+                          copse_reason(GetLastError()));
     }
     const bool is_file = GetFileType(handle) == FILE_TYPE_DISK &&
                          GetFileInformationByHandle(handle, &info) &&
@@ -310,8 +365,7 @@ static copse_status find_target(const char **path, char real[PATH_UNITS])
     bool is_followed = !is_link;
     if (is_file && is_link) {
         const DWORD n = GetFinalPathNameByHandleW(handle, wide, PATH_UNITS, FILE_NAME_NORMALIZED);
-        is_followed = n > 0 && n < PATH_UNITS &&
-                      WideCharToMultiByte(CP_UTF8, 0, wide, -1, real, PATH_UNITS, NULL, NULL) > 0;
+        is_followed = n > 0 && n < PATH_UNITS && copse__narrow(wide, real, PATH_UNITS);
     }
     CloseHandle(handle);
     if (!is_file)
@@ -350,8 +404,8 @@ copse_status copse__atomic_open(struct copse_atomic_file *f, struct copse_mem *m
             break;
     }
     if (!f->stream) {
-        s = copse_fail(COPSE_ERR_IO, "file: cannot create '%s': system error %lu", f->temp,
-                       GetLastError());
+        s = copse_fail(COPSE_ERR_IO, "file: cannot create '%s': %s", f->temp,
+                       copse_reason(GetLastError()));
         goto fail;
     }
     return COPSE_OK;
@@ -374,12 +428,12 @@ copse_status copse__atomic_commit(struct copse_atomic_file *f)
 
     copse_status s = COPSE_OK;
     if (!is_written)
-        s = copse_fail(COPSE_ERR_IO, "file: cannot write '%s': system error %lu", f->temp,
-                       GetLastError());
-    else if (!widen(f->temp, from) || !widen(f->path, to) ||
+        s = copse_fail(COPSE_ERR_IO, "file: cannot write '%s': %s", f->temp,
+                       copse_reason(GetLastError()));
+    else if (!copse__wide(f->temp, from, PATH_UNITS) || !copse__wide(f->path, to, PATH_UNITS) ||
              !MoveFileExW(from, to, MOVEFILE_REPLACE_EXISTING | MOVEFILE_WRITE_THROUGH))
-        s = copse_fail(COPSE_ERR_IO, "file: cannot rename '%s' to '%s': system error %lu", f->temp,
-                       f->path, GetLastError());
+        s = copse_fail(COPSE_ERR_IO, "file: cannot rename '%s' to '%s': %s", f->temp, f->path,
+                       copse_reason(GetLastError()));
     else
         f->temp[0] = '\0'; /* renamed to the target */
     copse__atomic_abort(f);
@@ -391,7 +445,7 @@ void copse__atomic_abort(struct copse_atomic_file *f)
     wchar_t wide[PATH_UNITS];
     if (f->stream)
         fclose(f->stream);
-    if (f->temp && f->temp[0] && widen(f->temp, wide))
+    if (f->temp && f->temp[0] && copse__wide(f->temp, wide, PATH_UNITS))
         DeleteFileW(wide);
     if (f->mem) {
         copse__free(f->mem, f->path);

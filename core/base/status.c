@@ -149,7 +149,7 @@ copse_status copse__note(copse_status code, const char *fmt, ...)
     vsnprintf(text, sizeof text, fmt, args);
     va_end(args);
 
-    strncat(last_error, "; ", sizeof last_error - 1 - strlen(last_error));
-    strncat(last_error, text, sizeof last_error - 1 - strlen(last_error));
+    const size_t used = strlen(last_error), room = sizeof last_error - used;
+    snprintf(last_error + used, room, "; %.*s", (int)room, text);
     return code;
 }

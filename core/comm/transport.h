@@ -104,7 +104,7 @@ struct copse_transport {
 #define COPSE_TRANSPORT_SYMBOL "copse_transport_module"
 
 /* Set the text; returns `s`. */
-#if defined(__GNUC__)
+#if defined(__GNUC__) && !defined(__MINGW32__) /* whose printf is another one */
 __attribute__((format(printf, 3, 4)))
 #endif
 static inline copse_status

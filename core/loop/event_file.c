@@ -5,9 +5,9 @@
 
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #include "core/base/files.h"
+#include "core/base/platform.h"
 #include "core/device/device.h"
 #include "core/loop/event_record.h"
 #include "core/pictures/picture.h"
@@ -33,13 +33,6 @@ static struct copse_mem *memory_of(const copse_event_file *f)
 }
 
 /* ---- records ---- */
-
-static double event_file_now(void)
-{
-    struct timespec t;
-    timespec_get(&t, TIME_UTC);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 static copse_status event_file_failed(copse_event_file *f)
 {
@@ -89,7 +82,7 @@ static copse_status write_value(copse_event_file *f, const char *tag, uint64_t s
     struct copse_message summary = event_file_message(f), event = event_file_message(f);
     copse__message_bytes(value, VALUE_TAG, tag, strlen(tag));
     copse__message_put(&summary, SUMMARY_VALUE, value);
-    copse__message_double(&event, EVENT_TIME, event_file_now());
+    copse__message_double(&event, EVENT_TIME, copse__seconds_since_1970());
     copse__message_integer(&event, EVENT_STEP, step);
     copse__message_put(&event, EVENT_SUMMARY, &summary);
     return write_record(f, &event);
@@ -191,7 +184,7 @@ static copse_status open_file(copse_event_file *f, const char *folder)
         copse_need_memory(f->path = copse__alloc(memory_of(f), room, 1), "event file: %s", folder));
     for (unsigned i = 0; !f->stream && i < PATH_TRIES; i++) {
         snprintf(f->path, room, "%s/events.out.tfevents.%010lld.%04u.copse", folder,
-                 (long long)time(NULL), i);
+                 (long long)copse__seconds_since_1970(), i);
         COPSE_TRY(copse__file_create(f->path, &f->stream));
     }
     return f->stream ? COPSE_OK
@@ -202,7 +195,7 @@ static copse_status write_version(copse_event_file *f)
 {
     static const char version[] = "brain.Event:2";
     struct copse_message event = event_file_message(f);
-    copse__message_double(&event, EVENT_TIME, event_file_now());
+    copse__message_double(&event, EVENT_TIME, copse__seconds_since_1970());
     copse__message_bytes(&event, EVENT_VERSION, version, sizeof version - 1);
     COPSE_TRY(write_record(f, &event));
     return copse_event_file_flush(f);

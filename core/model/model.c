@@ -200,6 +200,7 @@ void copse_model_release(copse_model **model)
     copse_context *ctx = copse_context_retain(st->ctx); /* the memory lives in it */
     struct copse_mem *mem = &ctx->base.mem;
     copse__predictor_fini(&m->predictor);
+    copse__model_cells_release(m);
     copse__free(mem, (void *)m->variables);
     copse__free(mem, m->targets);
     copse__free(mem, m->network);

@@ -128,8 +128,7 @@ void copse__model_softmax(const float *outputs, uint32_t count, double *probabil
         probabilities[i] /= sum;
 }
 
-/* `row`: memory for the outputs of one row. */
-static void model_predict_convert(const copse_model *m, float *values, size_t rows, double *row)
+void copse__model_convert(const copse_model *m, float *values, size_t rows, double *row)
 {
     const uint32_t outputs = m->is.outputs;
     for (size_t r = 0; r < rows; r++, values += outputs) {
@@ -149,7 +148,7 @@ static copse_status predict_rows(copse_model *m, copse_loader *batches, float *v
     copse_status s;
     while ((s = copse_loader_next(batches, &batch)) == COPSE_OK) {
         COPSE_TRY(copse__model_outputs(m, &batch, true, values));
-        model_predict_convert(m, values, batch.count, row);
+        copse__model_convert(m, values, batch.count, row);
         values += batch.count * m->is.outputs;
     }
     return s == COPSE_ERR_END ? COPSE_OK : s;

@@ -180,12 +180,12 @@ static copse_status scan_folder(struct scan *scan, const char *folder)
 static copse_status scan_file(struct scan *scan)
 {
     struct copse_checkpoint_folder *f = scan->f;
-    const char *slash = strrchr(f->file, '/');
-    char *folder = copse__strdup(f->mem, slash ? f->file : ".");
+    scan->own = copse__path_name(f->file);
+    const size_t length = (size_t)(scan->own - f->file); /* of the folder, with its slash */
+    char *folder = copse__strdup(f->mem, length ? f->file : ".");
     COPSE_TRY(copse_need_memory(folder, "monitor"));
-    if (slash)
-        folder[slash == f->file ? 1 : slash - f->file] = '\0';
-    scan->own = slash ? slash + 1 : f->file;
+    if (length)
+        folder[length] = '\0';
     const copse_status s = scan_folder(scan, folder);
     copse__free(f->mem, folder);
     return s;

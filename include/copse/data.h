@@ -60,9 +60,16 @@ typedef enum copse_task {
 
 /** Missing cells of a table: empty, NA, N/A, NaN, null or ?. */
 typedef enum copse_missing {
+    COPSE_MISSING_AUTO, /**< REFUSE; by a schema MEAN, with a warning */
     COPSE_MISSING_REFUSE,
     COPSE_MISSING_MEAN, /**< become the column's mean, or a category of their own */
 } copse_missing;
+
+/** Categories that a schema has not. */
+typedef enum copse_unknown {
+    COPSE_UNKNOWN_IGNORE, /**< count as none, with a warning */
+    COPSE_UNKNOWN_REFUSE,
+} copse_unknown;
 
 /** How to make a dataset. */
 struct copse_dataset_params {
@@ -75,15 +82,15 @@ struct copse_dataset_params {
     const copse_schema *schema; /**< how to read the columns                [NULL = decide it] */
     copse_task task;
     copse_missing missing;
+    copse_unknown unknown;
     const char *ignore; /**< columns left out: names or positions, "id,3"     [NULL] */
     const struct copse_source_params *source; /**< data/source.h [NULL] */
 };
 
 /**
  * Read a dataset: a CSV, .npy or IDX file, or a folder with an IDX pair `*images*idx3*` and
- * `*labels*idx1*`. The type is detected by content. `params->labels` names the labels of other IDX
- * and .npy files. data/schema.h: how the columns of a table (CSV) become "x" and "y". Pictures:
- * data/pictures.h.
+ * `*labels*idx1*`. The type is detected by content. data/schema.h: how the columns of a
+ * table (CSV) become "x" and "y". Pictures: data/pictures.h.
  * @param params  NULL for defaults.
  * @retval COPSE_ERR_ARGUMENT  `params` breaks a rule, or names a column that is missing.
  * @retval COPSE_ERR_IO        A file cannot be read, or the folder has no IDX pair.
@@ -188,7 +195,7 @@ COPSE_API COPSE_CHECKED copse_status copse_dataset_split(copse_dataset *data,
 
 #define COPSE_PREFETCH_MAX 64
 
-/** A loader: gives the batches of a dataset one after the other. */
+/** Gives the batches of a dataset one after the other. */
 typedef struct copse_loader copse_loader;
 
 /** How to make a loader. */

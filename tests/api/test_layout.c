@@ -44,6 +44,7 @@
 #include "copse/train/generate.h"
 #include "copse/train/memory.h"
 #include "copse/train/model_file.h"
+#include "copse/train/predict_cells.h"
 #include "copse/train/weights.h"
 #include "core/base/base.h"
 #include "tests/rig/rig.h"

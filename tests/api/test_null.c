@@ -36,6 +36,7 @@
 #include "copse/train/hidden.h"
 #include "copse/train/memory.h"
 #include "copse/train/model_file.h"
+#include "copse/train/predict_cells.h"
 #include "copse/train/slots.h"
 #include "copse/train/update.h"
 #include "copse/train/weights.h"
@@ -374,6 +375,7 @@ static void files(struct probe *p)
     ROW(copse_text_create, NEED(ctx), NEED("none"), 4, NULL, NEED(&one));
     ROW(copse_text_describe, NEED(schema), NEED(&text_info));
     ROW(copse_text_place, NEED(data), 0, NULL, NULL);
+    ROW(copse_dataset_cells, NEED(ctx), NEED(&(struct copse_cells){ .rows = 0 }), NULL, NEED(&one));
     ROW(copse_dataset_columns, NEED(ctx), NEED(&column), 1, 2, NEED(&one));
     ROW(copse_dataset_gather, NEED(data), NEED("x"), rows, 1, NEED(numbers));
     ROW(copse_dataset_split, NEED(data), NULL, NEED(&one), NEED(&two));
@@ -681,6 +683,8 @@ static void models(struct probe *p)
     ROW(copse_model_save, NEED(model), NEED("none/none"), NULL);
     NODE_ROW(copse_model_loss, NEED(g), NEED(&in), NEED(model));
     ROW(copse_model_predict, NEED(model), NEED(labelled), NEED(values));
+    ROW(copse_model_predict_cells, NEED(model), NEED(&(struct copse_cells){ .rows = 0 }), NULL,
+        NEED(values));
     ROW(copse_model_generate, NEED(model), NULL, 0,
         NEED(&(struct copse_generate_params){ .length = 1 }), NEED(take_nothing), NULL);
     ROW(copse_model_evaluate, NEED(model), NEED(labelled), NULL, NEED(&evaluation));

@@ -43,6 +43,7 @@
 #include "copse/train/generate.h"
 #include "copse/train/memory.h"
 #include "copse/train/model_file.h"
+#include "copse/train/predict_cells.h"
 #include "copse/train/weights.h"
 #include "tests/rig/data/batch_rig.h"
 #include "tests/rig/graph_rig.h"
@@ -265,6 +266,7 @@ static void input(void)
                                   .source = &(struct copse_source_params){ .text = &p } },
                               &made),
             .context = 1);
+    REFUSED(copse_cells, copse_dataset_cells(ctx, &p, NULL, &made), .rows = 1);
     REFUSED(copse_split_params, copse_dataset_split(data, &p, &made, &rest), .seed = 0);
     REFUSED(copse_loader_params, copse_loader_create(data, &p, &batches), .batch = 1);
     REFUSED(copse_input_context, copse_input_per_replica_batch(&p, 4, &count), .pipelines = 1);
@@ -404,6 +406,10 @@ static void training(void)
     REFUSED(copse_model_save_params, copse_model_save(model, "none/none", &p), .array_count = 0);
     REFUSED(copse_evaluation_params, copse_model_evaluate(model, labelled, &p, &evaluation),
             .worst_count = 0);
+    REFUSED(copse_cells, copse_model_predict_cells(model, &p, NULL, predicted), .rows = 1);
+    const struct copse_cells cells = { .rows = 1 };
+    REFUSED(copse_predict_cells_params, copse_model_predict_cells(model, &cells, &p, predicted),
+            .counts = NULL);
     REFUSED(copse_generate_params, copse_model_generate(model, NULL, 0, &p, take_nothing, NULL),
             .length = 1);
     copse_model_release(&model);

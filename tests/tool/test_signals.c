@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Signals that ask a command to end: the command notes them, puts them off while it writes a file,
    and acts once on each request. Every case is a process of its own, and its end tells what became
-   of the signals. The clock of tools/common/signals.c is the one below, so that no case depends on
+   of the signals. The clock of tools/common/signals_posix.c is the one below, so that no case depends on
    time. */
 #include <sched.h>
 #include <signal.h>

@@ -3,7 +3,7 @@
 # symbols.sh SOURCE GENERATED COPSE COPSE-STATIC CONFORMANCE CONFORMANCE-STATIC: what the two shared libraries export and
 # use. Each exports the functions that the public headers declare for it, all of them. libcopse exports beside them what
 # copse-conformance uses of its inside, COPSE_PRIVATE in the headers of core/, and nothing else. Neither links a driver
-# loader, ends the process or prints.
+# loader, ends the process or prints. Libraries of Windows (.dll) are read with the tools of mingw-w64.
 set -u
 source=$1 generated=$2 copse=$3 copse_static=$4 conformance=$5 conformance_static=$6
 failed=0
@@ -21,8 +21,23 @@ declared() {
     find "$@" -name '*.h' -exec cat {} + | tr '\n' ' ' | sed 's|/\*|\n/*|g; s|\*/|*/\n|g' | grep -v '^/\*' | tr '\n' ' ' |
         tr ';' '\n' | sed -n "s/.*\b$macro \([^(\[]*[ *]\)\(copse_[a-z0-9_]*\)\([(\[].*\)\{0,1\}\$/\2/p" | sort -u
 }
+case $copse in *.dll) tools=x86_64-w64-mingw32- ;; *) tools= ;; esac
 exported() {
-    nm -D --defined-only "$1" | awk '{ print $3 }' | sort -u
+    if [ "$tools" ]; then
+        ${tools}objdump -p "$1" | awk '
+            /^\[Ordinal\/Name Pointer\]/ { is_list = 1; next } /^$/ { is_list = 0 } is_list { print $NF }'
+    else
+        nm -D --defined-only "$1" | awk '{ print $3 }'
+    fi | sort -u
+}
+# imported LIBRARY: what it takes of libcopse
+imported() {
+    if [ "$tools" ]; then
+        ${tools}objdump -p "$1" | awk '
+            /DLL Name:|export table/ { is_ours = /libcopse/ } is_ours && $3 ~ /^copse_/ { print $3 }'
+    else
+        nm -D --undefined-only "$1" | awk '$2 ~ /copse_/ { print $2 }'
+    fi | sort -u
 }
 lent="$source/include/copse/device/opencl.h $source/include/copse/device/vulkan.h" # in builds with these backends
 declared COPSE_API "$source/include" "$generated/copse" >"$work/public"
@@ -31,7 +46,7 @@ declared COPSE_PRIVATE "$source/core" >"$work/private"
 declared COPSE_CONFORMANCE_API "$source/include" >"$work/prover"
 exported "$copse" >"$work/copse"
 exported "$conformance" >"$work/conformance"
-nm -D --undefined-only "$conformance" | awk '$2 ~ /copse_/ { print $2 }' | sort -u >"$work/used"
+imported "$conformance" >"$work/used"
 for list in public private prover copse conformance used; do
     [ "$(wc -l <"$work/$list")" -ge 20 ] || { echo "too few names in the list $list"; failed=1; }
 done
@@ -41,7 +56,7 @@ fault "public, but libcopse does not export them" "$work/faults"
 sort -u "$work/public" "$work/private" | comm -13 - "$work/copse" >"$work/faults"
 fault "exported by libcopse, but neither COPSE_API nor COPSE_PRIVATE" "$work/faults"
 comm -23 "$work/private" "$work/used" >"$work/faults"
-fault "COPSE_PRIVATE, but copse-conformance does not use them: take COPSE_PRIVATE off the declarations" "$work/faults"
+[ "$tools" ] || fault "COPSE_PRIVATE, but copse-conformance does not use them: take COPSE_PRIVATE off the declarations" "$work/faults"
 comm -23 "$work/prover" "$work/conformance" >"$work/faults"
 fault "public, but copse-conformance does not export them" "$work/faults"
 comm -13 "$work/prover" "$work/conformance" >"$work/faults"
@@ -52,11 +67,11 @@ fault "used by copse-conformance, but not exported by libcopse" "$work/faults"
 banned='abort|exit|_exit|_Exit|quick_exit|__assert_fail|printf|vprintf|puts|putchar|perror|psignal'
 banned="$banned|__printf_chk|__vprintf_chk|stdout|stderr|signal|sigaction|fork|system"
 for library in "$copse" "$conformance"; do
-    objdump -p "$library" | grep NEEDED | grep -i -E 'opencl|vulkan|mpi|gloo' >"$work/faults"
+    ${tools}objdump -p "$library" | grep -E 'NEEDED|DLL Name' | grep -i -E 'opencl|vulkan|mpi|gloo' >"$work/faults"
     fault "$library: linked against a loader" "$work/faults"
 done
 for archive in "$copse_static" "$conformance_static"; do
-    nm -A --undefined-only "$archive" | grep -E " U ($banned)(@.*)?\$" >"$work/faults"
+    ${tools}nm -A --undefined-only "$archive" | grep -E " U ($banned)(@.*)?\$" >"$work/faults"
     fault "$archive: the library must not end the process, print or install handlers" "$work/faults"
 done
 [ $failed = 1 ] || echo "libcopse: $(wc -l <"$work/public") public names, $(wc -l <"$work/private") private ones;" \

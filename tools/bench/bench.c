@@ -40,7 +40,7 @@ static copse_status run_all(struct bench *b)
     size_t count = 0;
     COPSE_TRY(session_open(&(struct session_how){ .is_verbose = b->settings.is_verbose }, &b->ctx));
     COPSE_TRY(copse_select_devices(b->ctx, b->settings.devices, ids, COPSE_MAX_REPLICAS, &count));
-    const double start = bench_now();
+    const double start = system_now();
     limits_measure(&b->limits);
     report_machine(is_json, &b->limits, b->has_peer ? peer_name() : NULL, !b->settings.no_peer);
     for (size_t i = 0; i < count; i++)
@@ -59,7 +59,7 @@ static copse_status run_all(struct bench *b)
         report_device(is_json, infos, count);
         COPSE_TRY(bench_steps(b, infos, count));
     }
-    report_done(is_json, bench_now() - start);
+    report_done(is_json, system_now() - start);
     return COPSE_OK;
 }
 

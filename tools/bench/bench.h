@@ -20,7 +20,6 @@ struct timing {
     unsigned samples;
 };
 
-double bench_now(void);
 /* Sleep until threads that spin after their work have gone idle. */
 void bench_pause(void);
 /* Warm up, then take samples of about `sample_seconds` each until `seconds` have gone by, at least

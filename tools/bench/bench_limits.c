@@ -2,12 +2,10 @@
 /* The limits of the processor, measured with plain threads and no driver: the widest multiply-add,
    copies, and the update rule as one loop. */
 #include <math.h>
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "tools/bench/bench.h"
 
@@ -99,7 +97,7 @@ struct job {
 };
 
 struct worker {
-    pthread_t thread;
+    void *thread;
     struct job *job;
     unsigned index;
     double start, end;
@@ -131,15 +129,14 @@ static void bench_limits_work(struct worker *w)
     }
 }
 
-static void *worker_main(void *arg)
+static void worker_main(void *arg)
 {
     struct worker *w = arg;
     while (!atomic_load(&w->job->go))
         ;
-    w->start = bench_now();
+    w->start = system_now();
     bench_limits_work(w);
-    w->end = bench_now();
-    return NULL;
+    w->end = system_now();
 }
 
 /* Seconds from the first start to the last end; 0 if the threads cannot be started. */
@@ -151,7 +148,8 @@ static double bench_limits_run(struct job *j)
     atomic_store(&j->go, false);
     while (started < j->threads) {
         workers[started] = (struct worker){ .job = j, .index = started };
-        if (pthread_create(&workers[started].thread, NULL, worker_main, &workers[started]) != 0) {
+        workers[started].thread = system_thread_start(worker_main, &workers[started]);
+        if (!workers[started].thread) {
             j->turns = 0;
             break;
         }
@@ -161,7 +159,7 @@ static double bench_limits_run(struct job *j)
     atomic_store(&j->go, true);
     double start = 0.0, end = 0.0;
     for (unsigned i = 0; i < started; i++) {
-        pthread_join(workers[i].thread, NULL);
+        system_thread_join(workers[i].thread);
         if (i == 0 || workers[i].start < start)
             start = workers[i].start;
         if (i == 0 || workers[i].end > end)
@@ -192,8 +190,8 @@ static double bench_limits_rate(struct job *j)
             return 0.0;
         j->turns *= spent < TRY_SECONDS / 8 ? 8 : 2;
     }
-    const double end = bench_now() + ALL_TRIES_SECONDS;
-    for (unsigned i = 0; i < LEAST_TRIES || bench_now() < end; i++) {
+    const double end = system_now() + ALL_TRIES_SECONDS;
+    for (unsigned i = 0; i < LEAST_TRIES || system_now() < end; i++) {
         spent = bench_limits_run(j);
         if (spent > 0.0 && (double)j->turns / spent > best)
             best = (double)j->turns / spent;
@@ -205,12 +203,16 @@ static double bench_limits_rate(struct job *j)
 static double stream_rate(unsigned threads, size_t elements, const enum job_kind *which,
                           size_t kind_count)
 {
+    enum { PAGE = 4096 };
     struct job j = { .elements = elements / CHUNK * CHUNK, .threads = threads };
+    char *blocks[ARRAYS] = { NULL };
     double best = 0.0;
     bool has_memory = j.elements > 0;
     for (size_t i = 0; i < ARRAYS && has_memory; i++) {
-        j.arrays[i] = aligned_alloc(4096, (j.elements * sizeof(float) + 4095) / 4096 * 4096);
-        has_memory = j.arrays[i] != NULL;
+        blocks[i] = malloc(j.elements * sizeof(float) + PAGE);
+        has_memory = blocks[i] != NULL;
+        j.arrays[i] =
+            has_memory ? (float *)(void *)(blocks[i] + PAGE - (uintptr_t)blocks[i] % PAGE) : NULL;
         for (size_t k = 0; has_memory && k < j.elements; k++)
             j.arrays[i][k] = 0.5f;
     }
@@ -220,7 +222,7 @@ static double stream_rate(unsigned threads, size_t elements, const enum job_kind
         best = r > best ? r : best;
     }
     for (size_t i = 0; i < ARRAYS; i++)
-        free(j.arrays[i]);
+        free(blocks[i]);
     return best;
 }
 
@@ -238,26 +240,10 @@ double limits_update(unsigned threads, size_t elements)
 
 /* ---- the processor ---- */
 
-static void read_processor(char *to, size_t room)
-{
-    char line[256];
-    FILE *f = fopen("/proc/cpuinfo", "r");
-    snprintf(to, room, "processor");
-    while (f && fgets(line, sizeof line, f)) {
-        const char *name = strncmp(line, "model name", 10) == 0 ? strchr(line, ':') : NULL;
-        if (name) {
-            snprintf(to, room, "%.*s", (int)strcspn(name + 2, "\n"), name + 2);
-            break;
-        }
-    }
-    if (f)
-        fclose(f);
-}
-
 unsigned limits_threads(void)
 {
-    const long online = sysconf(_SC_NPROCESSORS_ONLN);
-    return online < 1 ? 1 : online > MOST_THREADS ? MOST_THREADS : (unsigned)online;
+    const unsigned online = system_processors();
+    return online > MOST_THREADS ? MOST_THREADS : online;
 }
 
 void limits_again(struct limits *l)
@@ -273,7 +259,7 @@ void limits_measure(struct limits *out)
     *out = (struct limits){ .threads = limits_threads(),
                             .vectors = bench_limits_widest()->name,
                             .stream_bytes = (size_t)64 << 20 };
-    read_processor(out->processor, sizeof out->processor);
+    system_processor_name(out->processor, sizeof out->processor);
     limits_again(out);
     out->copy = limits_copy(out->threads, out->stream_bytes);
     out->triad = 3.0 * (double)out->stream_bytes *

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The peer: OpenBLAS, opened if it is installed, tuned for this processor, measured in the same
    run. */
-#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,7 +18,7 @@ static char name[160];
 
 static bool bench_peer_find(void *library, const char *symbol, void *to)
 {
-    void *at = dlsym(library, symbol);
+    void *at = system_symbol(library, symbol);
     memcpy(to, &at, sizeof at);
     return at != NULL;
 }
@@ -31,9 +30,10 @@ bool peer_open(void)
 #if defined(__x86_64__)
     /* On processors that they do not recognize, releases before 0.3.22 use an SSE3 kernel. */
     is_set = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-             !getenv("OPENBLAS_CORETYPE") && setenv("OPENBLAS_CORETYPE", "SKYLAKEX", 0) == 0;
+             !getenv("OPENBLAS_CORETYPE") &&
+             system_set_environment("OPENBLAS_CORETYPE", "SKYLAKEX");
 #endif
-    void *library = dlopen("libopenblas.so.0", RTLD_NOW | RTLD_LOCAL);
+    void *library = system_library("openblas.0");
     if (!library || !bench_peer_find(library, "cblas_sgemm", &sgemm))
         return false;
     char *(*core)(void), *(*config)(void);

@@ -1,23 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /* Timing with the monotonic clock: warm-up, samples of a suitable length, best and median. */
 #include <stdlib.h>
-#include <time.h>
 
 #include "tools/bench/bench.h"
 
 enum { MOST_SAMPLES = 256, LEAST_SAMPLES = 3 };
 
-double bench_now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 void bench_pause(void)
 {
-    const struct timespec t = { .tv_nsec = 80 * 1000 * 1000 };
-    nanosleep(&t, NULL);
+    system_sleep_ns(80 * 1000 * 1000);
 }
 
 static int bench_time_compare(const void *a, const void *b)
@@ -28,9 +19,9 @@ static int bench_time_compare(const void *a, const void *b)
 
 static copse_status time_once(work_fn *work, void *user, unsigned count, double *spent)
 {
-    const double start = bench_now();
+    const double start = system_now();
     COPSE_TRY(work(user, count));
-    *spent = bench_now() - start;
+    *spent = system_now() - start;
     return COPSE_OK;
 }
 
@@ -50,8 +41,8 @@ copse_status bench_time(work_fn *work, void *user, double sample_seconds, double
         const double more = spent > 0.0 ? 1.2 * sample_seconds / spent : 8.0;
         count = more < 8.0 ? (unsigned)((double)count * more) + 1 : 8 * count;
     }
-    const double end = bench_now() + seconds;
-    while (taken < LEAST_SAMPLES || (taken < MOST_SAMPLES && bench_now() < end)) {
+    const double end = system_now() + seconds;
+    while (taken < LEAST_SAMPLES || (taken < MOST_SAMPLES && system_now() < end)) {
         COPSE_TRY(time_once(work, user, count, &samples[taken]));
         samples[taken++] /= count;
     }

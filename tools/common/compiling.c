@@ -2,7 +2,6 @@
 /* What is printed while drivers compile kernels, and how many they compiled. */
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #include "tools/common/json.h"
 #include "tools/tool.h"
@@ -14,13 +13,6 @@ static struct {
     uint32_t before; /* kernels of its earlier batches */
     double start;    /* of the batch [s] */
 } at;
-
-static double compiling_now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 void compiling_show(enum compiling_output how)
 {
@@ -40,7 +32,7 @@ static void compiling_begin(const struct copse_progress *p)
         at.before = 0;
         snprintf(at.device, sizeof at.device, "%s", p->device);
     }
-    at.start = compiling_now();
+    at.start = system_now();
     if (output == COMPILING_JSON) {
         cJSON *o = cJSON_CreateObject();
         json_add_text(o, "event", "compiling");
@@ -75,5 +67,5 @@ void compiling_progress(void *user, const struct copse_progress *p)
         return;
     at.before += p->total;
     totals.kernels += p->total;
-    totals.seconds += compiling_now() - at.start;
+    totals.seconds += system_now() - at.start;
 }

@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "tools/common/help.h"
 
@@ -228,10 +227,10 @@ static bool write_file(const char *folder, const char *place, const char *name,
 {
     char path[1024];
     snprintf(path, sizeof path, "%s/%s", folder, place);
-    if (mkdir(path, 0777) != 0 && errno != EEXIST)
+    if (!system_make_folder(path) && errno != EEXIST)
         return false;
     snprintf(path, sizeof path, "%s/%s/%s", folder, place, name);
-    FILE *f = fopen(path, "w");
+    FILE *f = system_open(path, "w");
     if (!f)
         return false;
     write(f);
@@ -241,7 +240,7 @@ static bool write_file(const char *folder, const char *place, const char *name,
 
 static bool write_files(const char *folder)
 {
-    bool is_good = (mkdir(folder, 0777) == 0 || errno == EEXIST) &&
+    bool is_good = (system_make_folder(folder) || errno == EEXIST) &&
                    write_file(folder, "man", "copse.1", manual_all) &&
                    write_file(folder, "bash", "copse", completion_bash) &&
                    write_file(folder, "zsh", "_copse", completion_zsh) &&

@@ -5,12 +5,22 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "copse/data/source.h"
 
 #include "tools/common/characters.h"
+
+const struct option_name use_missings[] = {
+    { "auto", COPSE_MISSING_AUTO },
+    { "mean", COPSE_MISSING_MEAN },
+    { "refuse", COPSE_MISSING_REFUSE },
+    { NULL, 0 },
+};
+const struct option_name use_unknowns[] = {
+    { "ignore", COPSE_UNKNOWN_IGNORE },
+    { "refuse", COPSE_UNKNOWN_REFUSE },
+    { NULL, 0 },
+};
 
 copse_status use_load(struct use *u)
 {
@@ -28,20 +38,26 @@ copse_status use_load(struct use *u)
 
 copse_status use_open(struct use *u)
 {
-    struct stat file;
+    struct system_file file;
     COPSE_TRY(use_load(u));
     if (u->text_rows == COPSE_TEXT_LINES && u->info.kind != COPSE_DATA_TEXT)
         return session_set_error(COPSE_ERR_ARGUMENT, "--lines is for models of texts");
     const struct copse_text_params text = { .rows = u->text_rows };
     const struct copse_source_params source = { .text = u->info.kind == COPSE_DATA_TEXT ? &text
                                                                                         : NULL };
-    const bool is_folder = stat(u->data_path, &file) == 0 && S_ISDIR(file.st_mode);
+    const bool is_folder = system_look(u->data_path, &file) && file.kind == SYSTEM_FOLDER;
+    const bool is_table = u->info.kind == COPSE_DATA_TABLE;
+    if (!is_table && (u->missing != COPSE_MISSING_AUTO || u->unknown != COPSE_UNKNOWN_IGNORE))
+        return session_set_error(COPSE_ERR_ARGUMENT,
+                                 "--missing and --unknown are for models of tables");
     COPSE_TRY(copse_dataset_open(
         u->ctx, u->data_path,
         &(struct copse_dataset_params){ .schema = u->schema,
                                         .labels = u->labels,
                                         .source = &source,
-                                        .no_labels = u->ignores_labels && is_folder },
+                                        .missing = u->missing,
+                                        .unknown = u->unknown,
+                                        .no_labels = u->ignores_labels && (is_folder || is_table) },
         &u->data));
     copse_dataset_describe(u->data, &u->rows);
     return COPSE_OK;
@@ -115,7 +131,8 @@ copse_status use_window(const struct use *u, uint32_t row, char *text, size_t ro
 
 void use_cell(FILE *to, const char *text)
 {
-    if (to == stdout && isatty(STDOUT_FILENO))
+    unsigned columns;
+    if (to == stdout && system_is_terminal(&columns))
         text = session_shown(text);
     if (!strpbrk(text, ",\"\r\n")) {
         fputs(text, to);

@@ -13,8 +13,10 @@ struct use {
     const char *model_path, *data_path, *labels, *devices; /* the first of `devices` is used */
     copse_text_rows text_rows;                             /* of a text */
     struct session_how how;
-    /* of folders: the names of class folders need not be classes of the model */
+    /* labels are not looked at: those of new rows may be missing, or no class of the model */
     bool ignores_labels;
+    copse_missing missing;
+    copse_unknown unknown;
     copse_context *ctx;
     copse_strategy *strategy;
     copse_model *model;
@@ -23,6 +25,11 @@ struct use {
     struct copse_schema_info info;
     struct copse_dataset_info rows;
 };
+
+/* Values of --missing and --unknown, for data of a model. */
+extern const struct option_name use_missings[], use_unknowns[];
+#define USE_MISSING_HELP "missing cells: mean, refuse, auto (mean, warns of news) [auto]"
+#define USE_UNKNOWN_HELP "categories that training did not have: ignore, refuse [ignore]"
 
 /* Load the model alone. */
 copse_status use_load(struct use *u);

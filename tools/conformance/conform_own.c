@@ -2,12 +2,9 @@
 /* A user kernel from a file: text for OpenCL devices unchanged, SPIR-V unchanged, and text for
    Vulkan devices through glslangValidator. */
 #include <errno.h>
-#include <fcntl.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "tools/conformance/conform.h"
 
@@ -28,7 +25,7 @@ static copse_status own_fail(copse_status status, const char *fmt, ...)
 /* The complete file with a NUL after it. */
 static copse_status read_all(const char *path, char **bytes, size_t *size)
 {
-    FILE *f = fopen(path, "rb");
+    FILE *f = system_open(path, "rb");
     if (!f)
         return own_fail(COPSE_ERR_IO, "cannot read '%s': %s", path, strerror(errno));
     *bytes = malloc(MOST);
@@ -50,7 +47,7 @@ static bool ends_with(const char *path, const char *ending)
 /* ---- GLSL ---- */
 
 struct glsl {
-    char folder[64], source[96], spirv[96], log[96];
+    char folder[1000], source[1020], spirv[1020], log[1020];
 };
 
 static copse_status write_source(const struct glsl *g, const char *text)
@@ -60,7 +57,7 @@ static copse_status write_source(const struct glsl *g, const char *text)
     if (!is_whole)
         COPSE_TRY(copse_kernel_complete(COPSE_KERNEL_GLSL, text, NULL, 0, &needed));
     char *all = malloc(needed);
-    FILE *f = fopen(g->source, "w");
+    FILE *f = system_open(g->source, "w");
     copse_status s = all && f ? COPSE_OK : own_fail(COPSE_ERR_IO, "cannot write '%s'", g->source);
     if (s == COPSE_OK && is_whole)
         memcpy(all, text, needed);
@@ -78,7 +75,7 @@ static copse_status write_source(const struct glsl *g, const char *text)
 static copse_status tell_log(const struct glsl *g, const char *path)
 {
     char line[300] = "", found[300] = "no reason given";
-    FILE *f = fopen(g->log, "r");
+    FILE *f = system_open(g->log, "r");
     while (f && fgets(line, sizeof line, f))
         if (strncmp(line, "ERROR:", 6) == 0) {
             line[strcspn(line, "\n")] = '\0';
@@ -95,32 +92,27 @@ static copse_status tell_log(const struct glsl *g, const char *path)
 
 static copse_status conform_own_compile(const struct glsl *g, const char *path)
 {
-    int status = 0;
-    const pid_t pid = fork();
-    if (pid == 0) {
-        const int log = open(g->log, O_WRONLY | O_CREAT | O_TRUNC, 0600);
-        if (log >= 0 && dup2(log, STDOUT_FILENO) >= 0 && dup2(log, STDERR_FILENO) >= 0)
-            execlp("glslangValidator", "glslangValidator", "-V", "--target-env", "vulkan1.1", "-S",
-                   "comp", "-o", g->spirv, g->source, (char *)NULL);
-        _exit(127);
-    }
-    while (pid > 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR)
-        continue;
-    if (pid < 0 || (WIFEXITED(status) && WEXITSTATUS(status) == 127))
+    const char *const words[] = {
+        "glslangValidator", "-V", "--target-env", "vulkan1.1", "-S", "comp", "-o", g->spirv,
+        g->source,          NULL
+    };
+    const int code = system_run(words, g->log);
+    if (code < 0)
         return own_fail(COPSE_ERR_IO,
                         "cannot run glslangValidator, which compiles '%s' for "
                         "Vulkan: install the Debian package glslang-tools",
                         path);
-    return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? COPSE_OK : tell_log(g, path);
+    return code == 0 ? COPSE_OK : tell_log(g, path);
 }
 
 /* Compile text to SPIR-V. */
 static copse_status to_spirv(const char *path, char **bytes, size_t *size)
 {
-    struct glsl g = { .folder = "/tmp/copse-XXXXXX" };
+    struct glsl g;
     copse_status s;
-    if (!mkdtemp(g.folder))
-        return own_fail(COPSE_ERR_IO, "cannot make a folder in /tmp: %s", strerror(errno));
+    if (!system_make_temporary(g.folder, sizeof g.folder))
+        return own_fail(COPSE_ERR_IO, "cannot make a folder for temporary files: %s",
+                        strerror(errno));
     snprintf(g.source, sizeof g.source, "%s/kernel.comp", g.folder);
     snprintf(g.spirv, sizeof g.spirv, "%s/kernel.spv", g.folder);
     snprintf(g.log, sizeof g.log, "%s/log", g.folder);
@@ -130,10 +122,10 @@ static copse_status to_spirv(const char *path, char **bytes, size_t *size)
     *bytes = NULL;
     s = read_all(g.spirv, bytes, size);
 done:
-    unlink(g.source);
-    unlink(g.spirv);
-    unlink(g.log);
-    rmdir(g.folder);
+    system_remove(g.source);
+    system_remove(g.spirv);
+    system_remove(g.log);
+    system_remove_folder(g.folder);
     return s;
 }
 

@@ -4,16 +4,8 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "tools/conformance/conform.h"
-
-static double conform_report_now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 /* Length of a reason without the trailing notes: "...; while ...". */
 static size_t reason_length(const char *text)
@@ -38,7 +30,7 @@ void progress_draw(struct conform_progress *p, const struct copse_conformance_ev
     enum { BAR = 24 };
     unsigned columns;
     if (p->settings->is_json || p->settings->is_quiet || !terminal_is(&columns) ||
-        conform_report_now() - p->drawn < 0.05)
+        system_now() - p->drawn < 0.05)
         return;
     const size_t planned = e->planned > e->done ? e->planned : e->done;
     const size_t filled = planned ? BAR * e->done / planned : 0;
@@ -49,7 +41,7 @@ void progress_draw(struct conform_progress *p, const struct copse_conformance_ev
              e->result->device, e->result->mode, e->result->op, e->result->name);
     printf("\r\033[K%.*s", (int)columns - 1, line);
     fflush(stdout);
-    p->drawn = conform_report_now();
+    p->drawn = system_now();
 }
 
 /* ---- events and lines ---- */

@@ -7,8 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <time.h>
 
 #include "copse/distribute/evaluator.h"
 
@@ -57,9 +55,9 @@ copse_status run_evaluate(struct run *r)
 /* The progress of an evaluator through the checkpoints of its job. */
 struct watch {
     struct run *r;
-    struct stat seen; /* of the file when it was last read; of a folder before it is read */
-    uint64_t from;    /* the smallest step wanted in a folder */
-    uint64_t below;   /* if is_below: only checkpoints with less progress; newer ones are damaged */
+    struct system_file seen; /* of the file when it was last read; of a folder before it is read */
+    uint64_t from;           /* the smallest step wanted in a folder */
+    uint64_t below; /* if is_below: only checkpoints with less progress; newer ones are damaged */
     bool is_below;
     uint64_t count; /* evaluated */
     uint64_t step;  /* of the newest of them */
@@ -70,12 +68,11 @@ struct watch {
     bool is_stopped; /* the newest of them is of a run that --patience ended */
 };
 
-static bool is_file_of(const char *path, const struct stat *then)
+static bool is_file_of(const char *path, const struct system_file *then)
 {
-    struct stat now;
-    return stat(path, &now) == 0 && now.st_ino == then->st_ino && now.st_size == then->st_size &&
-           now.st_mtim.tv_sec == then->st_mtim.tv_sec &&
-           now.st_mtim.tv_nsec == then->st_mtim.tv_nsec;
+    struct system_file now;
+    return system_look(path, &now) && now.number == then->number && now.size == then->size &&
+           now.changed == then->changed;
 }
 
 /* The newest checkpoint with less progress than `below`. */
@@ -97,12 +94,12 @@ static copse_status evaluate_find(struct watch *w, bool is_newest)
 {
     const struct train_settings *s = &w->r->settings;
     struct copse_found_checkpoint found;
-    struct stat info;
-    if (stat(s->checkpoint, &info) != 0) /* the chief creates it */
+    struct system_file info;
+    if (!system_look(s->checkpoint, &info)) /* the chief creates it */
         return errno == ENOENT ? COPSE_ERR_END
                                : session_set_error(COPSE_ERR_IO, "cannot look at '%s': %s",
                                                    s->checkpoint, strerror(errno));
-    if (s->is_one_file == S_ISDIR(info.st_mode))
+    if (s->is_one_file == (info.kind == SYSTEM_FOLDER))
         return session_set_error(
             COPSE_ERR_ARGUMENT,
             s->is_one_file ? "--checkpoint: '%s' is a folder: a folder of checkpoints has "
@@ -120,7 +117,7 @@ static copse_status evaluate_find(struct watch *w, bool is_newest)
     COPSE_TRY(w->is_below
                   ? find_below(w, &found)
                   : copse_monitor_find(w->r->ctx, s->checkpoint, w->from, is_newest, &found));
-    if (stat(found.path, &w->seen) != 0)
+    if (!system_look(found.path, &w->seen))
         return COPSE_ERR_END; /* removed in the meantime */
     w->from = found.progress + 1;
     memcpy(w->path, found.path, sizeof w->path);
@@ -200,7 +197,7 @@ static copse_status take_found(struct watch *w)
     if (s != COPSE_ERR_IO && s != COPSE_ERR_FORMAT)
         return s;
     if (!is_file_of(w->path, &w->seen)) {
-        w->seen = (struct stat){ 0 };
+        w->seen = (struct system_file){ 0 };
         session_set_error(COPSE_OK, "%s", "");
         return COPSE_OK;
     }
@@ -231,13 +228,6 @@ static bool is_over(const struct watch *w)
             w->at.batch + w->workers > copse_loader_count(w->r->batches));
 }
 
-static double evaluate_now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 static double patience_of(const struct train_settings *s)
 {
     const double three = 3.0 * s->every_seconds;
@@ -265,17 +255,16 @@ static copse_status fail_patience(const struct watch *w)
 /* Wait for the next checkpoint. */
 static copse_status evaluate_await(struct watch *w)
 {
-    const struct timespec slice = { 0, LOOK_NS };
-    const double end = evaluate_now() + patience_of(&w->r->settings);
+    const double end = system_now() + patience_of(&w->r->settings);
     for (;;) {
         if (signals_caught())
             return COPSE_ERR_CANCELLED;
         const copse_status s = evaluate_find(w, false);
         if (s != COPSE_ERR_END)
             return s;
-        if (evaluate_now() >= end)
+        if (system_now() >= end)
             return fail_patience(w);
-        nanosleep(&slice, NULL); /* a signal interrupts it */
+        system_sleep_ns(LOOK_NS); /* a signal interrupts it */
     }
 }
 
@@ -369,6 +358,8 @@ int cmd_evaluate(int argc, char **argv)
         return evaluate_model(&(struct use){ .model_path = p->words.at[0],
                                              .data_path = p->words.at[1],
                                              .labels = p->labels,
+                                             .missing = (copse_missing)p->missing.at->value,
+                                             .unknown = (copse_unknown)p->unknown.at->value,
                                              .devices = p->devices,
                                              .how = p->how },
                               &(struct evaluate_outputs){ .plot = p->plot,

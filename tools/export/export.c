@@ -5,8 +5,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "copse/data/checkpoint.h"
 #include "copse/data/readers.h"
@@ -65,23 +63,24 @@ static copse_status io_error(const char *what, const char *path)
 /* The folder may exist; the files may not, unless --force is given. */
 static copse_status export_check(struct export *e)
 {
-    struct stat info;
+    struct system_file info;
     char path[4400];
     size_t length = strlen(e->folder);
     while (length > 1 && e->folder[length - 1] == '/')
         length--;
-    e->has_folder = stat(e->folder, &info) == 0;
-    if (e->has_folder && !S_ISDIR(info.st_mode))
+    e->has_folder = system_look(e->folder, &info);
+    if (e->has_folder && info.kind != SYSTEM_FOLDER)
         return session_set_error(COPSE_ERR_IO, "--npy: '%s' is not a folder", e->folder);
     const int n = e->has_folder ? snprintf(e->staging, sizeof e->staging, "%s/.copse-export-%ld",
-                                           e->folder, (long)getpid())
+                                           e->folder, system_process())
                                 : snprintf(e->staging, sizeof e->staging, "%.*s.tmp%ld",
-                                           (int)length, e->folder, (long)getpid());
+                                           (int)length, e->folder, system_process());
     if (n >= (int)sizeof e->staging)
         return session_set_error(COPSE_ERR_ARGUMENT, "--npy: the path is too long");
     for (size_t i = 0; i < e->count; i++) {
         COPSE_TRY(path_of(e, e->folder, i, path));
-        if (!e->has_folder || lstat(path, &info) != 0)
+        const bool is_link = system_is_link(path);
+        if (!e->has_folder || (!system_look(path, &info) && !is_link))
             continue;
         if (output_is_same(path, e->file))
             return session_set_error(
@@ -89,7 +88,7 @@ static copse_status export_check(struct export *e)
                 "--npy would replace '%s', which this command reads; name another folder", path);
         if (!e->is_forced)
             return session_set_error(COPSE_ERR_ARGUMENT, "'%s' exists; --force replaces it", path);
-        if (!S_ISREG(info.st_mode))
+        if (is_link || info.kind != SYSTEM_FILE)
             return session_set_error(COPSE_ERR_IO, "'%s' is not a regular file", path);
     }
     return COPSE_OK;
@@ -98,7 +97,7 @@ static copse_status export_check(struct export *e)
 static copse_status write_all(struct export *e)
 {
     char path[4400], to[4400];
-    if (mkdir(e->staging, 0777) != 0)
+    if (!system_make_folder(e->staging))
         return io_error("make the folder", e->staging);
     e->has_staging = true;
     for (size_t i = 0; i < e->count; i++) {
@@ -106,14 +105,14 @@ static copse_status write_all(struct export *e)
         COPSE_TRY(copse_write_npy(e->ctx, path, &e->arrays[i].array));
     }
     if (!e->has_folder) {
-        if (rename(e->staging, e->folder) != 0)
+        if (!system_rename(e->staging, e->folder))
             return io_error("make the folder", e->folder);
         e->has_staging = false;
     }
     for (size_t i = 0; e->has_staging && i < e->count; i++) {
         COPSE_TRY(path_of(e, e->staging, i, path));
         COPSE_TRY(path_of(e, e->folder, i, to));
-        if (rename(path, to) != 0)
+        if (!system_rename(path, to))
             return io_error("write", to);
     }
     return COPSE_OK;
@@ -124,9 +123,9 @@ static void remove_staging(const struct export *e)
     char path[4400];
     for (size_t i = 0; e->has_staging && i < e->count; i++)
         if (path_of(e, e->staging, i, path) == COPSE_OK)
-            unlink(path);
+            system_remove(path);
     if (e->has_staging)
-        rmdir(e->staging);
+        system_remove_folder(e->staging);
 }
 
 static copse_status export_file(struct export *e)

@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "copse/train/generate.h"
 
@@ -34,7 +33,8 @@ struct job {
    all. */
 static copse_status generate_put(const char *text, size_t size)
 {
-    const bool is_terminal = isatty(STDOUT_FILENO);
+    unsigned columns;
+    const bool is_terminal = system_is_terminal(&columns);
     for (size_t i = 0; is_terminal && i < size; i++) {
         const bool is_c1 = i + 1 < size && (unsigned char)text[i] == 0xc2 &&
                            ((unsigned char)text[i + 1] & 0xe0) == 0x80;

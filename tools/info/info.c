@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "copse/data/checkpoint.h"
 
@@ -59,11 +58,11 @@ static bool is_other(const struct info *in, const char *name)
 
 static copse_status info_examine(copse_context *ctx, struct info *in)
 {
-    struct stat file;
+    struct system_file file;
     COPSE_TRY(copse_checkpoint_open(ctx, in->path, &in->file));
     in->arrays = copse_checkpoint_arrays(in->file, &in->count);
     in->lines = copse_checkpoint_metadata(in->file, &in->line_count);
-    in->bytes = stat(in->path, &file) == 0 ? (uint64_t)file.st_size : 0;
+    in->bytes = system_look(in->path, &file) ? file.size : 0;
     in->names = malloc((in->count + 1) * sizeof *in->names);
     if (!in->names)
         return session_set_error(COPSE_ERR_NO_MEMORY, "no memory for %zu names", in->count);

@@ -105,6 +105,8 @@ int cmd_predict(int argc, char **argv)
 {
     struct option_words words = { .count = 0 };
     struct use u = { .devices = "auto", .ignores_labels = true };
+    struct option_choice missing = { .names = use_missings, .at = use_missings };
+    struct option_choice unknown = { .names = use_unknowns, .at = use_unknowns };
     const char *path = NULL;
     bool is_json = false, is_csv = false, is_by_line = false;
     const struct option_row rows[] = {
@@ -115,6 +117,8 @@ int cmd_predict(int argc, char **argv)
         { "json", OPTION_FLAG, &is_json, NULL, "one JSON object per row" },
         { "lines", OPTION_FLAG, &is_by_line, NULL,
           "texts: the token behind each line [behind the whole text]" },
+        { "missing", OPTION_CHOICE, &missing, "NAME", USE_MISSING_HELP },
+        { "unknown", OPTION_CHOICE, &unknown, "NAME", USE_UNKNOWN_HELP },
         { "output", OPTION_TEXT, &path, "FILE", "write to this file [standard output]" },
         { "devices", OPTION_TEXT, &u.devices, "WHICH",
           "the first of these devices is used [auto]" },
@@ -146,6 +150,8 @@ int cmd_predict(int argc, char **argv)
     }
     u.model_path = words.at[0];
     u.data_path = words.at[1];
+    u.missing = (copse_missing)missing.at->value;
+    u.unknown = (copse_unknown)unknown.at->value;
     u.text_rows = is_by_line ? COPSE_TEXT_LINES : COPSE_TEXT_END;
     copse_status s = path ? output_check(path) : COPSE_OK;
     if (s == COPSE_OK && path &&

@@ -4,8 +4,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
-#include <unistd.h>
 
 #include "tools/train/train.h"
 
@@ -73,12 +71,11 @@ void score_print(const struct score *s, size_t examples)
 
 bool terminal_is(unsigned *columns)
 {
-    struct winsize size;
-    *columns = 80;
-    if (!isatty(STDOUT_FILENO))
+    const bool is_terminal = system_is_terminal(columns);
+    if (*columns == 0)
+        *columns = 80;
+    if (!is_terminal)
         return false;
-    if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0)
-        *columns = size.ws_col;
     const char *term = getenv("TERM");
     return !term || strcmp(term, "dumb") != 0;
 }

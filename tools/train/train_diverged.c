@@ -3,7 +3,6 @@
    that are not finite. */
 #include <math.h>
 #include <stdio.h>
-#include <unistd.h>
 
 #include "tools/train/train_run.h"
 
@@ -38,7 +37,8 @@ bool run_has_diverged(const struct run *r)
 /* What is left of --save. */
 static void print_saved(const struct run *r, const char *path)
 {
-    fprintf(stderr, access(path, F_OK) == 0 ? "; '%s' is unchanged" : "; '%s' was not written",
+    struct system_file file;
+    fprintf(stderr, system_look(path, &file) ? "; '%s' is unchanged" : "; '%s' was not written",
             path);
     fprintf(stderr, ", '%s' has the parameters", run_save_path(r));
 }

@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "copse/train/model_file.h"
 
@@ -159,8 +158,8 @@ static const char *named_text(const char *spec)
 /* The text of the file of this name, to be freed; NULL: no such file, or not readable. */
 static char *file_text(const char *path)
 {
-    struct stat info;
-    FILE *f = stat(path, &info) == 0 && S_ISREG(info.st_mode) ? fopen(path, "rb") : NULL;
+    struct system_file info;
+    FILE *f = system_look(path, &info) && info.kind == SYSTEM_FILE ? system_open(path, "rb") : NULL;
     char *text = f ? calloc(1, (size_t)1 << 20) : NULL;
     if (text && fread(text, 1, ((size_t)1 << 20) - 1, f) == 0 && ferror(f)) {
         free(text);

@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "copse/train/average.h"
 
@@ -27,7 +26,7 @@ static copse_status remove_partial(const struct run *r)
 {
     char path[4200];
     snprintf(path, sizeof path, "%s.partial", r->settings.save);
-    if (is_silent(r) || unlink(path) == 0 || errno == ENOENT)
+    if (is_silent(r) || system_remove(path) || errno == ENOENT)
         return COPSE_OK;
     return session_set_error(COPSE_ERR_IO, "cannot remove '%s': %s", path, strerror(errno));
 }
@@ -101,7 +100,8 @@ copse_status run_save_stopped(struct run *r)
     const char *path = r->settings.save;
     if (!path || !r->trainer || run_is_apart(r) || is_complete(r))
         return COPSE_OK;
-    const bool is_there = access(path, F_OK) == 0;
+    struct system_file file;
+    const bool is_there = system_look(path, &file);
     if (copse_trainer_steps(r->trainer) == 0) {
         snprintf(r->stopped_text, sizeof r->stopped_text, "; '%.1000s' was not written", path);
         return COPSE_OK;

@@ -5,11 +5,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "copse/data/pictures.h"
 #include "copse/train/weights.h"
 
+#include "tools/common/use.h"
 #include "tools/train/train.h"
 
 static const struct option_name strategies[] = {
@@ -526,7 +526,8 @@ int evaluate_settings_parse(int argc, char **argv, struct train_settings *s)
         .tokens = TOKENS,
         .scale = CHOICE(scales),
         .task = CHOICE(tasks),
-        .missing = CHOICE(missings),
+        .missing = CHOICE(use_missings),
+        .unknown = CHOICE(use_unknowns),
         .header = CHOICE(headers),
     };
     const struct option_row rows[] = {
@@ -535,6 +536,8 @@ int evaluate_settings_parse(int argc, char **argv, struct train_settings *s)
         { "plot", OPTION_TEXT, &s->plot, "FILE.svg", "MODEL: draw the confusion matrix" },
         { "logdir", OPTION_TEXT, &s->logdir, "DIR",
           "MODEL: write the pictures with the largest losses for TensorBoard" },
+        { "missing", OPTION_CHOICE, &s->missing, "NAME", "MODEL: " USE_MISSING_HELP },
+        { "unknown", OPTION_CHOICE, &s->unknown, "NAME", "MODEL: " USE_UNKNOWN_HELP },
         { "checkpoint", OPTION_TEXT, &s->checkpoint, "PATH",
           "instead of MODEL: checkpoints of a run, a folder or FILE.safetensors" },
         { "data", OPTION_TEXT, &s->data, "PATH", "the data of that run [the digits set]" },
@@ -569,10 +572,12 @@ int evaluate_settings_parse(int argc, char **argv, struct train_settings *s)
     if (s->is_default_data)
         s->data = settings_default_data();
     const bool is_model = s->words.count == 2 && !s->checkpoint && s->is_default_data;
+    const bool has_cells = s->missing.at != use_missings || s->unknown.at != use_unknowns;
     const char *wrong =
         s->words.count > 0 && !is_model ? "give MODEL and DATA, or --checkpoint PATH"
         : s->plot && !is_model          ? "--plot belongs to MODEL and DATA"
         : s->logdir && !is_model        ? "--logdir belongs to MODEL and DATA"
+        : has_cells && !is_model        ? "--missing and --unknown belong to MODEL and DATA"
         : s->logdir && !*s->logdir      ? "--logdir: the path is empty"
         : is_model                      ? s->is_watching || s->evaluator_patience > 0
                                               ? "--watch and --evaluator-patience belong to --checkpoint"

@@ -19,7 +19,7 @@ class Training(unittest.TestCase):
         strategy = copse.Strategy("host")
         trainer = copse.Trainer(strategy, perceptron(strategy, 64), learning_rate=0.003)
         seen = []
-        trainer.fit(train.batches(64, seed=1), 25, lambda epoch, result: seen.append(result.loss))
+        trainer.fit(train.batches(64, seed=1), 25, lambda epoch, means: seen.append(means["loss"]))
         self.assertEqual(len(seen), 25)
         result = trainer.evaluate({"x": test.column("x"), "y": test.column("y")})
         self.assertGreaterEqual(result.reports["accuracy"], 0.97)
@@ -175,8 +175,6 @@ class Training(unittest.TestCase):
         trainer.step({"x": x, "y": y})
         self.assertEqual(asked[0], 1)
         np.testing.assert_array_equal(strategy.variables()[0].numpy(), before)
-        with self.assertRaisesRegex(copse.errors.ArgumentError, "clip_norms"):
-            copse.Trainer(strategy, lambda inputs: None, clip_norms=1.0)
 
 
 class Layers(unittest.TestCase):

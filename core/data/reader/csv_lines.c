@@ -38,8 +38,16 @@ copse_status copse__csv_open(struct copse_csv *c, struct copse_mem *mem, const c
     return c->bytes != NULL ? COPSE_OK : no_memory(c);
 }
 
+void copse__csv_open_cells(struct copse_csv *c, struct copse_mem *mem, const char *name,
+                           const struct copse_cells *cells)
+{
+    *c = (struct copse_csv){ .mem = mem, .path = name, .cells = cells };
+}
+
 void copse__csv_close(struct copse_csv *c)
 {
+    if (c->cells != NULL)
+        return;
     copse__input_close(&c->in);
     copse__free(c->mem, c->bytes);
     copse__free(c->mem, c->line.at);
@@ -140,10 +148,26 @@ static char find_delimiter(const struct copse_cell *line)
     return delimiters[0];
 }
 
+/* The next row of cells; the line has no text. */
+static void next_of_cells(struct copse_csv *c, struct copse_cell *line, bool *has)
+{
+    static char none[] = "";
+
+    *line = (struct copse_cell){ none, 0 };
+    *has = true;
+    if (c->has_begun || c->cells->names == NULL)
+        *has = c->row++ < c->cells->rows;
+    c->has_begun = true;
+}
+
 copse_status copse__csv_next(struct copse_csv *c, struct copse_cell *line, bool *has)
 {
     const bool is_first = c->row == 0;
 
+    if (c->cells != NULL) {
+        next_of_cells(c, line, has);
+        return COPSE_OK;
+    }
     for (;;) {
         COPSE_TRY(next_line(c, has));
         if (!*has)
@@ -167,9 +191,28 @@ copse_status copse__csv_next(struct copse_csv *c, struct copse_cell *line, bool 
     return COPSE_OK;
 }
 
+static copse_status cell_in_memory(const struct copse_csv *c, size_t column,
+                                   struct copse_cell *cell, bool *more)
+{
+    const struct copse_cells *from = c->cells;
+    const char *text =
+        c->row == 0 ? from->names[column] : from->cells[(c->row - 1) * from->columns + column];
+
+    text = text != NULL ? text : "";
+    *cell = (struct copse_cell){ (char *)(uintptr_t)text, strlen(text) };
+    *more = column + 1 < from->columns;
+    if (copse__utf8_valid(text, cell->size) < cell->size)
+        return copse_fail(COPSE_ERR_FORMAT, "csv: %s, row %zu, column %zu: invalid UTF-8", c->path,
+                          c->row, column + 1);
+    csv_lines_trim(c, cell);
+    return COPSE_OK;
+}
+
 copse_status copse__csv_cell(const struct copse_csv *c, size_t column, struct copse_cell *rest,
                              struct copse_cell *cell, bool *more)
 {
+    if (c->cells != NULL)
+        return cell_in_memory(c, column, cell, more);
     char *p = rest->text, *end = p + rest->size;
 
     while (p < end && is_blank(c, *p))
@@ -219,6 +262,8 @@ copse_status copse__csv_note_delimiter(const struct copse_csv *c, const struct c
                                        copse_status s)
 {
     static const char *const names[] = { "','", "';'", "a tab", "'|'" };
+    if (c->cells != NULL)
+        return s;
     const char *name = names[strchr(delimiters, c->delimiter) - delimiters];
 
     for (size_t i = 0; i < COPSE_COUNT(names); i++)

@@ -65,11 +65,10 @@ copse_status copse__table_fail_missing(const struct copse_csv *c, size_t column,
                  cell->text);
     return copse__table_fail(
         COPSE_ERR_FORMAT, c->path, c->row, column, name, "%s; %s", what,
-        is_label ? "every row needs a label"
-        : is_by_schema
-            ? "fill it in; a model that is trained with --missing mean takes the mean in its place"
-            : "fill it in, leave the column out (--ignore), or let the mean replace it "
-              "(--missing mean)");
+        is_label       ? "every row needs a label"
+        : is_by_schema ? "fill it in, or let the column's mean replace it (--missing mean)"
+                       : "fill it in, leave the column out (--ignore), or let the mean replace it "
+                         "(--missing mean)");
 }
 
 copse_status copse__table_number(const struct copse_csv *c, size_t column, const char *name,
@@ -84,4 +83,43 @@ copse_status copse__table_number(const struct copse_csv *c, size_t column, const
         return copse__table_fail(COPSE_ERR_FORMAT, c->path, c->row, column, name,
                                  "%.*s is too large", copse__csv_shown(cell), cell->text);
     return COPSE_OK;
+}
+
+copse_status copse__table_open(struct copse_csv *csv, struct copse_mem *mem,
+                               const struct copse_table_source *from, size_t part)
+{
+    const struct copse_dataset_params *p = from->params;
+
+    if (from->cells == NULL)
+        return copse__csv_open(csv, mem, from->paths[part], p->max_bytes, p->csv.delimiter);
+    copse__csv_open_cells(csv, mem, from->paths[part], from->cells);
+    return COPSE_OK;
+}
+
+copse_status copse__cells_check(const struct copse_cells *cells)
+{
+    size_t all;
+
+    COPSE_TRY(copse_no_reserved(copse_cells, cells));
+    if (cells->cells == NULL)
+        return copse_fail(COPSE_ERR_ARGUMENT, "cells: `cells` is NULL");
+    if (cells->columns == 0 || cells->rows == 0 || cells->rows > UINT32_MAX ||
+        !copse__mul(cells->rows, cells->columns, &all))
+        return copse_fail(COPSE_ERR_SHAPE,
+                          "cells: %zu rows of %zu columns; 1 to 2^32-1 rows and at least 1 column "
+                          "are needed",
+                          cells->rows, cells->columns);
+    for (size_t i = 0; cells->names != NULL && i < cells->columns; i++)
+        if (cells->names[i] == NULL)
+            return copse_fail(COPSE_ERR_ARGUMENT, "cells: column %zu has no name, it is NULL",
+                              i + 1);
+    return COPSE_OK;
+}
+
+copse_status copse__table_check_policy(copse_missing missing, copse_unknown unknown)
+{
+    COPSE_TRY(
+        copse_need_known("dataset", "treatment of missing cells", missing, COPSE_MISSING_MEAN));
+    return copse_need_known("dataset", "treatment of unknown categories", unknown,
+                            COPSE_UNKNOWN_REFUSE);
 }

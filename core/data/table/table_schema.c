@@ -269,7 +269,8 @@ copse_status copse__table_schema(copse_context *ctx, struct copse_table_facts *f
     p.type = COPSE_F32;
     p.input_scale = 1;
     p.has_header = f->has_header;
-    p.missing = f->params->missing;
+    p.missing =
+        f->params->missing == COPSE_MISSING_MEAN ? COPSE_MISSING_MEAN : COPSE_MISSING_REFUSE;
     COPSE_TRY(set_columns(f, &p));
     if (f->label < f->column_count)
         COPSE_TRY(set_labels(f, &p));

@@ -3,12 +3,13 @@
 import os as _os
 from pathlib import Path as _Path
 
-from . import conformance, errors, nn, ops, safetensors
+from . import conformance, errors, nn, ops, options, safetensors
 from .cluster import Cluster
 from .data import Dataset, Loader
 from .devices import Device, context, devices, select, version
 from .distributed import Distributed, InputContext, ValueContext
 from .errors import Error
+from .fit import History
 from .inputs import Inputs
 from .model import Evaluation, Model
 from .monitor import Monitor
@@ -31,10 +32,11 @@ DIGITS = _os.environ.get("COPSE_DIGITS") or str(
 """A CSV file of 1,797 handwritten digits: 64 pixels and the label in each row."""
 
 __all__ = [
-    "Cluster", "DIGITS", "Dataset", "Device", "Distributed", "Error", "Evaluation", "Function", "GradientTape", "InputContext",
-    "Inputs", "Loaded", "Loader", "Model", "Monitor", "PerReplica", "ReplicaContext", "Schedule", "SingleLossStep", "Step",
-    "StepResult", "Strategy", "Tensor", "TowerOptimizer", "TrainStep", "TrainStepResult", "Trainer", "Value", "ValueContext",
-    "Variable", "conformance", "context", "current_strategy", "devices", "errors", "function", "global_step", "gradients",
-    "has_strategy", "in_cross_replica_context", "nn", "ops", "replica_context", "require_replica_context", "safetensors",
-    "select", "set_output", "value", "version",
+    "Cluster", "DIGITS", "Dataset", "Device", "Distributed", "Error", "Evaluation", "Function", "GradientTape",
+    "History", "InputContext", "Inputs", "Loaded", "Loader", "Model", "Monitor", "PerReplica", "ReplicaContext",
+    "Schedule", "SingleLossStep", "Step", "StepResult", "Strategy", "Tensor", "TowerOptimizer", "TrainStep",
+    "TrainStepResult", "Trainer", "Value", "ValueContext", "Variable", "conformance", "context", "current_strategy",
+    "devices", "errors", "function", "global_step", "gradients", "has_strategy", "in_cross_replica_context", "nn",
+    "ops", "options", "replica_context", "require_replica_context", "safetensors", "select", "set_output", "value",
+    "version",
 ]

@@ -2,15 +2,16 @@
 """Data sets in memory, files, and batches."""
 from __future__ import annotations
 
-import os
 from copy import copy
 from typing import Any, Iterator, Mapping, Optional, Sequence, Union
 
 import numpy as np
 
 from ._library import c_string, check, choice, ffi, lib, make, owned, text
+from ._names import named_options
 from .devices import context as context_of
 from .errors import ArgumentError
+from .options import Header, Missing, PathLike, Scale, Task, Tokens
 from .tensor import _NAMES, array, array_of, column, shape_of, type_of, view_of
 
 
@@ -101,11 +102,12 @@ class Dataset:
         self._pointer = _pointer
 
     @classmethod
-    def open(cls, path: "str | os.PathLike", *, labels: "str | os.PathLike | None" = None, classes: int = 0,
-             no_labels: bool = False, label: Union[str, int, None] = None, header: str = "auto",
-             delimiter: Optional[str] = None, task: str = "auto", scale: str = "auto", missing: str = "refuse",
+    @named_options()
+    def open(cls, path: PathLike, *, labels: Optional[PathLike] = None, classes: int = 0,
+             no_labels: bool = False, label: Union[str, int, None] = None, header: Header = "auto",
+             delimiter: Optional[str] = None, task: Task = "auto", scale: Scale = "auto", missing: Missing = "refuse",
              ignore: Union[str, Sequence[Union[str, int]], None] = None, max_bytes: int = 0,
-             resize: Optional[tuple[int, int]] = None, picture_bytes: int = 0, tokens: Optional[str] = None,
+             resize: Optional[tuple[int, int]] = None, picture_bytes: int = 0, tokens: Optional[Tokens] = None,
              context: int = 0, stride: int = 0, vocabulary: int = 0) -> "Dataset":
         """Read a CSV, IDX or .npy file, a folder with an IDX pair, a folder of pictures with a sub-folder for each class, or
         with `tokens` a text: features "x", labels "y".
@@ -135,7 +137,8 @@ class Dataset:
         return cls({}, _pointer=make("dataset", lib.copse_dataset_open, context_of(), c_string(path), params))
 
     @classmethod
-    def text(cls, text: Union[str, bytes], *, tokens: str = "characters", context: int = 0, stride: int = 0,
+    @named_options()
+    def text(cls, text: Union[str, bytes], *, tokens: Tokens = "characters", context: int = 0, stride: int = 0,
              vocabulary: int = 0) -> "Dataset":
         """Windows of a text in memory, as `open` makes them of a file."""
         data = text.encode() if isinstance(text, str) else text
@@ -146,8 +149,9 @@ class Dataset:
                                      len(data), params))
 
     @classmethod
-    def arrays(cls, features: Any, labels: Any = None, *, classes: int = 0, task: str = "auto",
-               scale: str = "auto") -> "Dataset":
+    @named_options()
+    def arrays(cls, features: Any, labels: Any = None, *, classes: int = 0, task: Task = "auto",
+               scale: Scale = "auto") -> "Dataset":
         """Features "x" and labels "y" as a data set with a schema, for a Model. task: auto, classification or regression;
         scale: auto (none), none, standard or max."""
         x, y = array(features), None if labels is None else array(labels)
@@ -155,6 +159,12 @@ class Dataset:
             "classes": classes, "task": choice("the task", task, TASKS), "scale": choice("the scale", scale, SCALES)})
         return cls({}, _pointer=make("dataset", lib.copse_dataset_create, context_of(), view_of(x),
                                      ffi.NULL if y is None else view_of(y), params))
+
+    @classmethod
+    def _of(cls, data: Union["Dataset", Mapping[str, Any]]) -> "Dataset":
+        if not isinstance(data, (Dataset, Mapping)):
+            raise ArgumentError(f"data is {type(data).__name__}: use a Dataset, a Loader, or arrays by name")
+        return data if isinstance(data, Dataset) else cls(data)
 
     @property
     def _info(self) -> Any:
@@ -196,6 +206,7 @@ class Dataset:
                                        out.shape[0], ffi.from_buffer(out)))
         return out
 
+    @named_options()
     def split(self, train_fraction: float = 0.8, seed: int = 0) -> tuple["Dataset", "Dataset"]:
         """Shuffle, then cut into a training part and a held-out part."""
         params = ffi.new("struct copse_split_params *", {"train_fraction": train_fraction, "seed": seed})
@@ -204,19 +215,25 @@ class Dataset:
         train, test = (Dataset({}, _pointer=owned("dataset", p[0])) for p in parts)
         return train, test
 
+    @named_options()
     def batches(self, batch: int, *, seed: int = 0, shuffle: bool = True, drop_last: bool = False,
                 prefetch: int = 0, augment: Optional[str] = None) -> "Loader":
         """A loader of batches, in an order that depends on seed and epoch alone. augment: changes of pictures, such as
         "flip; shift 2; brightness 10"."""
         return Loader(self, batch, seed=seed, shuffle=shuffle, drop_last=drop_last, prefetch=prefetch, augment=augment)
 
+    def _in_batches(self, batch: int = 0, *, seed: int = 0, shuffle: bool = True) -> "Loader":
+        """Batches of so many examples, 0: 64, or of all if they are fewer."""
+        return self.batches(max(1, min(batch or 64, len(self))), seed=seed, shuffle=shuffle)
+
 
 class Loader:
     """Gives the batches of a data set. `epoch(n)` iterates over one pass."""
 
+    @named_options()
     def __init__(self, data: Dataset, batch: int, *, seed: int = 0, shuffle: bool = True, drop_last: bool = False,
                  prefetch: int = 0, augment: Optional[str] = None) -> None:
-        self.data = data
+        self.data, self.batch = data, batch
         self._changes = c_string(augment)
         self._params = ffi.new("struct copse_loader_params *", {
             "batch": batch, "seed": seed, "no_shuffle": not shuffle, "drop_last": drop_last, "prefetch": prefetch,

@@ -5,17 +5,26 @@ from __future__ import annotations
 import codecs
 import os
 from dataclasses import dataclass
-from typing import Any, Optional, Union
+from typing import TYPE_CHECKING, Any, Optional, Union, cast
 
 import numpy as np
 
 from ._library import c_string, check, choice, ffi, lib, make, text
+from ._names import named_options
 from .data import Dataset, TASKS, TEXT_ROWS
 from .devices import context
 from .errors import ArgumentError
+from .fit import Callbacks, History, Verbose
 from .nn import Layers
-from .strategy import Strategy
+from .options import Optimizer, OptimizerOptions, PathLike, Task, TextRows
+from .strategy import Strategy, Variable
 from .tensor import array, view_of
+
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from .trainer import Rate
 
 
 @dataclass(frozen=True)
@@ -42,9 +51,13 @@ class Model:
     it ends with "dense out".
     """
 
+    @named_options()
     def __init__(self, strategy: Strategy, data: Optional[Dataset], network: Union[str, Layers] = "mlp:128,64", *,
-                 scope: Optional[str] = None, seed: int = 0, _pointer: Any = None) -> None:
-        if _pointer is None:
+                 scope: Optional[str] = None, seed: int = 0, _path: Optional[PathLike] = None) -> None:
+        before = len(strategy.variables())
+        if _path is not None:
+            _pointer = make("model", lib.copse_model_load, strategy._pointer, c_string(_path))
+        else:
             if data is None:
                 raise ArgumentError("a model needs a data set")
             keep = (c_string(network if isinstance(network, str) else None), c_string(scope))
@@ -55,13 +68,14 @@ class Model:
                             lib.copse_dataset_schema(data._pointer), params)
         self.strategy = strategy
         self._pointer = _pointer
+        self._first, self._count = before, len(strategy.variables()) - before  # its variables are the newest
 
     @classmethod
-    def load(cls, strategy: Strategy, path: "str | os.PathLike") -> "Model":
+    def load(cls, strategy: Strategy, path: PathLike) -> "Model":
         """A model from a file. Its variables are made in the strategy."""
-        return cls(strategy, None, _pointer=make("model", lib.copse_model_load, strategy._pointer, c_string(path)))
+        return cls(strategy, None, _path=path)
 
-    def save(self, path: "str | os.PathLike") -> None:
+    def save(self, path: PathLike) -> None:
         """Write weights, network and schema."""
         check(lib.copse_model_save(self._pointer, c_string(path), ffi.NULL))
 
@@ -72,14 +86,38 @@ class Model:
         return info
 
     @property
+    def variables(self) -> list[Variable]:
+        """Of its layers, in order."""
+        return self.strategy.variables()[self._first:self._first + self._count]
+
+    @named_options(OptimizerOptions)
+    def fit(self, data: Union[Dataset, PathLike], epochs: int = 40, batch_size: int = 0,
+            callbacks: Optional[Callbacks] = None, *, validation_data: Union[Dataset, PathLike, None] = None,
+            optimizer: Optimizer = "adam", learning_rate: "Rate" = 0.0, seed: int = 0, groups: str = "",
+            verbose: Verbose = "auto", **options: Unpack[OptimizerOptions]) -> History:
+        """Train the model, by a Trainer of its variables for this call. `data` and `validation_data` are files, or data
+        sets with the model's schema. batch_size: 0 for 64; all rows if they are fewer. seed: of the order of rows, and of
+        dropout. Other settings are explained at Trainer and Trainer.fit."""
+        from .trainer import Trainer
+        rows, held_out = (d if isinstance(d, Dataset) or d is None else self.read(d) for d in (data, validation_data))
+        assert rows is not None
+        trainer = Trainer(self.strategy, self, optimizer=optimizer, learning_rate=learning_rate, seed=seed,
+                          groups=groups, variables=[v for v in self.variables if v.is_trained], **options)
+        try:
+            return trainer.fit(rows._in_batches(batch_size, seed=seed), epochs, callbacks,
+                               validation_data=held_out, verbose=verbose)
+        finally:
+            trainer.close()
+
+    @property
     def outputs(self) -> int:
         """Classes, or targets of a regression."""
         return self._info.outputs
 
     @property
-    def task(self) -> str:
+    def task(self) -> Task:
         """classification, regression, or sequence, which predicts the next token of a text."""
-        return {v: k for k, v in TASKS.items()}[self._info.task]
+        return cast(Task, {v: k for k, v in TASKS.items()}[self._info.task])
 
     @property
     def is_classification(self) -> bool:
@@ -91,7 +129,7 @@ class Model:
         schema = lib.copse_model_schema(self._pointer)
         return [text(lib.copse_schema_class(schema, i)) for i in range(self.outputs)] if self.task != "regression" else []
 
-    def read(self, data: Any, *, text_rows: str = "windows") -> Dataset:
+    def read(self, data: Any, *, text_rows: TextRows = "windows") -> Dataset:
         """A file, a folder of pictures, or an array of features, as a data set by the schema of the model: scaled as in
         training. text_rows: the rows of a text: all windows, the "end" of the text, or the end of each of the "lines"."""
         params = ffi.new("struct copse_dataset_params *", {"schema": lib.copse_model_schema(self._pointer)})
@@ -105,7 +143,7 @@ class Model:
             pointer = make("dataset", lib.copse_dataset_create, context(), view_of(a), ffi.NULL, params)
         return Dataset({}, _pointer=pointer)
 
-    def predict(self, data: Union[Dataset, str, os.PathLike, Any]) -> np.ndarray:
+    def predict(self, data: Any) -> np.ndarray:
         """Probabilities [rows, classes], or values [rows, targets] in the unit of the target; of a text the probabilities
         of the token behind its end. `data`: a file, an array of features, or a data set with the model's schema."""
         rows = data if isinstance(data, Dataset) else self.read(data, text_rows="end")
@@ -113,6 +151,7 @@ class Model:
         check(lib.copse_model_predict(self._pointer, rows._pointer, ffi.from_buffer("float[]", out)))
         return out
 
+    @named_options()
     def generate(self, prompt: Union[str, bytes] = "", length: int = 200, *, temperature: float = 1.0, top_k: int = 0,
                  top_p: float = 1.0, seed: int = 1) -> Union[str, bytes]:
         """Continue a text by `length` tokens, without the prompt: bytes after bytes, otherwise a string, in which U+FFFD is in the
@@ -131,7 +170,7 @@ class Model:
         check(lib.copse_model_generate(self._pointer, ffi.from_buffer("char[]", start), len(start), params, callback, ffi.NULL))
         return codecs.getincrementaldecoder("utf-8")("replace").decode(written) if isinstance(prompt, str) else bytes(written)
 
-    def evaluate(self, data: Union[Dataset, str, os.PathLike]) -> Evaluation:
+    def evaluate(self, data: Union[Dataset, PathLike]) -> Evaluation:
         """Compare predictions with the labels of a data set or a file."""
         rows = data if isinstance(data, Dataset) else self.read(data)
         table = np.zeros((self.outputs, self.outputs), np.uint64) if self.is_classification else None

@@ -24,11 +24,6 @@ enum { KINDS = sizeof kinds / sizeof *kinds, NONE = 0 };
 _Static_assert(ATOMIC_INT_LOCK_FREE == 2 && ATOMIC_LLONG_LOCK_FREE == 2,
                "signal handlers must not take locks");
 
-bool signals_are_one(int64_t first, int64_t next)
-{
-    return next - first <= SIGNALS_ONE_NS;
-}
-
 /* clock_gettime is legal in signal handlers. Not NONE. */
 static int64_t signals_now(void)
 {
@@ -68,7 +63,10 @@ static bool is_ignored[KINDS];
 
 /* As `nohup` and background jobs of a shell need it. Compilers inside of drivers install handlers
    whatever was set before (LLVM does), so an ignored signal is blocked too, in all threads and
-   child processes. */
+   child processes.
+
+   Writing beyond `ulimit -f` fails like any other write, and the file is removed. The parent process
+   may have set SIGCHLD to be ignored; the exit codes of child processes would then be lost. */
 void signals_begin(void)
 {
     sigset_t set;
@@ -81,6 +79,8 @@ void signals_begin(void)
             sigaddset(&set, kinds[i].which);
     }
     pthread_sigmask(SIG_BLOCK, &set, NULL);
+    signal(SIGXFSZ, SIG_IGN);
+    signal(SIGCHLD, SIG_DFL);
 }
 
 /* Interrupted calls are restarted, so that output is complete. */
