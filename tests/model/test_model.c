@@ -75,7 +75,7 @@ static void a_loaded_model_predicts_the_same(void **state)
         copse_context *other = NULL;
         OK(copse_context_create(NULL, &other));
         copse_strategy *one = strategy_of(other, 1);
-        OK(copse_model_load(one, path, &loaded));
+        OK(copse_model_load(one, path, NULL, &loaded));
         copse_dataset *unlabelled =
             make_data(other, is_regression, false, copse_model_schema(loaded));
         OK(copse_model_predict(loaded, unlabelled, there));
@@ -212,7 +212,7 @@ static void layers_of_images_are_saved_and_loaded(void **state)
     assert_non_null(copse_checkpoint_find(file, "conv_transposed1.weight"));
     assert_true(array_of(file, "prelu1.slope", 4, 0)[0] != 0.25f);
     assert_true(array_of(file, "prelu2.slope", 4, 0)[0] != 0.0f);
-    OK(copse_model_load(other, path, &loaded));
+    OK(copse_model_load(other, path, NULL, &loaded));
     OK(copse_model_predict(loaded, data, there));
     assert_memory_equal(here, there, sizeof here);
     copse_checkpoint_release(&file);
@@ -506,12 +506,12 @@ static void a_checkpoint_is_loaded(void **state)
         &(struct copse_state_params){ .metadata = lines, .metadata_count = count }));
     OK(copse_trainer_checkpoint(t, temp_path("plain.safetensors"), NULL));
     OK(copse_model_predict(m, data, here));
-    OK(copse_model_load(one, temp_path("c.safetensors"), &loaded));
+    OK(copse_model_load(one, temp_path("c.safetensors"), NULL, &loaded));
     OK(copse_model_predict(loaded, data, there));
     for (int i = 0; i < ROWS * CLASSES; i++)
         rig_near((double)there[i], (double)here[i], 1e-5);
     copse_model_release(&loaded);
-    FAILS(COPSE_ERR_FORMAT, copse_model_load(one, temp_path("plain.safetensors"), &loaded),
+    FAILS(COPSE_ERR_FORMAT, copse_model_load(one, temp_path("plain.safetensors"), NULL, &loaded),
           "checkpoint without");
     assert_null(loaded);
     copse_trainer_release(&t);
@@ -581,23 +581,25 @@ static void what_is_no_model_file_is_refused(void **state)
     const char *good = temp_path("good.safetensors"), *weights = temp_path("weights.safetensors");
     OK(copse_model_save(m, good, NULL));
     OK(copse_trainer_save(t, weights));
-    FAILS(COPSE_ERR_FORMAT, copse_model_load(other, weights, &loaded), "holds weights only");
-    FAILS(COPSE_ERR_IO, copse_model_load(other, temp_path("none"), &loaded), "none");
-    FAILS(COPSE_ERR_FORMAT, copse_model_load(other, altered(good, "dense 8", "dense 9"), &loaded),
-          "damaged");
+    FAILS(COPSE_ERR_FORMAT, copse_model_load(other, weights, NULL, &loaded), "holds weights only");
+    FAILS(COPSE_ERR_IO, copse_model_load(other, temp_path("none"), NULL, &loaded), "none");
+    FAILS(COPSE_ERR_FORMAT,
+          copse_model_load(other, altered(good, "dense 8", "dense 9"), NULL, &loaded), "damaged");
     FAILS(COPSE_ERR_UNSUPPORTED,
-          copse_model_load(other, altered(good, "model-1", "model-7"), &loaded), "copse-model-7");
+          copse_model_load(other, altered(good, "model-1", "model-7"), NULL, &loaded),
+          "copse-model-7");
     size_t size;
     unsigned char *bytes = temp_bytes(good, &size);
     bytes[size - 2] ^= 1;
     FAILS(COPSE_ERR_FORMAT,
-          copse_model_load(other, temp_write("flipped.safetensors", bytes, size), &loaded),
+          copse_model_load(other, temp_write("flipped.safetensors", bytes, size), NULL, &loaded),
           "damaged");
     FAILS(COPSE_ERR_FORMAT,
-          copse_model_load(other, temp_write("cut.safetensors", bytes, size - 4), &loaded), "cut");
+          copse_model_load(other, temp_write("cut.safetensors", bytes, size - 4), NULL, &loaded),
+          "cut");
     free(bytes);
     assert_null(loaded);
-    OK(copse_model_load(other, good, &loaded));
+    OK(copse_model_load(other, good, NULL, &loaded));
     copse_model_release(&loaded);
     /* Not finite: the older file stays. */
     float inf[IN * HIDDEN] = { INFINITY };
@@ -606,7 +608,7 @@ static void what_is_no_model_file_is_refused(void **state)
     copse_strategy_variables(st, &list, &count);
     OK(copse_variable_assign(list[0], inf));
     FAILS(COPSE_ERR_NONFINITE, copse_model_save(m, good, NULL), "infinite");
-    OK(copse_model_load(strategy_of(ctx, 1), good, &loaded));
+    OK(copse_model_load(strategy_of(ctx, 1), good, NULL, &loaded));
     copse_strategy *leaked = copse_model_strategy(loaded);
     copse_model_release(&loaded);
     copse_strategy_release(&leaked);
