@@ -159,7 +159,7 @@ static void names_are_free_again(void **state)
 /* Variables behind those that go keep their values, and are trained. */
 static void other_variables_stay(void **state)
 {
-    float wanted[2 * ROWS], values[2 * ROWS], before, after;
+    float wanted[2 * ROWS], values[2 * ROWS], bias[12], after;
     copse_strategy *st = strategy_of(ctx, 2);
     copse_variable *v = NULL, *const * list;
     size_t count;
@@ -178,16 +178,31 @@ static void other_variables_stay(void **state)
     copse_variable *const gone = list[0];
     copse_model_release(&first);
     assert_int_equal(count_of(st), 9);
-    FAILS(COPSE_ERR_ARGUMENT, copse_variable_read(gone, 0, &before),
+    FAILS(COPSE_ERR_ARGUMENT, copse_variable_read(gone, 0, bias),
           "was released with its strategy or model");
     OK(copse_variable_read(v, 0, &after));
     assert_true(after == start);
-    copse_strategy_variables(st, &list, &count);
+    copse_strategy_variables(st, &list, &count); /* the weight of "second" is 1, its bias 2 */
     OK(copse_variable_read(list[1], 1, values));
-    before = values[0];
-    copse_trainer *t = train(m, data, 3);
-    OK(copse_variable_read(list[1], 1, values));
-    assert_true(values[0] != before);
+    OK(copse_variable_read(list[2], 1, bias));
+    copse_trainer *t = NULL;
+    copse_loader *batches = NULL;
+    struct copse_host_batch batch;
+    OK(copse_trainer_create(
+        st,
+        &(struct copse_trainer_params){ .loss = copse_model_loss,
+                                        .user = m,
+                                        .variables = (copse_variable *const[]){ list[1] },
+                                        .variable_count = 1 },
+        &t));
+    OK(copse_loader_create(data, &(struct copse_loader_params){ .batch = ROWS }, &batches));
+    OK(copse_loader_next(batches, &batch));
+    OK(copse_trainer_step(t, &batch));
+    copse_loader_release(&batches);
+    OK(copse_variable_read(list[1], 1, values + IN * 6));
+    assert_true(values[0] != values[IN * 6]);
+    OK(copse_variable_read(list[2], 1, bias + 6));
+    assert_memory_equal(bias, bias + 6, 6 * sizeof *bias);
     OK(copse_variable_read(v, 0, &after));
     assert_true(after == start);
     copse_trainer_release(&t);
