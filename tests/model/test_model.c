@@ -348,6 +348,54 @@ static void bytes_are_scaled_by_the_schema(void **state)
     copse_strategy_release(&st);
 }
 
+/* Arrays of bytes are treated as the same pictures in files, in training and in predictions. */
+static void pictures_in_memory_are_those_of_a_file(void **state)
+{
+    enum { PICTURES = 40, PIXELS = 6 };
+    static uint8_t file[16 + PICTURES * PIXELS] = { 0, 0, 8, 3, 0, 0, 0, PICTURES,
+                                                    0, 0, 0, 3, 0, 0, 0, 2 };
+    static uint8_t marks[8 + PICTURES] = { 0, 0, 8, 1, 0, 0, 0, PICTURES };
+    float values[2][2 * PICTURES], by_file[2 * PICTURES];
+    copse_dataset *data[2] = { NULL, NULL }, *unlabelled = NULL;
+    (void)state;
+    for (int i = 0; i < PICTURES * PIXELS; i++)
+        file[16 + i] = (uint8_t)(i * 89 + i / PIXELS % 2 * 40);
+    for (int i = 0; i < PICTURES; i++)
+        marks[8 + i] = (uint8_t)(file[16 + i * PIXELS] > 100);
+    temp_write("train-images-idx3-ubyte", file, sizeof file);
+    temp_write("train-labels-idx1-ubyte", marks, sizeof marks);
+    const struct copse_array_view x8 = { COPSE_U8, 3, { PICTURES, 3, 2 }, file + 16 },
+                                  y8 = { COPSE_U8, 1, { PICTURES }, marks + 8 };
+    OK(copse_dataset_open(ctx, temp_path("train-images-idx3-ubyte"), NULL, &data[0]));
+    OK(copse_dataset_create(ctx, &x8, &y8, NULL, &data[1]));
+    OK(copse_dataset_create(ctx, &x8, NULL, NULL, &unlabelled));
+    assert_string_equal(copse_schema_text(copse_dataset_schema(data[0])),
+                        copse_schema_text(copse_dataset_schema(data[1])));
+    for (int i = 0; i < 2; i++) {
+        copse_strategy *st = strategy_of(ctx, 2);
+        copse_model *m = make_model(st, data[i], "flatten; dense 8 relu; dense out", NULL);
+        copse_trainer *t = train(m, data[i], 4);
+        OK(copse_model_predict(m, unlabelled, values[i]));
+        if (i == 0)
+            OK(copse_model_predict(m, data[0], by_file));
+        copse_trainer_release(&t);
+        copse_model_release(&m);
+        copse_strategy_release(&st);
+    }
+    assert_memory_equal(values[0], by_file, sizeof by_file);
+    assert_memory_equal(values[0], values[1], sizeof by_file);
+    /* a scale of the caller's makes them numbers */
+    struct copse_column column;
+    copse_dataset_release(&unlabelled);
+    OK(copse_dataset_create(
+        ctx, &x8, NULL, &(struct copse_dataset_params){ .scale = COPSE_SCALE_MAX }, &unlabelled));
+    OK(copse_dataset_column(unlabelled, 0, &column));
+    assert_int_equal(column.type, COPSE_F32);
+    for (int i = 0; i < 2; i++)
+        copse_dataset_release(&data[i]);
+    copse_dataset_release(&unlabelled);
+}
+
 /* ---- evaluation ---- */
 
 /* The same target in a unit a thousand times as large, and without the features' influence. */
@@ -681,6 +729,7 @@ int main(void)
         cmocka_unit_test(layers_of_images_are_saved_and_loaded),
         cmocka_unit_test(the_file_alone_gives_the_predictions),
         cmocka_unit_test(bytes_are_scaled_by_the_schema),
+        cmocka_unit_test(pictures_in_memory_are_those_of_a_file),
         cmocka_unit_test(evaluation_agrees_with_a_count),
         cmocka_unit_test(regression_is_measured_in_the_unit_of_the_target),
         cmocka_unit_test(each_target_is_measured_in_its_own_unit),
