@@ -62,7 +62,9 @@ class Model:
                  _path: Optional[PathLike] = None) -> None:
         before = len(strategy.variables())
         if _path is not None:
-            _pointer = make("model", lib.copse_model_load, strategy._pointer, c_string(_path))
+            key = c_string(scope)
+            params = ffi.new("struct copse_model_load_params *", {"scope": key})
+            _pointer = make("model", lib.copse_model_load, strategy._pointer, c_string(_path), params)
         else:
             if data is None:
                 raise ArgumentError("a model needs a data set")
@@ -76,12 +78,13 @@ class Model:
         self._pointer = _pointer
         if loss is not None:
             check(lib.copse_model_set_loss(self._pointer, c_string(loss)))
-        self._first, self._count = before, len(strategy.variables()) - before  # its variables are the newest
+        self._variables = strategy.variables()[before:]  # the newest
 
     @classmethod
-    def load(cls, strategy: Strategy, path: PathLike) -> "Model":
-        """A model from a file. Its variables are made in the strategy."""
-        return cls(strategy, None, _path=path)
+    def load(cls, strategy: Strategy, path: PathLike, *, scope: Optional[str] = None) -> "Model":
+        """A model from a file. Its variables are made in the strategy, and end with the model. scope: of their names; without
+        it that of the file. A newer file can be loaded with another scope beside it."""
+        return cls(strategy, None, scope=scope, _path=path)
 
     def save(self, path: PathLike) -> None:
         """Write weights, network and schema."""
@@ -112,7 +115,10 @@ class Model:
     @property
     def variables(self) -> list[Variable]:
         """Of its layers, in order."""
-        return self.strategy.variables()[self._first:self._first + self._count]
+        made = [Variable._of(v.strategy, v._pointer) for v in self._variables]
+        for v in made:
+            v._owner = self  # they end with the model
+        return made
 
     @named_options(OptimizerOptions)
     def fit(self, data: Union[Dataset, PathLike], epochs: int = 40, batch_size: int = 0,

@@ -59,6 +59,7 @@ class Variable:
 
     strategy: "Strategy"
     _pointer: Any
+    _owner: Any = None  # a model whose variable it is
 
     @named_options()
     def __init__(self, values: Any, name: Optional[str] = None, *, dtype: Optional[DType] = None,
