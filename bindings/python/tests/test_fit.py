@@ -120,6 +120,51 @@ class Histories(unittest.TestCase):
         np.testing.assert_equal(history.history, {"loss": [1.0, 2.0], "late": [math.nan, 3.0]})
 
 
+class EarlyStopping(unittest.TestCase):
+    """A learning rate that is 100 from step 4 on: the fourth epoch, of one step, spoils the weights."""
+
+    def fit(self, device="host", epochs=9, **settings):
+        strategy = copse.Strategy(device)
+        trainer = copse.Trainer(strategy, perceptron(strategy, 8, 3, 4), optimizer="sgd",
+                                learning_rate=lambda step: 0.1 if step < 4 else 100.0)
+        x, y = toy()
+        seen = []
+        history = trainer.fit({"x": x, "y": y}, epochs, lambda epoch, means: seen.append(strategy.variables()[0].numpy()),
+                              validation_data={"x": x, "y": y}, **settings)
+        return history, seen, strategy.variables()[0].numpy()
+
+    def test_the_best_weights_are_left(self):
+        for device in [*DEVICES, "host:0,host:0"]:
+            with self.subTest(device):
+                history, seen, last = self.fit(device)
+                self.assertEqual((history.best_epoch, len(history.epoch)), (2, 9))
+                self.assertEqual(history.history["val_loss"].index(min(history.history["val_loss"])), 2)
+                np.testing.assert_array_equal(last, seen[2])
+                history, seen, last = self.fit(device, restore_best_weights=False)
+                self.assertIsNone(history.best_epoch)
+                np.testing.assert_array_equal(last, seen[8])
+                history, seen, last = self.fit(device, 3)
+                np.testing.assert_array_equal(last, seen[2])
+
+    def test_patience(self):
+        for patience in 1, 3:
+            history, seen, last = self.fit(patience=patience)
+            self.assertEqual((history.epoch[-1], history.best_epoch), (2 + patience, 2))
+            np.testing.assert_array_equal(last, seen[2])
+            history, seen, last = self.fit(patience=patience, restore_best_weights=False)
+            self.assertEqual((history.epoch[-1], history.best_epoch), (2 + patience, 2))
+            np.testing.assert_array_equal(last, seen[-1])
+        self.assertEqual(self.fit(patience=1, min_delta=10.0)[0].epoch, [0, 1])
+
+    def test_wrong_settings(self):
+        x, y = toy()
+        with self.assertRaisesRegex(copse.errors.ArgumentError, "patience is about the loss of validation_data"):
+            trainer_of().fit({"x": x, "y": y}, 1, patience=3)
+        for special in -1.0, math.nan, math.inf:
+            with self.assertRaisesRegex(copse.errors.ArgumentError, "min_delta"):
+                self.fit(min_delta=special)
+
+
 class Shown(unittest.TestCase):
     """What is on stderr while fit trains four batches in each of two epochs."""
 
@@ -219,7 +264,7 @@ class Models(InFolder):
         self.assertEqual(list(history.history), ["loss", "accuracy", "val_loss", "val_accuracy"])
         for old, v in zip(before, other.variables):
             np.testing.assert_array_equal(v.numpy(), old)
-        self.assertAlmostEqual(model.evaluate(held_out).accuracy, history.history["val_accuracy"][-1], places=6)
+        self.assertAlmostEqual(model.evaluate(held_out).accuracy, history.history["val_accuracy"][history.best_epoch], places=6)
         again = copse.Model(copse.Strategy("host"), data, "dense 8 relu; dense out", scope="this", seed=1)
         by_trainer = copse.Trainer(again.strategy, again, learning_rate=0.02, seed=3, clip_norm=1.0).fit(
             train.batches(50, seed=3), 5, validation_data=held_out)

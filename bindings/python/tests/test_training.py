@@ -251,8 +251,11 @@ class Models(InFolder):
         again = copse.Model.load(copse.Strategy("host"), self.folder / "model.safetensors")
         np.testing.assert_array_equal(again.predict(self.folder / "new.csv"), probabilities)
         (self.folder / "bad.csv").write_text("colour,length\ngreen,2.3\n")
+        with self.assertLogs("copse", "WARNING") as log:
+            self.assertEqual(again.predict(self.folder / "bad.csv").argmax(1).tolist(), [1])
+        self.assertRegex(log.output[0], 'the first is "green" in row 2')
         with self.assertRaisesRegex(copse.errors.FormatError, "row 2.*green"):
-            again.predict(self.folder / "bad.csv")
+            again.predict(self.folder / "bad.csv", unknown="refuse")
 
     def test_regression_from_arrays(self):
         rng = np.random.default_rng(3)

@@ -69,6 +69,11 @@ number: float = result.loss + result.reports["accuracy"]
 text: str = result.loss  # bad
 trainer.load("w.safetensors", layout="toch")  # bad
 strategy.reduce("max", 1)  # bad
+trainer.fit(data.batches(3), 9, validation_data=data, patience=3)
+history: dict[str, list[float]] = trainer.fit(data.batches(3), 9, lambda epoch, means: means["loss"] < 1).history
+trainer.fit(data.batches(3), 9, patients=3)  # bad
+trainer.fit(data.batches(3), 9, lambda epoch: True)  # bad
+trainer.fit(data.batches(3), verbose="yes")  # bad
 estimator: copse.Classifier = copse.Classifier(epochs=30, class_weight="balanced").fit([[1.0]], ["a"])
 copse.Classifier(epoch=30)  # bad
 copse.Classifier(class_weight="balance")  # bad
@@ -214,7 +219,7 @@ class AtRunTime(unittest.TestCase):
                 (options.InputPolicy, distributed.POLICIES), (options.SplitRule, distributed.RULES),
                 (options.Engine, cluster.ENGINES), (options.Task, data.TASKS), (options.Scale, data.SCALES),
                 (options.Header, data.HEADERS), (options.Tokens, data.TOKENS), (options.TextRows, data.TEXT_ROWS),
-                (options.Missing, data.MISSING), (options.Tier, conformance.TIERS), (options.Mode, conformance.MODES),
+                (options.Missing, data.MISSING), (options.Unknown, data.UNKNOWN), (options.Tier, conformance.TIERS), (options.Mode, conformance.MODES),
                 (options.DType, tensor._NAMES.values())):
             self.assertEqual(sorted(get_args(type_)), sorted(table))
 

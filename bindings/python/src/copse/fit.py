@@ -22,10 +22,12 @@ INTERVAL = 0.1  # seconds between two looks of a bar
 @dataclass
 class History:
     """`epoch` has the numbers of the epochs, from 0; `history` for each name the means of each epoch: "loss", what the loss
-    function reports, and with validation data "val_loss" and so on. Training means are computed while the variables change."""
+    function reports, and with validation data "val_loss" and so on. Training means are computed while the variables change.
+    `best_epoch` has the lowest validation loss, where fit looked for it."""
 
     epoch: list[int] = field(default_factory=list)
     history: dict[str, list[float]] = field(default_factory=dict)
+    best_epoch: Optional[int] = None
 
     def add(self, epoch: int, logs: Logs) -> None:
         self.epoch.append(epoch)

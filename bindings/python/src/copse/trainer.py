@@ -148,6 +148,47 @@ class _Schedule:
         return 0.0
 
 
+class _EarlyStopping:
+    """The library's, of a trainer with validation data; else nothing."""
+
+    def __init__(self, trainer: "Trainer", patience: int, min_delta: float, restores: bool, has_data: bool) -> None:
+        self.best_epoch: Optional[int] = None
+        self._pointer: Any = None
+        self._epoch = 0
+        if not has_data:
+            if patience:
+                raise ArgumentError("patience is about the loss of validation_data, which is missing")
+        elif patience or (restores and trainer.strategy.kind != "parameter_server"):
+            params = ffi.new("struct copse_early_stopping_params *", {
+                "patience": patience, "min_delta": min_delta, "keep_last": not restores})
+            self._pointer = make("early_stopping", lib.copse_early_stopping_create, trainer._pointer, params)
+
+    def _info(self) -> Any:
+        info = ffi.new("struct copse_early_stopping_info *")
+        lib.copse_early_stopping_describe(self._pointer, info)
+        return info
+
+    def observe(self, epoch: int, loss: float) -> bool:
+        """Whether training ends."""
+        if self._pointer is None:
+            return False
+        stop, self._epoch = ffi.new("bool *"), epoch
+        check(lib.copse_early_stopping_observe(self._pointer, epoch + 1, loss, stop))
+        best = self._info().best_epoch
+        self.best_epoch = best - 1 if best else None
+        return bool(stop[0])
+
+    def close(self) -> None:
+        """Before its trainer."""
+        if self._pointer is not None:
+            ffi.release(self._pointer)
+
+    def restore(self) -> None:
+        """Set the best values."""
+        if self._pointer is not None and self._info().has_values and self.best_epoch != self._epoch:
+            check(lib.copse_early_stopping_swap(self._pointer))
+
+
 Rate = Union[float, Schedule, Callable[[int], float]]
 
 
@@ -294,32 +335,41 @@ class Trainer:
         self._loss.check(lib.copse_trainer_flush(self._pointer))
 
     @named_options()
-    def fit(self, batches: Union[Loader, Dataset], epochs: int = 1, callbacks: Optional[Callbacks] = None, *,
+    def fit(self, batches: Union[Loader, Dataset, Mapping[str, Any]], epochs: int = 1, callbacks: Optional[Callbacks] = None, *,
             start: tuple[int, int] = (0, 0), validation_data: Union[Loader, Dataset, Mapping[str, Any], None] = None,
-            verbose: Verbose = "auto") -> History:
+            patience: int = 0, min_delta: float = 0.0, restore_best_weights: bool = True, verbose: Verbose = "auto") -> History:
         """Train until `epochs` passes over the batches are complete, from the position `start` (epoch, batch), such as
-        the position of a checkpoint. A Dataset gives batches of 64 examples, or of
-        all if they are fewer. Micro-batches that are left at the end of an epoch make one
+        the position of a checkpoint. A Dataset, or arrays by name, give batches of
+        64 examples, or of all if they are fewer. Micro-batches that are left at the end of an epoch make one
         update.
 
         callbacks: functions of the epoch (from 0) and its means by name, as History has them; training ends where one
         returns True. validation_data: evaluated after each epoch.
+        patience: epochs in a row whose validation loss is not lower by more than min_delta, after which training ends; 0: never.
+        restore_best_weights: with validation data leave the values of the epoch with the lowest loss; parameter servers keep
+        the last ones.
         verbose: 0 nothing, 1 a bar, 2 a line for each epoch; "auto" a bar where stderr is a terminal, and in notebooks.
         """
         if not isinstance(batches, Loader):
             batches = Dataset._of(batches)._in_batches()
         held_out = None if validation_data is None else _unshuffled(validation_data, batches)
+        stopping = _EarlyStopping(self, patience, min_delta, restore_best_weights, held_out is not None)
         history, progress = History(), Progress(verbose, epochs, len(batches))
         try:
+            is_over = False
             for epoch in range(start[0], epochs):
                 logs = self._epoch(batches, epoch, start[1] if epoch == start[0] else 0, progress)
                 if held_out is not None:
                     logs.update(self._evaluate_all(held_out).logs("val_"))
+                    is_over = stopping.observe(epoch, logs["val_loss"])
+                    history.best_epoch = stopping.best_epoch
                 history.add(epoch, logs)
                 progress.epoch(epoch, logs)
-                if any([callback(epoch, dict(logs)) is True for callback in listed(callbacks)]):
+                if any([callback(epoch, dict(logs)) is True for callback in listed(callbacks)]) or is_over:
                     break
+            stopping.restore()
         finally:
+            stopping.close()
             progress.close()
         return history
 
