@@ -29,7 +29,7 @@ def frames():
 class Tables(InFolder):
     def model(self, data):
         model = copse.Model(copse.Strategy("host"), data, "dense 8 relu; dense out", seed=1)
-        model.fit(data, 40, 50, learning_rate=0.02, seed=1)
+        model.fit(data, 40, batch_size=50, learning_rate=0.02, seed=1)
         return model
 
     def by_file(self):
@@ -63,14 +63,18 @@ class Tables(InFolder):
         two = model.predict([{"width": 2.3, "colour": "red"}, {"colour": "blue", "width": 0.1}])
         np.testing.assert_array_equal(two[0], one[0])
         self.assertEqual(two.argmax(1).tolist(), [1, 0])
-        for given in ({"width": [2.3, 0.1], "colour": ["red", "blue"]}, {"width": ["2.3", " 0.1 "], "colour": ("red", "blue")}):
+        for given in ({"width": [2.3, 0.1], "colour": ["red", "blue"]},
+                      {"width": ["2.3", " 0.1 "], "colour": ("red", "blue")}):
             np.testing.assert_array_equal(model.predict(given), two)
         np.testing.assert_array_equal(model.predict({"width": 2.3, "colour": "red", "kind": None, "other": "x"}), one)
 
     def test_cells_that_training_did_not_know(self):
         model = self.model(self.by_file())
         with self.assertLogs("copse", "WARNING") as log:
-            found = model.predict([{"width": 2.3, "colour": "green"}, {"width": None, "colour": "red"}, {"colour": "red"}])
+            found = model.predict(
+                [{"width": 2.3, "colour": "green"},
+                 {"width": None, "colour": "red"},
+                 {"colour": "red"}])
         self.assertEqual(len(log.output), 2)
         self.assertRegex(log.output[0] + log.output[1], '"green" in row 1')
         np.testing.assert_array_equal(found[1], found[2])
@@ -101,7 +105,9 @@ class Tables(InFolder):
         """More than 65,535 of them: each gets the prediction of its own cells."""
         model = self.model(self.by_file())
         n = 70000
-        found = model.predict({"width": [i % 2 * 2.5 for i in range(n)], "colour": ["red" if i % 2 else "blue" for i in range(n)]})
+        found = model.predict(
+            {"width": [i % 2 * 2.5 for i in range(n)],
+             "colour": ["red" if i % 2 else "blue" for i in range(n)]})
         np.testing.assert_array_equal(found.argmax(1), np.arange(n) % 2)
 
     def test_no_rows_and_wrong_forms(self):
@@ -119,9 +125,11 @@ class Tables(InFolder):
 
 class Cells(unittest.TestCase):
     def test_cells(self):
-        for x, text in (("red", b"red"), ("", b""), ("\u00fc", "\u00fc".encode()), (3, b"3"), (-(10**30), b"-" + b"1" + b"0" * 30),
-                        (0.1, b"0.1"), (1e300, b"1e+300"), (np.float32(0.5), b"0.5"), (np.int64(-7), b"-7"), (True, b"True"),
-                        (np.bool_(False), b"False"), (None, None), (float("nan"), None), (np.float32("nan"), None),
+        for x, text in (("red", b"red"), ("", b""), ("\u00fc", "\u00fc".encode()), (3, b"3"),
+                        (-(10**30), b"-1" + b"0" * 30), (0.1, b"0.1"), (1e300, b"1e+300"), (np.float32(0.5), b"0.5"),
+                        (np.int64(-7), b"-7"),
+                        (True, b"True"), (np.bool_(False), b"False"), (None, None), (float("nan"), None),
+                        (np.float32("nan"), None),
                         (float("inf"), b"inf"), (datetime.date(2020, 1, 2), b"2020-01-02")):
             self.assertEqual(_cell(x), text)
 
@@ -132,7 +140,8 @@ class Cells(unittest.TestCase):
                                   "c": pandas.to_datetime(["2020-01-02", None])})
         names, columns = columns_of(frame)
         self.assertEqual(names, ["a", "b", "c"])
-        self.assertEqual([[_cell(x) for x in c] for c in columns], [[b"1", None], [b"x", None], [b"2020-01-02 00:00:00", None]])
+        self.assertEqual([[_cell(x) for x in c] for c in columns], [
+                         [b"1", None], [b"x", None], [b"2020-01-02 00:00:00", None]])
 
     def test_forms(self):
         self.assertEqual(columns_of([{"a": 1}, {"b": 2, "a": 3}]), (["a", "b"], [[1, 3], [None, 2]]))

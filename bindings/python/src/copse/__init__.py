@@ -11,6 +11,7 @@ from .data import Dataset, Loader
 from .devices import Device, context, devices, select, version
 from .distributed import Distributed, InputContext, ValueContext
 from .errors import Error
+from .events import EventFile
 from .fit import History
 from .inputs import Inputs
 from .model import Evaluation, Model
@@ -37,13 +38,13 @@ DIGITS = _os.environ.get("COPSE_DIGITS") or str(
 """A CSV file of 1,797 handwritten digits: 64 pixels and the label in each row."""
 
 __all__ = [
-    "Classifier", "Cluster", "DIGITS", "Dataset", "Device", "Distributed", "Error", "Evaluation", "Function",
-    "GradientTape", "History", "InputContext", "Inputs", "Loaded", "Loader", "Model", "Monitor", "PerReplica",
-    "Regressor", "ReplicaContext", "Schedule", "SingleLossStep", "Step", "StepResult", "Strategy", "Tensor",
-    "TowerOptimizer", "TrainStep", "TrainStepResult", "Trainer", "Value", "ValueContext", "Variable", "conformance",
-    "context", "current_strategy", "devices", "errors", "function", "global_step", "gradients", "has_strategy",
-    "in_cross_replica_context", "nn", "ops", "options", "replica_context", "require_replica_context", "safetensors",
-    "select", "set_output", "value", "version",
+    "Classifier", "Cluster", "DIGITS", "Dataset", "Device", "Distributed", "Error", "Evaluation", "EventFile",
+    "Function", "GradientTape", "History", "InputContext", "Inputs", "Loaded", "Loader", "Model", "Monitor",
+    "PerReplica", "Regressor", "ReplicaContext", "Schedule", "SingleLossStep", "Step", "StepResult", "Strategy",
+    "Tensor", "TowerOptimizer", "TrainStep", "TrainStepResult", "Trainer", "Value", "ValueContext", "Variable",
+    "conformance", "context", "current_strategy", "devices", "errors", "function", "global_step", "gradients",
+    "has_strategy", "in_cross_replica_context", "nn", "ops", "options", "replica_context",
+    "require_replica_context", "safetensors", "select", "set_output", "value", "version",
 ]
 
 

@@ -88,7 +88,8 @@ def _text_params(tokens: Optional[str], context: int, stride: int, vocabulary: i
         "tokens": choice("the kind of token", tokens, TOKENS), "context": context, "stride": stride, "vocabulary": vocabulary})
 
 
-def _label_and_ignored(label: Union[str, int, None], ignore: Union[str, Sequence[Union[str, int]], None]) -> tuple[Any, Any]:
+def _label_and_ignored(label: Union[str, int, None],
+                       ignore: Union[str, Sequence[Union[str, int]], None]) -> tuple[Any, Any]:
     """The name of the label column, and the list of columns that are left out."""
     if isinstance(label, int) and label < 1:
         raise ArgumentError("positions of label columns count from 1")
@@ -160,8 +161,8 @@ class Dataset:
     def table(cls, rows: Any, *, label: Union[str, int, None] = None, classes: int = 0, no_labels: bool = False,
               task: Task = "auto", scale: Scale = "auto", missing: Missing = "auto",
               ignore: Union[str, Sequence[Union[str, int]], None] = None) -> "Dataset":
-        """A table in memory, as `open` reads it from a CSV file: a DataFrame, a dictionary of columns, a list of dictionaries
-        with a row in each, or rows of cells. Cells are texts and numbers; None and NaN are missing ones."""
+        """A table in memory, as `open` reads it from a CSV file: a DataFrame, a dictionary of columns, a list of
+        dictionaries with a row in each, or rows of cells. Cells are texts and numbers; None and NaN are missing."""
         return cls._of_cells(cells_of(rows), label=label, classes=classes, no_labels=no_labels, task=task, scale=scale,
                              missing=missing, ignore=ignore)
 

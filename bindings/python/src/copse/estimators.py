@@ -58,7 +58,8 @@ if not HAS_SKLEARN:
         def set_params(self, **params: Any) -> Any:
             for name, value in params.items():
                 if name not in self._names():
-                    raise ValueError(f"{type(self).__name__} has no parameter '{name}': it has {', '.join(self._names())}")
+                    raise ValueError(f"{type(self).__name__} has no parameter '{name}': "
+                                     f"it has {', '.join(self._names())}")
                 setattr(self, name, value)
             return self
 
@@ -168,19 +169,19 @@ class Classifier(ClassifierMixin, _Estimator):
     Columns of a DataFrame may be texts, which become categories.
     network: a description (docs/layers.md). scale: of the features, "standard" by default. batch_size: 0 for 64.
     missing: "mean" lets the mean of a column of a DataFrame replace its missing cells.
-    early_stopping: hold validation_fraction of the rows out, end after n_iter_no_change epochs without a validation loss that
-    is lower by tol, and keep the values of the best epoch.
+    early_stopping: hold validation_fraction of the rows out, end after n_iter_no_change epochs without a validation
+    loss that is lower by tol, and keep the values of the best epoch.
     class_weight: a weight for each class, by label, or "balanced". device: as of a Strategy. random_state: a number, a
     RandomState, or None for another seed in each fit. verbose: as of Trainer.fit.
 
-    After fit: classes_, the labels in the order of predict_proba; n_features_in_; feature_names_in_ of a DataFrame; model_,
-    a Model; history_, a History; n_iter_, the epochs.
+    After fit: classes_, the labels in the order of predict_proba; n_features_in_; feature_names_in_ of a DataFrame;
+    model_, a Model; history_, a History; n_iter_, the epochs.
     """
 
-    def __init__(self, network: str = "mlp:128,64", *, epochs: int = 100, batch_size: int = 0, learning_rate: float = 1e-3,
-                 optimizer: Optimizer = "adam", weight_decay: float = 0.0, scale: Scale = "standard",
-                 missing: Missing = "auto", early_stopping: bool = False, validation_fraction: float = 0.1,
-                 n_iter_no_change: int = 10, tol: float = 1e-4,
+    def __init__(self, network: str = "mlp:128,64", *, epochs: int = 100, batch_size: int = 0,
+                 learning_rate: float = 1e-3, optimizer: Optimizer = "adam", weight_decay: float = 0.0,
+                 scale: Scale = "standard", missing: Missing = "auto", early_stopping: bool = False,
+                 validation_fraction: float = 0.1, n_iter_no_change: int = 10, tol: float = 1e-4,
                  class_weight: Union[Mapping[Any, float], Literal["balanced"], None] = None,
                  device: Optional[str] = None, random_state: Any = None, verbose: Verbose = 0) -> None:
         self.network = network
@@ -213,7 +214,8 @@ class Classifier(ClassifierMixin, _Estimator):
             weights = self._by_class(positions) * (1.0 if weights is None else weights)
         data = self._table(x, y, "classification") if self._is_table else Dataset.arrays(
             x, positions.astype(np.int32), classes=len(self.classes_), task="classification", scale=self.scale)
-        outputs = data.column("y")[np.unique(positions, return_index=True)[1]]  # of the model, which has an order of its own
+        # the outputs of the model, which has an order of its own
+        outputs = data.column("y")[np.unique(positions, return_index=True)[1]]
         if len(set(outputs.tolist())) < len(self.classes_):
             raise ValueError(f"two of the labels {self.classes_.tolist()} are the same without blanks around them")
         self._outputs = outputs
@@ -260,13 +262,13 @@ class Classifier(ClassifierMixin, _Estimator):
 
 
 class Regressor(RegressorMixin, _Estimator):
-    """A network that predicts numbers from the rows of a table, with the parameters of Classifier; `scale` is also of the
-    targets, and predictions are in their unit. y has one number for each row, or [rows, targets]."""
+    """A network that predicts numbers from the rows of a table, with the parameters of Classifier; `scale` is also of
+    the targets, and predictions are in their unit. y has one number for each row, or [rows, targets]."""
 
-    def __init__(self, network: str = "mlp:128,64", *, epochs: int = 40, batch_size: int = 0, learning_rate: float = 1e-3,
-                 optimizer: Optimizer = "adam", weight_decay: float = 0.0, scale: Scale = "standard",
-                 missing: Missing = "auto", early_stopping: bool = False, validation_fraction: float = 0.1,
-                 n_iter_no_change: int = 10, tol: float = 1e-4,
+    def __init__(self, network: str = "mlp:128,64", *, epochs: int = 40, batch_size: int = 0,
+                 learning_rate: float = 1e-3, optimizer: Optimizer = "adam", weight_decay: float = 0.0,
+                 scale: Scale = "standard", missing: Missing = "auto", early_stopping: bool = False,
+                 validation_fraction: float = 0.1, n_iter_no_change: int = 10, tol: float = 1e-4,
                  device: Optional[str] = None, random_state: Any = None, verbose: Verbose = 0) -> None:
         self.network = network
         self.epochs = epochs
@@ -315,7 +317,8 @@ class Regressor(RegressorMixin, _Estimator):
             """R2, the mean over the targets."""
             predicted, true = self.predict(X), np.asarray(y, np.float64)
             residual = np.average((true - predicted) ** 2, axis=0, weights=sample_weight)
-            total = np.average((true - np.average(true, axis=0, weights=sample_weight)) ** 2, axis=0, weights=sample_weight)
+            mean = np.average(true, axis=0, weights=sample_weight)
+            total = np.average((true - mean) ** 2, axis=0, weights=sample_weight)
             return float(np.mean(1 - residual / total))
 
 
@@ -362,7 +365,8 @@ def _checked(estimator: Any, x: Any, y: Any, is_fit: bool) -> Any:
         raise ValueError(f"{name}: a feature is NaN or infinite")
     if not is_fit:
         if a.shape[1] != estimator.n_features_in_:
-            raise ValueError(f"{name}: the rows have {a.shape[1]} features, those of fit had {estimator.n_features_in_}")
+            raise ValueError(f"{name}: the rows have {a.shape[1]} features, those of fit "
+                             f"{estimator.n_features_in_} features")
         known = getattr(estimator, "feature_names_in_", None)
         if names is not None and known is not None and list(known) != names:
             raise ValueError(f"{name}: the columns are {', '.join(names)}; those of fit were {', '.join(known)}")

@@ -89,8 +89,8 @@ class Model:
         check(lib.copse_model_save(self._pointer, c_string(path), ffi.NULL))
 
     def __reduce__(self) -> Any:
-        """Pickle and copy: the bytes of its file. A copy has a strategy of its own, on the devices of the model's, or on those
-        of "auto" where a machine lacks them. The state of a trainer is no part of it."""
+        """Pickle and copy: the bytes of its file. A copy has a strategy of its own, on the devices of the model's, or
+        on those of "auto" where a machine lacks them. The state of a trainer is no part of it."""
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "model.safetensors")
             self.save(path)
@@ -116,14 +116,14 @@ class Model:
         return self.strategy.variables()[self._first:self._first + self._count]
 
     @named_options(OptimizerOptions)
-    def fit(self, data: Any, epochs: int = 40, batch_size: int = 0,
-            callbacks: Optional[Callbacks] = None, *, validation_data: Any = None, patience: int = 0,
-            min_delta: float = 0.0, restore_best_weights: bool = True,
+    def fit(self, data: Any, epochs: int = 40, callbacks: Optional[Callbacks] = None, *, batch_size: int = 0,
+            validation_data: Any = None, patience: int = 0, min_delta: float = 0.0,
+            restore_best_weights: bool = True, logdir: Optional[PathLike] = None,
             optimizer: Optimizer = "adam", learning_rate: "Rate" = 0.0, seed: int = 0, groups: str = "",
             verbose: Verbose = "auto", **options: Unpack[OptimizerOptions]) -> History:
-        """Train the model, by a Trainer of its variables for this call. `data` and `validation_data` are data
-        sets with the model's schema, files, or tables in memory. batch_size: 0 for 64; all rows if they are fewer. seed: of the order of rows, and of
-        dropout. Other settings are explained at Trainer and Trainer.fit."""
+        """Train the model, by a Trainer of its variables for this call. `data` and `validation_data` are data sets with
+        the model's schema, files, or tables in memory. batch_size: 0 for 64; all rows if they are fewer. seed: of the
+        order of rows, and of dropout. Other settings are explained at Trainer and Trainer.fit."""
         from .trainer import Trainer
         rows, held_out = (d if isinstance(d, Dataset) or d is None else self.read(d) for d in (data, validation_data))
         assert rows is not None
@@ -132,7 +132,7 @@ class Model:
         try:
             return trainer.fit(rows._in_batches(batch_size, seed=seed), epochs, callbacks,
                                validation_data=held_out, patience=patience, min_delta=min_delta,
-                               restore_best_weights=restore_best_weights, verbose=verbose)
+                               restore_best_weights=restore_best_weights, logdir=logdir, verbose=verbose)
         finally:
             trainer.close()
 
@@ -158,8 +158,8 @@ class Model:
 
     def read(self, data: Any, *, text_rows: TextRows = "windows", missing: Missing = "auto",
              unknown: Unknown = "ignore") -> Dataset:
-        """A file, a folder of pictures, a table in memory (see Dataset.table), or an array of features, as a data set by the
-        schema of the model: scaled as in training. Columns of a table are found by name.
+        """A file, a folder of pictures, a table in memory (see Dataset.table), or an array of features, as a data set
+        by the schema of the model: scaled as in training. Columns of a table are found by name.
         text_rows: the rows of a text: all windows, the "end" of the text, or the end of each of the "lines".
         missing: of missing cells, "auto": their column's mean, with a warning in the log; "mean": without; or "refuse".
         unknown: of categories that training did not have, "ignore": they count as none, with a warning; or "refuse"."""
@@ -187,8 +187,8 @@ class Model:
 
     def predict(self, data: Any, *, missing: Missing = "auto", unknown: Unknown = "ignore") -> np.ndarray:
         """Probabilities [rows, classes], or values [rows, targets] in the unit of the target; of a text the probabilities
-        of the token behind its end. `data`: a data set with the model's schema, or what `read` takes: a file, an array of
-        features, a DataFrame, a dictionary for one row, a list of them. missing, unknown: as of `read`."""
+        of the token behind its end. `data`: a data set with the model's schema, or what `read` takes: a file, an array
+        of features, a DataFrame, a dictionary for one row, a list of them. missing, unknown: as of `read`."""
         if self._takes_cells(data):
             return self._predict_cells(cells_of(data), missing, unknown)
         rows = data if isinstance(data, Dataset) else self.read(data, text_rows="end", missing=missing, unknown=unknown)
@@ -246,8 +246,8 @@ class Model:
 def _restored(state: Mapping[str, Any]) -> Model:
     """A model from what Model.__reduce__ gave."""
     if state["format"] != PICKLE_FORMAT:
-        raise FormatError(f"the pickled model has format {state['format']}, this version of Copse reads {PICKLE_FORMAT}: "
-                          "save the model to a file with the version that made it")
+        raise FormatError(f"the pickled model has format {state['format']}, this version of Copse reads "
+                          f"{PICKLE_FORMAT}: save the model to a file with the version that made it")
     try:
         strategy = Strategy(state["devices"])
     except NoDeviceError as e:

@@ -26,8 +26,8 @@ def is_table(data: Any) -> bool:
 
 
 def columns_of(data: Any) -> tuple[Optional[list[str]], list[list[Any]]]:
-    """Names, None without, and the cells of each column. A mapping of single cells is one row, a sequence of mappings has a
-    row in each; a key that a mapping lacks is a missing cell."""
+    """Names, None without, and the cells of each column. A mapping of single cells is one row, a sequence of mappings
+    has a row in each; a key that a mapping lacks is a missing cell."""
     if is_frame(data):
         count = len(data.columns)
         parts = [data.iloc[:, i] if hasattr(data, "iloc") else data[data.columns[i]] for i in range(count)]
@@ -84,7 +84,8 @@ class Cells:
         sizes = np.array([0 if t is None else len(t) + 1 for t in texts], np.uintp)
         block = ffi.new("char[]", b"".join(t + b"\0" for t in texts if t is not None) or b"\0")
         places = np.cumsum(sizes, dtype=np.uintp) - sizes
-        pointers = np.zeros(1, np.uintp) if not texts else np.where(sizes > 0, places + np.uintp(int(ffi.cast("uintptr_t", block))), np.uintp(0)).astype(np.uintp)
+        start = np.uintp(int(ffi.cast("uintptr_t", block)))
+        pointers = np.where(sizes > 0, places + start, np.uintp(0)).astype(np.uintp) if texts else np.zeros(1, np.uintp)
         held = [c_string(n) for n in names or ()]
         listed = ffi.new("char *[]", held) if names is not None else ffi.NULL
         self.struct = ffi.new("struct copse_cells *", {
