@@ -75,7 +75,8 @@ COPSE_API COPSE_CHECKED copse_status copse_model_load(copse_strategy *st, const 
 
 /**
  * Predict for every row, on this process's replicas.
- * @param data    Read by the model's schema (copse_dataset_params.schema), labels or not.
+ * @param data    Read by the model's schema (copse_dataset_params.schema), labels or not. Or
+ *                encoded rows: column "x" as the schema describes it.
  * @param values  [rows, outputs]: probabilities of classes, or values in the target's unit.
  */
 COPSE_API COPSE_CHECKED copse_status copse_model_predict(copse_model *m, const copse_dataset *data,

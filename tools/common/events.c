@@ -67,14 +67,15 @@ static void add_score(cJSON *o, const struct score *test)
         json_add_number(o, "bits_per_byte", score_bits(test));
 }
 
-copse_status event_done(const struct progress *p, const struct score *test, copse_strategy *st,
-                        uint64_t audits)
+copse_status event_done(const struct progress *p, const struct score *test, uint32_t epoch,
+                        copse_strategy *st, uint64_t audits)
 {
     cJSON *o = events_event("done");
     json_add_count(o, "steps", p->step);
     json_add_number(o, "loss", p->loss);
     add_score(o, test);
     json_add_number(o, "test_loss", test->loss);
+    json_add_count(o, "best_epoch", epoch);
     json_add_number(o, "seconds", p->seconds);
     json_add_number(o, "samples_per_s", p->seconds > 0.0 ? (double)p->samples / p->seconds : 0.0);
     json_add_count(o, "audits", audits);

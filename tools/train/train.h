@@ -30,7 +30,10 @@ struct train_settings {
     uint64_t every_steps;
     double every_seconds;
     uint32_t keep;
-    uint32_t patience;            /* of an evaluator, in seconds; 0 = default */
+    uint32_t evaluator_patience;  /* seconds; 0 = default */
+    uint32_t patience;            /* epochs without a lower held-out loss; 0 = for ever */
+    float min_delta;              /* lower by more than this */
+    bool saves_last;              /* --save writes the last epoch, not the best one */
     const char *label, *ignore;   /* label: name or position; NULL: the last column, none */
     const char *resize, *augment; /* of pictures; NULL: neither */
     struct option_choice scale, task, missing, header;

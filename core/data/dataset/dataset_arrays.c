@@ -135,7 +135,9 @@ static copse_status check_schema(const struct source *f, const copse_schema *sch
         if (schema->is.columns[i].role == COPSE_COLUMN_CATEGORY)
             return copse_fail(
                 COPSE_ERR_SHAPE,
-                "dataset: %s: the schema has columns of categories, which are read from CSV",
+                "dataset: %s: the schema has columns of categories; give cells "
+                "(copse_dataset_cells, copse_model_predict_cells), or rows that are encoded by the "
+                "schema, without it",
                 f->name);
     return f->row_size == wanted
                ? COPSE_OK
