@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Copse trains neural networks through OpenCL and Vulkan, on GPUs of any maker and on CPUs, several devices at once."""
 import os as _os
-from pathlib import Path as _Path
 from typing import TYPE_CHECKING
 from typing import Any as _Any
 
@@ -33,8 +32,8 @@ if TYPE_CHECKING:
 
 __version__ = version()
 
-DIGITS = _os.environ.get("COPSE_DIGITS") or str(
-    _Path(__file__).resolve().parent / "share" / "copse" / "digits" / "digits.csv.gz")
+DIGITS = _os.environ.get("COPSE_DIGITS") or _os.path.join(
+    _os.path.dirname(_os.path.realpath(__file__)), "share", "copse", "digits", "digits.csv.gz")
 """A CSV file of 1,797 handwritten digits: 64 pixels and the label in each row."""
 
 __all__ = [

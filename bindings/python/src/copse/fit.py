@@ -2,10 +2,8 @@
 """What `fit` returns, and what it shows while it trains."""
 from __future__ import annotations
 
-import html
 import importlib
 import math
-import shutil
 import sys
 import time
 from dataclasses import dataclass, field
@@ -61,6 +59,7 @@ class _Terminal:
     """A line of a terminal that is written again and again."""
 
     def show(self, text: str, is_done: bool, share: float) -> None:
+        import shutil
         width = shutil.get_terminal_size().columns - 1
         if not is_done:
             filled = round(20 * share)
@@ -87,11 +86,12 @@ class _Notebook:
     """An output of a cell, which changes: lines of complete epochs, and a bar."""
 
     def __init__(self, display: Any, html_type: Any) -> None:
-        self._html, self._lines = html_type, ""
+        import html
+        self._html, self._escape, self._lines = html_type, html.escape, ""
         self._output = display(html_type(""), display_id=True)
 
     def show(self, text: str, is_done: bool, share: float) -> None:
-        line, bar = html.escape(text), ""
+        line, bar = self._escape(text), ""
         if is_done:
             self._lines += line + "\n"
         else:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import codecs
 import os
-import tempfile
 import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Mapping, Optional, Union, cast
@@ -91,6 +90,7 @@ class Model:
     def __reduce__(self) -> Any:
         """Pickle and copy: the bytes of its file. A copy has a strategy of its own, on the devices of the model's, or
         on those of "auto" where a machine lacks them. The state of a trainer is no part of it."""
+        import tempfile  # takes a while
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "model.safetensors")
             self.save(path)
@@ -253,6 +253,7 @@ def _restored(state: Mapping[str, Any]) -> Model:
     except NoDeviceError as e:
         warnings.warn(f"the model was on other devices, and is now on those of \"auto\": {e}", RuntimeWarning, 2)
         strategy = Strategy("auto")
+    import tempfile
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "model.safetensors")
         with open(path, "wb") as file:
