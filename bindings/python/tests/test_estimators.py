@@ -62,7 +62,8 @@ class Checks(unittest.TestCase):
         from sklearn.pipeline import make_pipeline
         from sklearn.preprocessing import StandardScaler
         x, y = flowers()
-        model = copse.Classifier("dense 8 relu; dense out", epochs=20, learning_rate=0.02, device="host", random_state=1)
+        model = copse.Classifier("dense 8 relu; dense out", epochs=20,
+                                 learning_rate=0.02, device="host", random_state=1)
         self.assertGreater(cross_val_score(model, x, y, cv=3).min(), 0.85)
         search = GridSearchCV(make_pipeline(StandardScaler(), clone(model)), {"classifier__epochs": [1, 20]}, cv=3)
         self.assertEqual(search.fit(x, y).best_params_, {"classifier__epochs": 20})
@@ -74,7 +75,8 @@ class Estimators(unittest.TestCase):
         x, y = flowers()
         new, expected = flowers(60, seed=1)
         for device in DEVICES:
-            model = copse.Classifier("dense 8 relu; dense out", epochs=30, learning_rate=0.02, device=device, random_state=1)
+            model = copse.Classifier("dense 8 relu; dense out", epochs=30,
+                                     learning_rate=0.02, device=device, random_state=1)
             self.assertIs(model.fit(x, y), model)
             self.assertEqual(model.classes_.tolist(), ["crocus", "iris", "tulip"])
             self.assertEqual((model.n_features_in_, model.n_iter_, model.model_.strategy.devices), (2, 30, [device]))
@@ -90,7 +92,8 @@ class Estimators(unittest.TestCase):
         x, y = numbers()
         new, expected = numbers(50, seed=1)
         for target, right in ((y, expected), (np.stack([y, -y], 1), np.stack([expected, -expected], 1))):
-            model = copse.Regressor("dense out", epochs=60, learning_rate=0.05, device="host", random_state=1).fit(x, target)
+            model = copse.Regressor("dense out", epochs=60, learning_rate=0.05,
+                                    device="host", random_state=1).fit(x, target)
             self.assertEqual(model.predict(new).shape, right.shape)
             np.testing.assert_allclose(model.predict(new), right, atol=5)
             self.assertGreater(model.score(new, right), 0.999)
@@ -127,7 +130,7 @@ class Estimators(unittest.TestCase):
         x, y = flowers(20)
         model = copse.Classifier("dense out", epochs=1, device="host")
         for special in (np.nan, np.inf, -np.inf, -1.0):
-            with self.assertRaisesRegex(ValueError, "sample_weight is not one number, 0 or more, for each of the 20 rows"):
+            with self.assertRaisesRegex(ValueError, "is not one number, 0 or more, for each of the 20 rows"):
                 model.fit(x, y, [special] + [1.0] * 19)
         with self.assertRaisesRegex(ValueError, "for each of the 20 rows"):
             model.fit(x, y, [1.0] * 19)
@@ -170,12 +173,96 @@ class Estimators(unittest.TestCase):
         import pandas
         x, y = flowers()
         frame = pandas.DataFrame({"length": x[:, 0], "width": x[:, 1]})
-        model = copse.Classifier("dense 8 relu; dense out", epochs=30, learning_rate=0.02, device="host", random_state=1)
+        model = copse.Classifier("dense 8 relu; dense out", epochs=30,
+                                 learning_rate=0.02, device="host", random_state=1)
         model.fit(frame, pandas.Series(y))
         self.assertEqual(model.feature_names_in_.tolist(), ["length", "width"])
         self.assertGreater(model.score(frame, pandas.Series(y)), 0.9)
         with self.assertRaisesRegex(ValueError, "names|columns"):
             model.predict(frame[["width", "length"]])
+
+
+    @needs_pandas
+    def test_data_frames_of_texts(self):
+        import pandas
+        x, y = flowers(200)
+        colour = np.where(x[:, 0] > 1, "red", "blue")
+        frame = pandas.DataFrame({"colour": colour, "width": x[:, 1]})
+        for labels in y, np.unique(y, return_inverse=True)[1] * 10 - 10, x[:, 1] > 0.5:
+            model = copse.Classifier("dense 8 relu; dense out", epochs=30,
+                                     learning_rate=0.02, device="host", random_state=1)
+            model.fit(frame, labels)
+            self.assertEqual(model.classes_.tolist(), sorted(set(labels.tolist())))
+            self.assertEqual((model.feature_names_in_.tolist(), model.n_features_in_), (["colour", "width"], 2))
+            self.assertGreater(model.score(frame, labels), 0.85)
+            again = pickle.loads(pickle.dumps(model))
+            np.testing.assert_array_equal(again.predict_proba(frame), model.predict_proba(frame))
+            with self.assertLogs("copse", "WARNING") as log:
+                model.predict(pandas.DataFrame({"colour": ["green", None], "width": [1.0, np.nan]}))
+            self.assertRegex(" ".join(log.output), '"green"')
+        model = copse.Regressor("dense 16 relu; dense out", epochs=150,
+                                learning_rate=0.02, device="host", random_state=1)
+        target = 100 * (colour == "red") + 10 * x[:, 1]
+        self.assertGreater(model.fit(frame, target).score(frame, target), 0.99)
+        self.assertGreater(model.fit(frame, target, np.ones(200)).score(frame, target), 0.99)
+
+    @needs_pandas
+    def test_labels_that_the_model_has_in_another_order(self):
+        import pandas
+        frame = pandas.DataFrame({"letter": ["a", "b", "c"] * 20})
+        for labels in (
+            ["10", "9", "8"],
+            [2, 10, 1],
+            [1.0, 10.0, 2.0],
+            ["x", " y", "z"],
+            ["B", "a", "C"],
+            [True, False, True]):
+            model = copse.Classifier("dense out", epochs=50, learning_rate=0.05, device="host", random_state=0)
+            self.assertEqual(model.fit(frame, labels * 20).predict(frame[:3]).tolist(), labels)
+        with self.assertRaisesRegex(ValueError, "the same without blanks"):
+            model.fit(frame, ["a", " a", "b"] * 20)
+
+    @needs_pandas
+    def test_missing_cells(self):
+        import pandas
+        x, y = flowers()
+        frame = pandas.DataFrame(x, columns=["length", "width"])
+        frame.loc[::7, "width"] = np.nan
+        model = copse.Classifier("dense 8 relu; dense out", epochs=30,
+                                 learning_rate=0.02, device="host", random_state=1)
+        with self.assertRaisesRegex(ValueError, "NaN"):
+            model.fit(frame, y)
+        self.assertGreater(model.set_params(missing="mean").fit(frame, y).score(frame, y), 0.85)
+        texts = frame.assign(kind=np.where(x[:, 0] > 1, "a", None))
+        with self.assertRaisesRegex(ValueError, "missing"):
+            model.set_params(missing="auto").fit(texts, y)
+        self.assertGreater(model.set_params(missing="mean").fit(texts, y).score(texts, y), 0.85)
+
+    def test_early_stopping(self):
+        x, y = flowers(150)
+        model = copse.Classifier(
+            "dense 64 relu; dense out", epochs=500, learning_rate=0.05, device="host", random_state=1,
+            early_stopping=True, validation_fraction=0.2, n_iter_no_change=4)
+        model.fit(x, y)
+        losses = model.history_.history["val_loss"]
+        best = model.history_.best_epoch
+        self.assertLess(model.n_iter_, 500)
+        self.assertEqual((len(losses), losses.index(min(losses))), (model.n_iter_, best))
+        self.assertGreater(model.score(x, y), 0.85)
+        self.assertGreater(model.fit(x, y, np.ones(150)).score(x, y), 0.85)
+        numbers_ = copse.Regressor("dense out", epochs=500, learning_rate=0.5, device="host", random_state=1,
+                                   early_stopping=True, tol=10.0)
+        self.assertEqual(numbers_.fit(x, x[:, 0]).n_iter_, 11)
+        for fraction in 0.0, 1.0, np.nan, 1e-9:
+            with self.assertRaisesRegex(ValueError, "validation_fraction"):
+                model.set_params(validation_fraction=fraction).fit(x, y)
+
+    def test_held_out_rows_are_of_all_classes(self):
+        from copse.estimators import _split
+        groups = np.array([0] * 80 + [1] * 15 + [2] * 5)
+        kept, chosen = _split(100, 0.2, 3, groups)
+        self.assertEqual(sorted([*kept, *chosen]), list(range(100)))
+        self.assertEqual(np.bincount(groups[chosen]).tolist(), [16, 3, 1])
 
 
 class Pickles(InFolder):
@@ -241,10 +328,13 @@ class WithoutSklearn(unittest.TestCase):
     """The same tests where scikit-learn cannot be imported."""
 
     def test_estimators(self):
-        program = ("import sys, unittest; sys.modules['sklearn'] = None; sys.path.insert(0, sys.argv[1]); import test_estimators;"
-                   "unittest.main('test_estimators', argv=['', 'Estimators', 'Pickles.test_estimators', 'Parameters'])")
-        run = subprocess.run([sys.executable, "-c", program, os.path.dirname(os.path.abspath(__file__))], capture_output=True,
-                             text=True, env=os.environ)
+        program = (
+            "import sys, unittest; sys.modules['sklearn'] = None; sys.path.insert(0, sys.argv[1]);"
+            "import test_estimators;"
+            "unittest.main('test_estimators', argv=['', 'Estimators', 'Pickles.test_estimators', 'Parameters'])")
+        run = subprocess.run(
+            [sys.executable, "-c", program, os.path.dirname(os.path.abspath(__file__))],
+            capture_output=True, text=True, env=os.environ)
         self.assertEqual(run.returncode, 0, run.stderr)
 
     def test_import_does_not_import_it(self):

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Copse trains neural networks through OpenCL and Vulkan, on GPUs of any maker and on CPUs, several devices at once."""
 import os as _os
-from pathlib import Path as _Path
 from typing import TYPE_CHECKING
 from typing import Any as _Any
 
@@ -11,6 +10,7 @@ from .data import Dataset, Loader
 from .devices import Device, context, devices, select, version
 from .distributed import Distributed, InputContext, ValueContext
 from .errors import Error
+from .events import EventFile
 from .fit import History
 from .inputs import Inputs
 from .model import Evaluation, Model
@@ -32,18 +32,18 @@ if TYPE_CHECKING:
 
 __version__ = version()
 
-DIGITS = _os.environ.get("COPSE_DIGITS") or str(
-    _Path(__file__).resolve().parent / "share" / "copse" / "digits" / "digits.csv.gz")
+DIGITS = _os.environ.get("COPSE_DIGITS") or _os.path.join(
+    _os.path.dirname(_os.path.realpath(__file__)), "share", "copse", "digits", "digits.csv.gz")
 """A CSV file of 1,797 handwritten digits: 64 pixels and the label in each row."""
 
 __all__ = [
-    "Classifier", "Cluster", "DIGITS", "Dataset", "Device", "Distributed", "Error", "Evaluation", "Function",
-    "GradientTape", "History", "InputContext", "Inputs", "Loaded", "Loader", "Model", "Monitor", "PerReplica",
-    "Regressor", "ReplicaContext", "Schedule", "SingleLossStep", "Step", "StepResult", "Strategy", "Tensor",
-    "TowerOptimizer", "TrainStep", "TrainStepResult", "Trainer", "Value", "ValueContext", "Variable", "conformance",
-    "context", "current_strategy", "devices", "errors", "function", "global_step", "gradients", "has_strategy",
-    "in_cross_replica_context", "nn", "ops", "options", "replica_context", "require_replica_context", "safetensors",
-    "select", "set_output", "value", "version",
+    "Classifier", "Cluster", "DIGITS", "Dataset", "Device", "Distributed", "Error", "Evaluation", "EventFile",
+    "Function", "GradientTape", "History", "InputContext", "Inputs", "Loaded", "Loader", "Model", "Monitor",
+    "PerReplica", "Regressor", "ReplicaContext", "Schedule", "SingleLossStep", "Step", "StepResult", "Strategy",
+    "Tensor", "TowerOptimizer", "TrainStep", "TrainStepResult", "Trainer", "Value", "ValueContext", "Variable",
+    "conformance", "context", "current_strategy", "devices", "errors", "function", "global_step", "gradients",
+    "has_strategy", "in_cross_replica_context", "nn", "ops", "options", "replica_context",
+    "require_replica_context", "safetensors", "select", "set_output", "value", "version",
 ]
 
 

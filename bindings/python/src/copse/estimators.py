@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from itertools import chain, count
 from typing import TYPE_CHECKING, Any, Literal, Mapping, Optional, Sequence, Union
 
 import numpy as np
@@ -12,8 +13,9 @@ from .data import Dataset
 from .fit import Verbose
 from .inputs import Inputs
 from .model import Model
-from .options import Optimizer, Scale
+from .options import Missing, Optimizer, Scale, Task
 from .strategy import Strategy
+from .table import Cells, columns_of, is_frame
 from .tensor import Tensor
 from .trainer import Loss, Trainer
 
@@ -21,13 +23,14 @@ if TYPE_CHECKING:
     HAS_SKLEARN = False
     check_classification_targets: Any
     check_is_fitted: Any
+    column_or_1d: Any
     validate_data: Any
 else:
     try:
         from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
         from sklearn.exceptions import NotFittedError
         from sklearn.utils.multiclass import check_classification_targets
-        from sklearn.utils.validation import check_is_fitted, validate_data
+        from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
         HAS_SKLEARN = True
     except ImportError:
         HAS_SKLEARN = False
@@ -55,7 +58,8 @@ if not HAS_SKLEARN:
         def set_params(self, **params: Any) -> Any:
             for name, value in params.items():
                 if name not in self._names():
-                    raise ValueError(f"{type(self).__name__} has no parameter '{name}': it has {', '.join(self._names())}")
+                    raise ValueError(f"{type(self).__name__} has no parameter '{name}': "
+                                     f"it has {', '.join(self._names())}")
                 setattr(self, name, value)
             return self
 
@@ -78,17 +82,28 @@ class _Estimator(BaseEstimator):
     optimizer: Optimizer
     weight_decay: float
     scale: Scale
+    missing: Missing
+    early_stopping: bool
+    validation_fraction: float
+    n_iter_no_change: int
+    tol: float
     device: Optional[str]
     random_state: Any
     verbose: Verbose
 
     def _rows(self, x: Any, y: Any = None, is_fit: bool = False) -> Any:
-        """Features [rows, features] as floats, with the labels in a fit."""
-        if HAS_SKLEARN:
-            settings = {"y_numeric": True, "multi_output": True} if isinstance(self, RegressorMixin) else {}
-            return (validate_data(self, x, y, dtype=(np.float32, np.float64), **settings) if is_fit
-                    else validate_data(self, x, dtype=(np.float32, np.float64), reset=False))
-        return _checked(self, x, y, is_fit)
+        """Features [rows, features] as floats, or a DataFrame with texts as it is; with the labels in a fit."""
+        if is_fit:
+            self._is_table = is_frame(x) and (self.missing == "mean" or not _is_numeric(x))
+        given: dict[str, Any] = {"dtype": (np.float32, np.float64)}
+        if isinstance(self, RegressorMixin) and is_fit:
+            given |= {"y_numeric": True, "multi_output": True}
+        if not HAS_SKLEARN:
+            return _checked(self, x, y, is_fit)
+        if not self._is_table:
+            return validate_data(self, x, y, **given) if is_fit else validate_data(self, x, reset=False, **given)
+        validate_data(self, x, skip_check_array=True, reset=is_fit)
+        return (x, column_or_1d(y, warn=True)) if is_fit else x
 
     def _weights(self, x: np.ndarray, sample_weight: Any) -> Optional[np.ndarray]:
         if sample_weight is None:
@@ -98,10 +113,20 @@ class _Estimator(BaseEstimator):
             raise ValueError(f"sample_weight is not one number, 0 or more, for each of the {len(x)} rows")
         return weights
 
-    def _train(self, data: Dataset, weights: Optional[np.ndarray]) -> None:
+    def _table(self, x: Any, y: np.ndarray, task: Task) -> Dataset:
+        """A DataFrame with the labels behind its columns."""
+        names, columns = columns_of(x)
+        assert names is not None
+        label = next(n for n in chain(["label"], (f"label{i}" for i in count(1))) if n not in names)
+        return Dataset._of_cells(Cells([*names, label], [*columns, y.tolist()]), label=label, task=task,
+                                 scale=self.scale, missing=self.missing)
+
+    def _train(self, data: Dataset, weights: Optional[np.ndarray], groups: Optional[np.ndarray] = None) -> None:
+        """groups: each should have its part in the validation data."""
         seed = _seed(self.random_state)
         self.model_ = Model(Strategy(self.device), data, self.network, seed=seed)
         columns = {name: data.column(name) for name in ("x", "y")}
+        held_out = None
         loss: Union[Model, Loss] = self.model_
         if weights is not None:
             if not weights.sum() > 0:
@@ -110,8 +135,14 @@ class _Estimator(BaseEstimator):
             loss = self._weighted_loss(self.model_)
         trainer = Trainer(self.model_.strategy, loss, optimizer=self.optimizer, learning_rate=self.learning_rate,
                           weight_decay=self.weight_decay, seed=seed)
+        if self.early_stopping:
+            kept, chosen = _split(len(data), self.validation_fraction, seed, groups)
+            held_out = Dataset({name: a[chosen] for name, a in columns.items()})
+            columns = {name: a[kept] for name, a in columns.items()}
         try:
             self.history_ = trainer.fit(Dataset(columns)._in_batches(self.batch_size, seed=seed), self.epochs,
+                                        validation_data=held_out, min_delta=self.tol,
+                                        patience=self.n_iter_no_change if self.early_stopping else 0,
                                         verbose=self.verbose)
         finally:
             trainer.close()
@@ -135,16 +166,22 @@ class _Estimator(BaseEstimator):
 class Classifier(ClassifierMixin, _Estimator):
     """A network that classifies the rows of a table: fit, predict, predict_proba, score, as in scikit-learn.
 
+    Columns of a DataFrame may be texts, which become categories.
     network: a description (docs/layers.md). scale: of the features, "standard" by default. batch_size: 0 for 64.
+    missing: "mean" lets the mean of a column of a DataFrame replace its missing cells.
+    early_stopping: hold validation_fraction of the rows out, end after n_iter_no_change epochs without a validation
+    loss that is lower by tol, and keep the values of the best epoch.
     class_weight: a weight for each class, by label, or "balanced". device: as of a Strategy. random_state: a number, a
     RandomState, or None for another seed in each fit. verbose: as of Trainer.fit.
 
-    After fit: classes_, the labels in the order of predict_proba; n_features_in_; feature_names_in_ of a DataFrame; model_,
-    a Model; history_, a History; n_iter_, the epochs.
+    After fit: classes_, the labels in the order of predict_proba; n_features_in_; feature_names_in_ of a DataFrame;
+    model_, a Model; history_, a History; n_iter_, the epochs.
     """
 
-    def __init__(self, network: str = "mlp:128,64", *, epochs: int = 100, batch_size: int = 0, learning_rate: float = 1e-3,
-                 optimizer: Optimizer = "adam", weight_decay: float = 0.0, scale: Scale = "standard",
+    def __init__(self, network: str = "mlp:128,64", *, epochs: int = 100, batch_size: int = 0,
+                 learning_rate: float = 1e-3, optimizer: Optimizer = "adam", weight_decay: float = 0.0,
+                 scale: Scale = "standard", missing: Missing = "auto", early_stopping: bool = False,
+                 validation_fraction: float = 0.1, n_iter_no_change: int = 10, tol: float = 1e-4,
                  class_weight: Union[Mapping[Any, float], Literal["balanced"], None] = None,
                  device: Optional[str] = None, random_state: Any = None, verbose: Verbose = 0) -> None:
         self.network = network
@@ -154,6 +191,11 @@ class Classifier(ClassifierMixin, _Estimator):
         self.optimizer = optimizer
         self.weight_decay = weight_decay
         self.scale = scale
+        self.missing = missing
+        self.early_stopping = early_stopping
+        self.validation_fraction = validation_fraction
+        self.n_iter_no_change = n_iter_no_change
+        self.tol = tol
         self.class_weight = class_weight
         self.device = device
         self.random_state = random_state
@@ -170,8 +212,14 @@ class Classifier(ClassifierMixin, _Estimator):
             raise ValueError(f"the labels have one class, {self.classes_.tolist()[0]!r}: a classifier needs at least 2")
         if self.class_weight is not None:
             weights = self._by_class(positions) * (1.0 if weights is None else weights)
-        self._train(Dataset.arrays(x, positions.astype(np.int32), classes=len(self.classes_), task="classification",
-                                   scale=self.scale), weights)
+        data = self._table(x, y, "classification") if self._is_table else Dataset.arrays(
+            x, positions.astype(np.int32), classes=len(self.classes_), task="classification", scale=self.scale)
+        # the outputs of the model, which has an order of its own
+        outputs = data.column("y")[np.unique(positions, return_index=True)[1]]
+        if len(set(outputs.tolist())) < len(self.classes_):
+            raise ValueError(f"two of the labels {self.classes_.tolist()} are the same without blanks around them")
+        self._outputs = outputs
+        self._train(data, weights, positions)
         return self
 
     def _by_class(self, positions: np.ndarray) -> np.ndarray:
@@ -198,7 +246,8 @@ class Classifier(ClassifierMixin, _Estimator):
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """Probabilities [rows, classes]."""
-        return self._fitted().predict(self._rows(X))
+        found = self._fitted().predict(self._rows(X))
+        return found[:, self._outputs]
 
     def predict(self, X: Any) -> np.ndarray:
         """The most likely label of each row."""
@@ -213,11 +262,13 @@ class Classifier(ClassifierMixin, _Estimator):
 
 
 class Regressor(RegressorMixin, _Estimator):
-    """A network that predicts numbers from the rows of a table, with the parameters of Classifier; `scale` is also of the
-    targets, and predictions are in their unit. y has one number for each row, or [rows, targets]."""
+    """A network that predicts numbers from the rows of a table, with the parameters of Classifier; `scale` is also of
+    the targets, and predictions are in their unit. y has one number for each row, or [rows, targets]."""
 
-    def __init__(self, network: str = "mlp:128,64", *, epochs: int = 40, batch_size: int = 0, learning_rate: float = 1e-3,
-                 optimizer: Optimizer = "adam", weight_decay: float = 0.0, scale: Scale = "standard",
+    def __init__(self, network: str = "mlp:128,64", *, epochs: int = 40, batch_size: int = 0,
+                 learning_rate: float = 1e-3, optimizer: Optimizer = "adam", weight_decay: float = 0.0,
+                 scale: Scale = "standard", missing: Missing = "auto", early_stopping: bool = False,
+                 validation_fraction: float = 0.1, n_iter_no_change: int = 10, tol: float = 1e-4,
                  device: Optional[str] = None, random_state: Any = None, verbose: Verbose = 0) -> None:
         self.network = network
         self.epochs = epochs
@@ -226,6 +277,11 @@ class Regressor(RegressorMixin, _Estimator):
         self.optimizer = optimizer
         self.weight_decay = weight_decay
         self.scale = scale
+        self.missing = missing
+        self.early_stopping = early_stopping
+        self.validation_fraction = validation_fraction
+        self.n_iter_no_change = n_iter_no_change
+        self.tol = tol
         self.device = device
         self.random_state = random_state
         self.verbose = verbose
@@ -235,7 +291,8 @@ class Regressor(RegressorMixin, _Estimator):
         x, y = self._rows(X, y, True)
         weights = self._weights(x, sample_weight)
         self._is_flat = y.ndim == 1
-        self._train(Dataset.arrays(x, y.astype(np.float32), task="regression", scale=self.scale), weights)
+        self._train(self._table(x, y, "regression") if self._is_table else Dataset.arrays(
+            x, y.astype(np.float32), task="regression", scale=self.scale), weights)
         return self
 
     def _weighted_loss(self, model: Model) -> Loss:
@@ -260,7 +317,8 @@ class Regressor(RegressorMixin, _Estimator):
             """R2, the mean over the targets."""
             predicted, true = self.predict(X), np.asarray(y, np.float64)
             residual = np.average((true - predicted) ** 2, axis=0, weights=sample_weight)
-            total = np.average((true - np.average(true, axis=0, weights=sample_weight)) ** 2, axis=0, weights=sample_weight)
+            mean = np.average(true, axis=0, weights=sample_weight)
+            total = np.average((true - mean) ** 2, axis=0, weights=sample_weight)
             return float(np.mean(1 - residual / total))
 
 
@@ -272,21 +330,43 @@ def _seed(random_state: Any) -> int:
     return int(random_state)
 
 
+def _is_numeric(frame: Any) -> bool:
+    """Whether all columns of a DataFrame are numbers."""
+    return all(np.asarray(frame[c]).dtype.kind in "biuf" for c in frame.columns)
+
+
+def _split(rows: int, fraction: float, seed: int, groups: Optional[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    """Rows that train, and rows that validate: a fraction of each group."""
+    if not 0 < fraction < 1:
+        raise ValueError(f"validation_fraction is {fraction}: use a number between 0 and 1")
+    order = np.random.RandomState(seed).permutation(rows)
+    if groups is None:
+        groups = np.zeros(rows, int)
+    is_chosen = np.zeros(rows, bool)
+    for g in np.unique(groups):
+        members = order[groups[order] == g]
+        is_chosen[members[:round(fraction * len(members))]] = True
+    if not is_chosen.any() or is_chosen.all():
+        raise ValueError(f"validation_fraction {fraction} of {rows} rows leaves no row to validate, or none to train")
+    return np.flatnonzero(~is_chosen), np.flatnonzero(is_chosen)
+
+
 def _checked(estimator: Any, x: Any, y: Any, is_fit: bool) -> Any:
     """Without scikit-learn: rows of finite numbers, of as many features as in the fit."""
     name = type(estimator).__name__
     names = [str(c) for c in x.columns] if hasattr(x, "columns") else None
     try:
-        a = np.asarray(x, np.float64)
+        a = x if estimator._is_table else np.asarray(x, np.float64)
     except (TypeError, ValueError) as e:
         raise ValueError(f"{name}: the features are not numbers: {e}") from None
-    if a.ndim != 2 or 0 in a.shape:
+    if len(a.shape) != 2 or 0 in a.shape:
         raise ValueError(f"{name}: the features are {list(a.shape)}, not [rows, features]")
-    if not np.isfinite(a).all():
+    if not estimator._is_table and not np.isfinite(a).all():
         raise ValueError(f"{name}: a feature is NaN or infinite")
     if not is_fit:
         if a.shape[1] != estimator.n_features_in_:
-            raise ValueError(f"{name}: the rows have {a.shape[1]} features, those of fit had {estimator.n_features_in_}")
+            raise ValueError(f"{name}: the rows have {a.shape[1]} features, those of fit "
+                             f"{estimator.n_features_in_} features")
         known = getattr(estimator, "feature_names_in_", None)
         if names is not None and known is not None and list(known) != names:
             raise ValueError(f"{name}: the columns are {', '.join(names)}; those of fit were {', '.join(known)}")
