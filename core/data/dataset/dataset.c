@@ -293,6 +293,16 @@ static void order_rows(const copse_dataset *ds, uint64_t seed, uint32_t *order)
         order[i] = (uint32_t)i;
 }
 
+static copse_status cut_rows(copse_dataset *data, const uint32_t *order, size_t cut, size_t gap,
+                             copse_dataset **train, copse_dataset **test)
+{
+    COPSE_TRY(make_part(data, order, cut, train));
+    const copse_status s = make_part(data, order + cut + gap, data->info.rows - cut - gap, test);
+    if (s != COPSE_OK)
+        copse_dataset_release(train);
+    return s;
+}
+
 copse_status copse_dataset_split(copse_dataset *data, const struct copse_split_params *params,
                                  copse_dataset **train, copse_dataset **test)
 {
@@ -317,11 +327,11 @@ copse_status copse_dataset_split(copse_dataset *data, const struct copse_split_p
     if (order == NULL)
         return copse_fail(COPSE_ERR_NO_MEMORY, "dataset: no memory");
     order_rows(data, params != NULL ? params->seed : 0, order);
-    copse_status s = make_part(data, order, cut, train);
+    copse_status s = COPSE_OK;
+    if (params != NULL && params->stratify)
+        s = copse__stratify(data, order, cut);
     if (s == COPSE_OK)
-        s = make_part(data, order + cut + gap, rows - cut - gap, test);
+        s = cut_rows(data, order, cut, gap, train, test);
     copse__free(mem, order);
-    if (s != COPSE_OK)
-        copse_dataset_release(train);
     return s;
 }
