@@ -1,38 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* A split in which each class has its part of the rows on both sides. */
+/* A split in which each class has its part of the rows on both sides: pure integers. */
 #include "core/data/dataset/dataset.h"
 
 #include <stdlib.h>
-
-#define CLASSES_MAX 65536
 
 struct stratum {
     size_t label, rows, train; /* of a class; so many of its rows train */
     double lacks;              /* of its part, in units of 1 / all rows */
 };
-
-static copse_status read_labels(const copse_dataset *data, int32_t *labels, size_t *classes)
-{
-    struct copse_column y = { .name = NULL };
-    for (size_t i = 0; i < data->info.columns && (!y.name || strcmp(y.name, "y") != 0); i++)
-        COPSE_TRY(copse_dataset_column(data, i, &y));
-    if (!y.name || strcmp(y.name, "y") != 0 || y.type != COPSE_I32 || y.shape.rank != 0 ||
-        data->is_ordered)
-        return copse_fail(COPSE_ERR_ARGUMENT,
-                          "dataset: `stratify` needs a column \"y\" with a class for each row: "
-                          "leave it out for values and texts");
-    COPSE_TRY(copse_dataset_gather(data, "y", NULL, data->info.rows, labels));
-    *classes = 0;
-    for (size_t i = 0; i < data->info.rows; i++) {
-        if (labels[i] < 0 || labels[i] >= CLASSES_MAX)
-            return copse_fail(
-                COPSE_ERR_ARGUMENT,
-                "dataset: `stratify`: the label of row %zu is %d; classes are 0 to %d", i + 1,
-                (int)labels[i], CLASSES_MAX - 1);
-        *classes = COPSE_MAX(*classes, (size_t)labels[i] + 1);
-    }
-    return COPSE_OK;
-}
 
 static int compare_lacks(const void *a, const void *b)
 {
@@ -109,18 +84,13 @@ static void part_rows(struct stratum *list, const int32_t *labels, uint32_t *ord
     memcpy(order + cut, spare, rest * sizeof *spare);
 }
 
-copse_status copse__stratify(const copse_dataset *data, uint32_t *order, size_t cut)
+copse_status copse__stratify(struct copse_mem *mem, const int32_t *labels, size_t classes,
+                             uint32_t *order, size_t rows, size_t cut)
 {
-    struct copse_mem *mem = &copse__base(data->ctx)->mem;
-    const size_t rows = data->info.rows;
-    size_t classes = 0;
-    int32_t *labels = copse__alloc(mem, rows, sizeof *labels);
     uint32_t *spare = copse__alloc(mem, rows, sizeof *spare);
-    struct stratum *list = copse__alloc(mem, CLASSES_MAX, sizeof *list);
-    struct stratum **by_lack = copse__alloc(mem, CLASSES_MAX, sizeof *by_lack);
-    copse_status s = copse_need_memory(labels && spare && list && by_lack, "dataset");
-    if (s == COPSE_OK)
-        s = read_labels(data, labels, &classes);
+    struct stratum *list = copse__alloc(mem, classes, sizeof *list);
+    struct stratum **by_lack = copse__alloc(mem, classes, sizeof *by_lack);
+    const copse_status s = copse_need_memory(spare && list && by_lack, "dataset");
     if (s == COPSE_OK) {
         for (size_t i = 0; i < classes; i++)
             list[i] = (struct stratum){ .label = i };
@@ -129,7 +99,6 @@ copse_status copse__stratify(const copse_dataset *data, uint32_t *order, size_t 
         divide_classes(list, by_lack, classes, rows, cut);
         part_rows(list, labels, order, rows, cut, spare);
     }
-    copse__free(mem, labels);
     copse__free(mem, spare);
     copse__free(mem, list);
     copse__free(mem, by_lack);
