@@ -378,6 +378,7 @@ scale= # a build from before the option divides by the largest magnitude in any 
 "$copse" train --help | grep -q -e '^  --scale ' && scale='--scale max'
 every= # every step counts, not the epochs until the best one
 "$copse" train --help | grep -q -e '^  --save-last' && every='--save-last'
+"$copse" train --help | grep -q -e '^  --split ' && every="$every --split random" # as before the option
 if [ "${GOLDEN_BASE-}" ]; then # called for one row by the loop below
     base=$GOLDEN_BASE data=$GOLDEN_BASE/digits.csv digest_tool=$GOLDEN_BASE/golden_digest
     one "$2"

@@ -24,6 +24,10 @@ static copse_status evaluate_file(struct run *r)
     struct copse_host_batch batch;
     double loss = 0.0, report = 0.0;
     copse_status s;
+    if (!r->held_out)
+        return session_set_error(COPSE_ERR_ARGUMENT,
+                                 "the run holds no examples out (--held-out none), so there is "
+                                 "nothing to evaluate it with");
     copse_dataset_describe(r->held_out, &info);
     COPSE_TRY(copse_loader_start(r->held, 0, 0));
     while ((s = copse_loader_next(r->held, &batch)) == COPSE_OK) {

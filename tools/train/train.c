@@ -245,6 +245,11 @@ copse_status run_results(struct run *r, uint64_t most)
 static void show_score(const struct progress *p, const struct score *test)
 {
     printf("epoch %3u/%u  loss %.4f  ", p->epoch, p->epochs, p->loss);
+    if (test->is_absent) {
+        printf(test->is_regression ? "mean error %.5g\n" : "accuracy %5.1f %%\n",
+               test->is_regression ? p->accuracy : 100.0 * p->accuracy);
+        return;
+    }
     if (test->is_regression)
         printf("mean error %.5g  held-out loss %.4f  mean error %.5g  R2 %6.3f\n", p->accuracy,
                test->loss, test->mae, test->accuracy);
@@ -279,17 +284,19 @@ static copse_status end_epoch(struct run *r)
 {
     COPSE_TRY(run_results(r, 0));
     r->progress.seconds += run_now() - r->clock;
-    if (!run_is_apart(r))
+    if (!r->held_out)
+        r->test.loss = r->test.accuracy = r->test.mae = NAN;
+    else if (!run_is_apart(r))
         COPSE_TRY(run_evaluate(r));
     if (!history_epoch(&r->history, r->progress.step, &r->test))
         return session_set_error(COPSE_ERR_NO_MEMORY, "no memory for the loss curve");
     COPSE_TRY(show_epoch(r));
     COPSE_TRY(run_log_epoch(r));
     /* A non-finite last update of an epoch is first detected here. */
-    if (!isfinite(r->test.loss))
+    if (r->held_out && !isfinite(r->test.loss))
         return session_set_error(COPSE_ERR_NONFINITE, "the held-out loss is %s",
                                  isnan(r->test.loss) ? "NaN" : "infinite");
-    if (r->schedule)
+    if (r->schedule && r->held_out)
         COPSE_TRY(copse_schedule_observe(r->schedule, r->test.loss));
     COPSE_TRY(run_best_observe(r));
     r->epoch++;
@@ -404,6 +411,23 @@ static copse_status make_monitor(struct run *r)
     return status;
 }
 
+/* The result where no example is held out. */
+static void show_training(const struct run *r)
+{
+    const struct progress *p = &r->progress;
+    struct copse_dataset_info train;
+    copse_dataset_describe(r->train, &train);
+    if (p->is_regression)
+        printf("mean absolute error %.6g on the %zu training examples in the last epoch (loss "
+               "%.4f); none is held out\n",
+               p->accuracy, train.rows, p->loss);
+    else
+        printf("%.2f %% of the %zu training %s were right in the last epoch (loss %.4f); none is "
+               "held out\n",
+               100.0 * p->accuracy, train.rows * r->model.positions,
+               r->test.is_sequence ? "tokens" : "examples", p->loss);
+}
+
 static copse_status train_finish(struct run *r)
 {
     const struct train_settings *s = &r->settings;
@@ -416,8 +440,11 @@ static copse_status train_finish(struct run *r)
         return COPSE_OK;
     if (s->plot) {
         char title[256];
-        snprintf(title, sizeof title, "copse train %s, %u epochs: held-out %s %.*f%s", s->model,
-                 r->epoch, score->is_regression ? "R2" : "accuracy", score->is_regression ? 4 : 2,
+        snprintf(title, sizeof title,
+                 score->is_absent ? "copse train %s, %u epochs"
+                                  : "copse train %s, %u epochs: held-out %s %.*f%s",
+                 s->model, r->epoch, score->is_regression ? "R2" : "accuracy",
+                 score->is_regression ? 4 : 2,
                  score->is_regression ? score->accuracy : 100.0 * score->accuracy,
                  score->is_regression ? "" : " %");
         COPSE_TRY(plot_write(s->plot, &r->history, title));
@@ -428,8 +455,11 @@ static copse_status train_finish(struct run *r)
     if (!s->is_quiet && terminal_is(&columns))
         curve_draw(&r->history);
     printf("%s", s->is_quiet ? "" : "\n");
-    score_print(score, test.rows * r->model.positions);
-    if (!s->is_quiet && r->stopping)
+    if (score->is_absent)
+        show_training(r);
+    else
+        score_print(score, test.rows * r->model.positions);
+    if (!s->is_quiet && r->stopping && r->held_out)
         run_best_show(r);
     if (p->resumed_step > 0)
         printf("%llu of ", (unsigned long long)(p->step - p->resumed_step));

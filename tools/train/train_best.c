@@ -33,7 +33,7 @@ static copse_status observe_loss(struct run *r)
 
 copse_status run_best_observe(struct run *r)
 {
-    if (!r->stopping)
+    if (!r->stopping || !r->held_out)
         return COPSE_OK;
     return r->settings.saves_average ? run_with_averages(r, observe_loss) : observe_loss(r);
 }

@@ -16,7 +16,7 @@ enum { TRAIN_FACTOR = 10, HELD_OUT_FACTOR = 100, REGRESSION_FACTOR = 1000 };
 static double constant_loss(const struct run *r)
 {
     struct copse_dataset_info held;
-    copse_dataset_describe(r->held_out, &held);
+    copse_dataset_describe(r->held_out ? r->held_out : r->all, &held);
     return r->model.is_regression ? r->spread / (double)held.rows / r->model.outputs
                                   : log(r->model.outputs);
 }

@@ -17,7 +17,7 @@
 struct run {
     struct train_settings settings;
     copse_context *ctx;
-    copse_dataset *all, *train, *held_out;
+    copse_dataset *all, *train, *held_out; /* held_out, held: NULL: all examples train */
     copse_loader *batches;
     copse_loader *held;      /* the held-out part */
     copse_cluster_spec *job; /* NULL: a single process */
@@ -70,8 +70,11 @@ static inline bool is_talking(const struct run *r)
 
 /* Open and split the data, and print a description. (train_data.c) */
 copse_status run_open_data(struct run *r);
-/* Open --data as these params say, or as a text. (train_text.c) */
-copse_status text_open(const struct run *r, struct copse_dataset_params *p, copse_dataset **out);
+/* FNV-1a of the labels or targets, words of 32 bits. */
+copse_status run_sum_labels(const copse_dataset *data, uint32_t *out);
+/* Open a file of data as these params say, or as a text. (train_text.c) */
+copse_status text_open(const struct run *r, const char *path, struct copse_dataset_params *p,
+                       copse_dataset **out);
 /* Set test.token_bytes: the model is made. Otherwise than for a text it does nothing. */
 copse_status text_measure(struct run *r);
 /* Print how a text is used. */
@@ -104,6 +107,16 @@ copse_status run_train(struct run *r, const struct copse_host_batch *first);
 
 /* Add a step to the history, and to the means of its epoch. */
 copse_status run_add_result(struct run *r, double loss, double accuracy);
+
+/* ---- the held-out part (train_split.c) ---- */
+
+/* A run that is resumed keeps its part and its way to split, unless the command line has others. */
+void run_keep_split(struct run *r);
+/* Set `train` and `held_out`, NULL without a held-out part. */
+copse_status run_divide(struct run *r);
+/* For the settings in a checkpoint; a file is known by its content. Lifetime: until the next call. */
+const char *run_held_out_text(const struct run *r);
+const char *run_split_text(const struct run *r);
 
 /* ---- early stopping (train_best.c) ---- */
 

@@ -127,6 +127,7 @@ static int check_files(const struct train_settings *s)
     } files[] = {
         { "data", s->data, false },
         { "labels", s->labels, false },
+        { "held-out", s->held_out && !split_is_none(s) ? s->held_out : NULL, false },
         { "init", s->init, false },
         { "save", s->save, true },
         { "save", s->save ? partial : NULL, true },
@@ -247,6 +248,8 @@ static int train_settings_check(struct train_settings *s, const char *every)
         wrong = text_check(s);
     if (!wrong)
         wrong = train_optimizer_check(s);
+    if (!wrong)
+        wrong = split_check(s);
     if (wrong)
         ;
     else if ((s->data && !*s->data) || (s->labels && !*s->labels))
@@ -326,6 +329,7 @@ int train_settings_parse(int argc, char **argv, bool is_worker, struct train_set
         .header = CHOICE(headers),
         .on_loss = CHOICE(answers),
         .one_sided = CHOICE(accesses),
+        .split = CHOICE(split_names),
         .init_layout = CHOICE(layouts),
         .is_worker = is_worker,
         .steps_per_run = UNSET,
@@ -361,6 +365,10 @@ int train_settings_parse(int argc, char **argv, bool is_worker, struct train_set
           "text: tokens from which the next one is predicted [16]" },
         { "stride", OPTION_COUNT, &s->stride, "N",
           "text: tokens between two windows [each token is predicted once]" },
+        { "held-out", OPTION_TEXT, &s->held_out, "X|FILE",
+          "what judges each epoch: a part of --data, a file, or none [0.2]" },
+        { "split", OPTION_CHOICE, &s->split, "NAME",
+          "of the part: stratified (each class its part) or random [by task]" },
         { "seed", OPTION_U64, &s->seed, "N", "of the split, the order and the start [1]" },
         { "", OPTION_GROUP, NULL, NULL, "Model" },
         { "model", OPTION_TEXT, &s->model, "SPEC",
@@ -524,6 +532,7 @@ int evaluate_settings_parse(int argc, char **argv, struct train_settings *s)
         .engine = CHOICE(engines),
         .on_loss = CHOICE(answers),
         .tokens = TOKENS,
+        .split = CHOICE(split_names),
         .scale = CHOICE(scales),
         .task = CHOICE(tasks),
         .missing = CHOICE(use_missings),
@@ -543,6 +552,8 @@ int evaluate_settings_parse(int argc, char **argv, struct train_settings *s)
         { "data", OPTION_TEXT, &s->data, "PATH", "the data of that run [the digits set]" },
         { "labels", OPTION_TEXT, &s->labels, "FILE", "its labels, as for `copse train`" },
         { "classes", OPTION_COUNT, &s->classes, "N", "as for `copse train` [largest label + 1]" },
+        { "held-out", OPTION_TEXT, &s->held_out, "FILE",
+          "the file of its --held-out, if it was one [the part of the run]" },
         { "devices", OPTION_TEXT, &s->devices, "WHICH",
           "the first of these devices is used [auto]" },
         { "watch", OPTION_FLAG, &s->is_watching, NULL,
@@ -647,7 +658,7 @@ static bool take_one(struct train_settings *s, const char *name, const char *val
         s->augment = *value ? value : NULL;
     else
         return strcmp(name, "--data") == 0 /* the content of the data, not its path */ ||
-               text_take(s, name, value);
+               split_take(s, name, value) || text_take(s, name, value);
     return *s->model != '\0';
 }
 
@@ -655,6 +666,7 @@ bool train_settings_take(struct train_settings *s, char *text)
 {
     s->batch = s->epochs = 0;
     option_choose(&s->scale, "max"); /* of versions that had no --scale */
+    option_choose(&s->split, "random");
     while (*text) {
         char *end = text + strcspn(text, "\n"), *value = strchr(text, '=');
         if (!value || value > end)

@@ -98,6 +98,8 @@ static copse_status train_state_describe(const struct run *r, bool is_for_file, 
     add_count(t, "--batch", s->batch);
     if (is_for_file)
         add_count(t, "--epochs", s->epochs);
+    train_state_add(t, "--held-out", run_held_out_text(r));
+    train_state_add(t, "--split", run_split_text(r));
     add_count(t, "--seed", s->seed);
     return t->used < sizeof t->bytes
                ? COPSE_OK
@@ -178,14 +180,16 @@ static copse_status check_settings(const struct run *r, const copse_checkpoint *
     static const char before[] =
         "--scale=max\n--task=auto\n--missing=refuse\n--header=auto\n--label=\n--ignore=\n";
     struct text now = { .used = 0 };
-    static const char precision[] = "--precision=f32\n", loss[] = "--loss=\n";
-    char then[sizeof now.bytes + sizeof before + sizeof precision + sizeof loss];
+    static const char precision[] = "--precision=f32\n", loss[] = "--loss=\n",
+                      split[] = "--held-out=0.2\n--split=random\n";
+    char then[sizeof now.bytes + sizeof before + sizeof precision + sizeof loss + sizeof split];
     const char *found = run_find(file, SETTINGS);
     if (!found || strlen(found) >= sizeof now.bytes)
         return session_set_error(COPSE_ERR_ARGUMENT, "'%s' was not made by copse train", path);
     COPSE_TRY(train_state_describe(r, false, &now));
-    snprintf(then, sizeof then, "%s%s%s%s", found, strstr(found, "--scale=") ? "" : before,
-             strstr(found, "--precision=") ? "" : precision, strstr(found, "--loss=") ? "" : loss);
+    snprintf(then, sizeof then, "%s%s%s%s%s", found, strstr(found, "--scale=") ? "" : before,
+             strstr(found, "--precision=") ? "" : precision, strstr(found, "--loss=") ? "" : loss,
+             strstr(found, "--held-out=") ? "" : split);
     return train_state_compare(path, then, now.bytes);
 }
 
@@ -316,7 +320,8 @@ static copse_status train_state_collect(const struct run *r, bool is_checkpoint,
     e->lines[e->line_count++] =
         (struct copse_metadata){ is_checkpoint ? SETTINGS : TRAINING, e->settings.bytes };
     e->lines[e->line_count++] = (struct copse_metadata){ "application.split_seed", e->seed };
-    e->lines[e->line_count++] = (struct copse_metadata){ "application.split_fraction", "0.2" };
+    e->lines[e->line_count++] =
+        (struct copse_metadata){ "application.split_fraction", run_held_out_text(r) };
     const struct copse_metadata *model = copse_model_metadata(r->model.model, &count);
     for (size_t i = 0;
          is_checkpoint && i < count && e->line_count + 1 < sizeof e->lines / sizeof *e->lines; i++)
@@ -397,7 +402,7 @@ static copse_status take_history(struct run *r, const copse_checkpoint *file)
         r->test.accuracy = x[2];
         r->test.mae = columns > 3 ? x[3] : 0.0;
         ok = history_epoch(&r->history, (uint64_t)x[0], &r->test);
-        if (r->schedule)
+        if (r->schedule && r->held_out)
             COPSE_TRY(copse_schedule_observe(r->schedule, x[1]));
     }
     x = rows_of(file, STEPS, 2, &count);
