@@ -103,7 +103,7 @@ printf 'n;colour;price\n;red;3\n1;violet;4\n2;red;5\n' >"$work/new.csv"
 
 # The columns of DATA in front of the predictions, and standard input.
 asked 0 violet --keep-columns
-paste -d ';' "$work/ask.csv" "$work/predicted" | cmp -s - "$work/stdout" || no "--keep-columns: $(cat "$work/stdout")"
+sed 's/^price$/predicted_price/' "$work/predicted" | paste -d ';' "$work/ask.csv" - | cmp -s - "$work/stdout" || no "--keep-columns: $(cat "$work/stdout")"
 printf '"x;y";"red";\n\n1;blue;\r\n' | sed 's/"x;y"/2/' >"$work/bare.csv"
 "$copse" predict "$work/model" - --devices host:0 --keep-columns <"$work/bare.csv" >"$work/stdout" 2>"$work/stderr"
 [ $? -eq 0 ] && [ "$(cut -d ';' -f 1-3 "$work/stdout" | tr '\n' ' ')" = '2;"red"; 1;blue; ' ] || no "a table without a header: $(cat "$work/stdout" "$work/stderr")"

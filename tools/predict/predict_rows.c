@@ -21,14 +21,17 @@ static uint32_t predict_rows_largest(const float *row, uint32_t count)
 
 /* ---- CSV ---- */
 
-static void write_header(FILE *to, const struct use *u, char delimiter)
+/* `prefix`: of all names, which the columns of the data may have, too. */
+static void write_header(FILE *to, const struct use *u, const char *prefix, char delimiter)
 {
+    char name[1200];
     if (copse_dataset_file(u->data, 0))
         fprintf(to, "file%c", delimiter);
     if (u->info.task != COPSE_TASK_REGRESSION)
-        fprintf(to, "class%c", delimiter);
+        fprintf(to, "%sclass%c", prefix, delimiter);
     for (uint32_t i = 0; i < u->info.outputs; i++) {
-        use_cell(to, use_name(u, i), delimiter);
+        snprintf(name, sizeof name, "%s%s", prefix, use_name(u, i));
+        use_cell(to, name, delimiter);
         fputc(i + 1 < u->info.outputs ? delimiter : '\n', to);
     }
 }
@@ -56,7 +59,7 @@ static void write_csv(FILE *to, const struct use *u, struct kept_columns *kept, 
     if (kept && kept->has_header)
         keep_columns_write(to, kept);
     if (!kept || kept->has_header)
-        write_header(to, u, delimiter);
+        write_header(to, u, kept ? "predicted_" : "", delimiter);
     for (size_t r = 0; r < u->rows.rows; r++, values += u->info.outputs) {
         if (kept)
             keep_columns_write(to, kept);
