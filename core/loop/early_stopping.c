@@ -367,8 +367,12 @@ copse_status copse_early_stopping_resume(copse_early_stopping *e, const copse_ch
     if (!copse_checkpoint_find(file, COUNTERS))
         return COPSE_OK;
     COPSE_TRY(read_counters(file, &found));
-    if (has_array(file) && !e->params.keep_last)
+    if (has_array(file) && !e->params.keep_last) {
         COPSE_TRY(resume_values(e, file));
+    } else if (!e->params.keep_last) { /* of a run that kept none: the best epoch is yet to come */
+        found.best_epoch = 0;
+        found.best_loss = INFINITY;
+    }
     e->so_far = found;
     return COPSE_OK;
 }

@@ -30,9 +30,9 @@ struct copse_csv_params {
     copse_csv_header header;
     /** ',' ';' '|' or a tab [0 = that of the first line] */
     char delimiter;
-    uint32_t classes;     /**< labels are 0..classes-1                       [0 = not checked] */
-    uint64_t max_bytes;   /**< most bytes after decompression                [0 = 8 GiB] */
-    uint64_t reserved[4]; /**< 0 */
+    uint32_t classes;   /**< labels are 0..classes-1                       [0 = not checked] */
+    uint64_t max_bytes; /**< most bytes after decompression                [0 = 8 GiB] */
+    uint64_t reserved[4];
 };
 
 /** Columns with the same number of rows. Features are column "x", labels "y". Constant. */
@@ -150,7 +150,7 @@ struct copse_dataset_info {
     bool has_labels;                    /**< it was made with labels */
     uint32_t classes;                   /**< labels are 0..classes-1; 0: there are none */
     float scale;                        /**< divisor of COPSE_SCALE_MAX, otherwise 1 */
-    uint64_t reserved[4];               /**< 0 */
+    uint64_t reserved[4];
 };
 
 /** Describe a dataset. */
@@ -174,16 +174,18 @@ COPSE_API COPSE_CHECKED copse_status copse_dataset_gather(const copse_dataset *d
 struct copse_split_params {
     double train_fraction; /**< part of the rows for training, above 0 and below 1 [0 = 0.8] */
     uint64_t seed;         /**< of the order of the rows before the cut            [0] */
-    uint64_t reserved[4];  /**< 0 */
+    /** each class has its part of both, one row of two at least [false] */
+    bool stratify;
+    uint64_t reserved[3];
 };
 
 /**
- * Shuffle the rows, then cut them into a training part and a held-out part. Seed and number of rows
- * alone decide the cut. The parts share the features.
+ * Shuffle the rows, then cut them into a training part and a held-out part. Seed, number of rows
+ * and classes (`stratify`) alone decide the cut. The parts share the features.
  * @param params  NULL for defaults.
  * @param train   round(rows * train_fraction) rows.
  * @param test    The other rows.
- * @retval COPSE_ERR_ARGUMENT  A part would be empty.
+ * @retval COPSE_ERR_ARGUMENT  A part would be empty, or a row has no class to `stratify`.
  */
 COPSE_API COPSE_CHECKED copse_status copse_dataset_split(copse_dataset *data,
                                                          const struct copse_split_params *params,
@@ -205,8 +207,8 @@ struct copse_loader_params {
     bool drop_last;  /**< leave out a last batch that is not full                 [false] */
     /** batches that a thread prepares ahead, at most COPSE_PREFETCH_MAX [0 = no thread] */
     uint32_t prefetch;
-    const char *augment;  /**< random changes of pictures: data/pictures.h           [NULL] */
-    uint64_t reserved[3]; /**< 0 */
+    const char *augment; /**< random changes of pictures: data/pictures.h           [NULL] */
+    uint64_t reserved[3];
 };
 
 /**

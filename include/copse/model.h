@@ -17,11 +17,11 @@ typedef struct copse_model copse_model;
 
 /** How to make a model. */
 struct copse_model_params {
-    const char *network;  /**< description, see nn.h; it ends with `dense out` */
-    copse_layer *layer;   /**< instead: layers that are not built; retained   [NULL] */
-    const char *scope;    /**< of the variables' names                        [NULL] */
-    uint64_t seed;        /**< of the initial values */
-    uint64_t reserved[4]; /**< 0 */
+    const char *network; /**< description, see nn.h; it ends with `dense out` */
+    copse_layer *layer;  /**< instead: layers that are not built; retained   [NULL] */
+    const char *scope;   /**< of the variables' names                        [NULL] */
+    uint64_t seed;       /**< of the initial values */
+    uint64_t reserved[4];
 };
 
 /**
@@ -51,10 +51,10 @@ struct copse_model_fit_params {
     copse_dataset *held_out;  /**< evaluated after each epoch          [NULL] */
     copse_epoch_fn *on_epoch; /**< [NULL] */
     void *user;               /**< passed to `on_epoch` */
-    uint32_t patience;        /**< as copse_fit_params, with the next two */
+    uint32_t patience;        /**< these three: copse_fit_params */
     float min_delta;
     bool keep_last;
-    uint64_t reserved[6]; /**< 0 */
+    uint64_t reserved[6];
 };
 
 /** Train the model with copse_model_loss, by copse_trainer_fit on a trainer and a loader of its own: the

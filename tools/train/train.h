@@ -30,7 +30,13 @@ struct train_settings {
     uint64_t every_steps;
     double every_seconds;
     uint32_t keep;
-    uint32_t patience;            /* of an evaluator, in seconds; 0 = default */
+    uint32_t evaluator_patience; /* seconds; 0 = default */
+    uint32_t patience;           /* epochs without a lower held-out loss; 0 = for ever */
+    float min_delta;             /* lower by more than this */
+    bool saves_last;             /* --save writes the last epoch, not the best one */
+    const char *held_out;        /* a part, a file, or "none"; NULL: the default part */
+    struct option_choice split;
+    bool is_held_file;            /* of a checkpoint: its run held out a file */
     const char *label, *ignore;   /* label: name or position; NULL: the last column, none */
     const char *resize, *augment; /* of pictures; NULL: neither */
     struct option_choice scale, task, missing, header;
@@ -102,6 +108,18 @@ const char *train_optimizer_check(const struct train_settings *s);
 /* Set kind, rate and settings. */
 void train_optimizer_fill(const struct train_settings *s, struct copse_optimizer_params *p);
 
+/* ---- the held-out part (train_split.c) ---- */
+
+/* Values of `split`; auto: stratified where there are classes. */
+enum { SPLIT_AUTO, SPLIT_STRATIFIED, SPLIT_RANDOM };
+extern const struct option_name split_names[];
+/* An error text, or NULL. */
+const char *split_check(const struct train_settings *s);
+/* Whether all examples train. */
+bool split_is_none(const struct train_settings *s);
+/* Take a setting from a checkpoint; false if it is none of these, or wrong. */
+bool split_take(struct train_settings *s, const char *name, const char *value);
+
 /* ---- texts (train_text.c) ---- */
 
 /* Check the options of texts, and choose the default of --model; an error text, or NULL. */
@@ -157,6 +175,7 @@ struct score {
     double mae;         /* of a regression: mean absolute error in the unit of the target */
     double token_bytes; /* of a text: mean size of the tokens that are predicted */
     bool is_regression, is_sequence;
+    bool is_absent; /* no example is held out */
 };
 /* e to the loss: of a text. */
 double score_perplexity(const struct score *s);

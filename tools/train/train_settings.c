@@ -127,6 +127,7 @@ static int check_files(const struct train_settings *s)
     } files[] = {
         { "data", s->data, false },
         { "labels", s->labels, false },
+        { "held-out", s->held_out && !split_is_none(s) ? s->held_out : NULL, false },
         { "init", s->init, false },
         { "save", s->save, true },
         { "save", s->save ? partial : NULL, true },
@@ -184,8 +185,9 @@ static const char *check_checkpoints(struct train_settings *s, const char *every
 {
     if (!s->checkpoint && (s->is_resume || s->keep || every))
         return "--resume, --keep and --checkpoint-every need --checkpoint PATH";
-    if (!s->checkpoint && s->patience > 0)
-        return "--patience belongs to a job with an evaluator, which waits for checkpoints: it "
+    if (!s->checkpoint && s->evaluator_patience > 0)
+        return "--evaluator-patience belongs to a job with an evaluator, which waits for "
+               "checkpoints: it "
                "needs --checkpoint PATH";
     if (!s->checkpoint && s->on_loss.at->value == COPSE_LOSS_CONTINUES)
         return "--on-loss continue resumes from a checkpoint: it needs --checkpoint PATH";
@@ -246,6 +248,8 @@ static int train_settings_check(struct train_settings *s, const char *every)
         wrong = text_check(s);
     if (!wrong)
         wrong = train_optimizer_check(s);
+    if (!wrong)
+        wrong = split_check(s);
     if (wrong)
         ;
     else if ((s->data && !*s->data) || (s->labels && !*s->labels))
@@ -270,6 +274,8 @@ static int train_settings_check(struct train_settings *s, const char *every)
         wrong = "--dropout: must be at least 0 and less than 1";
     else if (s->momentum < 0.0f || s->momentum >= 1.0f)
         wrong = "--momentum: must be at least 0 and less than 1";
+    else if (!(s->min_delta >= 0.0f && s->min_delta <= FLT_MAX))
+        wrong = "--min-delta: must be at least 0, and finite";
     else if (s->weight_decay < 0.0f)
         wrong = "--weight-decay: must be at least 0";
     else if (s->bucket_bytes > SIZE_MAX / 2)
@@ -323,6 +329,7 @@ int train_settings_parse(int argc, char **argv, bool is_worker, struct train_set
         .header = CHOICE(headers),
         .on_loss = CHOICE(answers),
         .one_sided = CHOICE(accesses),
+        .split = CHOICE(split_names),
         .init_layout = CHOICE(layouts),
         .is_worker = is_worker,
         .steps_per_run = UNSET,
@@ -358,6 +365,10 @@ int train_settings_parse(int argc, char **argv, bool is_worker, struct train_set
           "text: tokens from which the next one is predicted [16]" },
         { "stride", OPTION_COUNT, &s->stride, "N",
           "text: tokens between two windows [each token is predicted once]" },
+        { "held-out", OPTION_TEXT, &s->held_out, "X|FILE",
+          "what judges each epoch: a part of --data, a file, or none [0.2]" },
+        { "split", OPTION_CHOICE, &s->split, "NAME",
+          "of the part: stratified (each class its part) or random [by task]" },
         { "seed", OPTION_U64, &s->seed, "N", "of the split, the order and the start [1]" },
         { "", OPTION_GROUP, NULL, NULL, "Model" },
         { "model", OPTION_TEXT, &s->model, "SPEC",
@@ -373,6 +384,10 @@ int train_settings_parse(int argc, char **argv, bool is_worker, struct train_set
           "examples per step, over all devices [64, or all; long text: 256]" },
         { "epochs", OPTION_COUNT, &s->epochs, "N",
           "passes over the training part [40; small CSV: 400 steps; text: 10000]" },
+        { "patience", OPTION_COUNT, &s->patience, "N",
+          "stop after N epochs without a lower held-out loss; 0: never [0]" },
+        { "min-delta", OPTION_FLOAT, &s->min_delta, "X",
+          "of --patience: lower by more than X counts [0]" },
         { "augment", OPTION_TEXT, &s->augment, "STEPS",
           "change pictures: \"flip; shift 2; brightness 20\" [none]" },
         { "loss", OPTION_TEXT, &s->loss, "SPEC",
@@ -428,6 +443,8 @@ int train_settings_parse(int argc, char **argv, bool is_worker, struct train_set
         { "", OPTION_GROUP, NULL, NULL, "Output" },
         { "save", OPTION_TEXT, &s->save, "FILE",
           "write the model, for `copse predict`; until the end to FILE.partial" },
+        { "save-last", OPTION_FLAG, &s->saves_last, NULL,
+          "--save writes the last epoch, not the one with the lowest held-out loss" },
         { "checkpoint", OPTION_TEXT, &s->checkpoint, "PATH",
           "write checkpoints: a folder, or FILE.safetensors" },
         { "checkpoint-every", OPTION_TEXT, &every, "N|Ns",
@@ -458,7 +475,7 @@ int train_settings_parse(int argc, char **argv, bool is_worker, struct train_set
           "with auto: larger variables use messages [512 KiB]" },
         { "window-bytes", OPTION_U64, &s->window_bytes, "N",
           "window size of each server [16 MiB]" },
-        { "patience", OPTION_SECONDS, &s->patience, "SECONDS", /* without a job it is nothing */
+        { "evaluator-patience", OPTION_SECONDS, &s->evaluator_patience, "SECONDS", /* in a job */
           is_worker ? "evaluator: exit if no new checkpoint arrives for so long [1800]" : NULL },
         { "", OPTION_NOTE, NULL, NULL, train_note_strategies },
         { "", OPTION_NOTE, NULL, NULL, train_note_lines },
@@ -515,6 +532,7 @@ int evaluate_settings_parse(int argc, char **argv, struct train_settings *s)
         .engine = CHOICE(engines),
         .on_loss = CHOICE(answers),
         .tokens = TOKENS,
+        .split = CHOICE(split_names),
         .scale = CHOICE(scales),
         .task = CHOICE(tasks),
         .missing = CHOICE(use_missings),
@@ -534,11 +552,13 @@ int evaluate_settings_parse(int argc, char **argv, struct train_settings *s)
         { "data", OPTION_TEXT, &s->data, "PATH", "the data of that run [the digits set]" },
         { "labels", OPTION_TEXT, &s->labels, "FILE", "its labels, as for `copse train`" },
         { "classes", OPTION_COUNT, &s->classes, "N", "as for `copse train` [largest label + 1]" },
+        { "held-out", OPTION_TEXT, &s->held_out, "FILE",
+          "the file of its --held-out, if it was one [the part of the run]" },
         { "devices", OPTION_TEXT, &s->devices, "WHICH",
           "the first of these devices is used [auto]" },
         { "watch", OPTION_FLAG, &s->is_watching, NULL,
           "evaluate each checkpoint that the run writes, until its last one" },
-        { "patience", OPTION_SECONDS, &s->patience, "SECONDS",
+        { "evaluator-patience", OPTION_SECONDS, &s->evaluator_patience, "SECONDS",
           "with --watch: exit if no new checkpoint arrives for so long [1800]" },
         { "json", OPTION_FLAG, &s->is_json, NULL, "one JSON object per line" },
         { "quiet", OPTION_FLAG, &s->is_quiet, NULL, "only the result" },
@@ -570,12 +590,12 @@ int evaluate_settings_parse(int argc, char **argv, struct train_settings *s)
         : s->logdir && !is_model        ? "--logdir belongs to MODEL and DATA"
         : has_cells && !is_model        ? "--missing and --unknown belong to MODEL and DATA"
         : s->logdir && !*s->logdir      ? "--logdir: the path is empty"
-        : is_model                      ? s->is_watching || s->patience > 0
-                                              ? "--watch and --patience belong to --checkpoint"
+        : is_model                      ? s->is_watching || s->evaluator_patience > 0
+                                              ? "--watch and --evaluator-patience belong to --checkpoint"
                                               : NULL
         : !s->checkpoint || !*s->checkpoint
             ? "which model? give MODEL and DATA, or --checkpoint PATH"
-        : s->patience > 0 && !s->is_watching ? "--patience belongs to --watch"
+        : s->evaluator_patience > 0 && !s->is_watching ? "--evaluator-patience belongs to --watch"
         : (s->data && !*s->data) || (s->labels && !*s->labels)
             ? "--data and --labels: a path is empty"
             : NULL;
@@ -638,7 +658,7 @@ static bool take_one(struct train_settings *s, const char *name, const char *val
         s->augment = *value ? value : NULL;
     else
         return strcmp(name, "--data") == 0 /* the content of the data, not its path */ ||
-               text_take(s, name, value);
+               split_take(s, name, value) || text_take(s, name, value);
     return *s->model != '\0';
 }
 
@@ -646,6 +666,7 @@ bool train_settings_take(struct train_settings *s, char *text)
 {
     s->batch = s->epochs = 0;
     option_choose(&s->scale, "max"); /* of versions that had no --scale */
+    option_choose(&s->split, "random");
     while (*text) {
         char *end = text + strcspn(text, "\n"), *value = strchr(text, '=');
         if (!value || value > end)

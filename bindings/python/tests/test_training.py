@@ -251,8 +251,12 @@ class Models(InFolder):
         self.assertEqual(evaluation.accuracy, 1.0)
         again = copse.Model.load(copse.Strategy("host"), self.folder / "model.safetensors")
         np.testing.assert_array_equal(again.predict(self.folder / "new.csv"), probabilities)
-        (self.folder / "other.csv").write_text("colour,length\ngreen,2.3\n")  # a category that training did not have
-        self.assertEqual(again.predict(self.folder / "other.csv").shape, (1, 2))
+        (self.folder / "bad.csv").write_text("colour,length\ngreen,2.3\n")
+        with self.assertLogs("copse", "WARNING") as log:
+            self.assertEqual(again.predict(self.folder / "bad.csv").argmax(1).tolist(), [1])
+        self.assertRegex(log.output[0], 'the first is "green" in row 2')
+        with self.assertRaisesRegex(copse.errors.FormatError, "row 2.*green"):
+            again.predict(self.folder / "bad.csv", unknown="refuse")
         (self.folder / "bad.csv").write_text("colour,length\nred,long\n")
         with self.assertRaisesRegex(copse.errors.FormatError, "row 2.*long"):
             again.predict(self.folder / "bad.csv")

@@ -43,6 +43,11 @@ copse_status copse__dataset_add_rows(copse_dataset *ds, const char *name, copse_
 /* Add column "y" of the dataset's schema. */
 copse_status copse__dataset_add_labels(copse_dataset *ds, copse_array *labels);
 
+/* Move rows of `order`, all rows in some order, so that each class has its part of the first `cut`
+   rows; labels are 0..classes-1 (stratify.c). */
+copse_status copse__stratify(struct copse_mem *mem, const int32_t *labels, size_t classes,
+                             uint32_t *order, size_t rows, size_t cut);
+
 /* Set the fields of `info` that describe a row of the first column. */
 void copse__dataset_describe_row(copse_dataset *ds);
 

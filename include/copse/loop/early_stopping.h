@@ -82,7 +82,8 @@ COPSE_API COPSE_CHECKED copse_status copse_early_stopping_swap(copse_early_stopp
 COPSE_API COPSE_CHECKED copse_status copse_early_stopping_arrays(
     copse_early_stopping *e, const struct copse_named_array **arrays, size_t *count);
 /**
- * Go on from these arrays. A checkpoint without them changes nothing.
+ * Go on from these arrays. A checkpoint without them changes nothing; of one without values the
+ * best epoch is yet to come, unless `keep_last` is set.
  * @param file  Of copse_trainer_restore.
  * @retval COPSE_ERR_ARGUMENT  An array of a variable is missing.
  * @retval COPSE_ERR_SHAPE     It has another type or shape than its variable.
