@@ -28,6 +28,7 @@ same() {
 }
 
 "$copse" $job --json >"$work/all.json" || no 'the whole run'
+[ "$(epochs "$work/all.json" | wc -l)" -eq 40 ] || no '--epochs alone does not train all of them'
 best=$(epochs "$work/all.json" | sort -g -k 2 | head -1 | cut -d' ' -f1)
 [ "$best" -gt 2 ] && [ "$best" -lt 34 ] || no "the best epoch is $best: this shows nothing"
 grep -q "\"event\":\"done\".*\"best_epoch\":$best," "$work/all.json" || no "not the best epoch: $(tail -1 "$work/all.json")"
