@@ -57,7 +57,7 @@ build_need() {
             -DCMAKE_TOOLCHAIN_FILE="$PWD/cmake/mingw-w64.cmake" -DCOPSE_WINDOWS_NEEDS="$needs" \
             -DCMAKE_INSTALL_PREFIX="$needs" -DCMAKE_POLICY_VERSION_MINIMUM=3.5 "$@" &&
             cmake --build "$needs/source/$name/build-windows" &&
-            cmake --install "$needs/source/$name/build-windows"
+            cmake --install "$needs/source/$name/build-windows" && rm -f "$needs"/lib/*.dll.a
     } >"$needs/source/$name.log" 2>&1 || { tail -n 20 "$needs/source/$name.log" >&2; return 1; }
 }
 

@@ -19,6 +19,7 @@ enum { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_BAD_INPUT = 2, EXIT_INCOMPLETE = 3 }
 int cmd_devices(int argc, char **argv);
 int cmd_train(int argc, char **argv);
 int cmd_worker(int argc, char **argv);
+int cmd_launch(int argc, char **argv);
 int cmd_evaluate(int argc, char **argv);
 int cmd_bench(int argc, char **argv);
 int cmd_conformance(int argc, char **argv);

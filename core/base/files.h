@@ -14,7 +14,7 @@
 COPSE_PRIVATE copse_status copse__file_open(const char *path, FILE **out, uint64_t *size);
 
 /* The part of a path behind its folder: "b.csv" of "a/b.csv". */
-const char *copse__path_name(const char *path);
+COPSE_PRIVATE const char *copse__path_name(const char *path);
 
 /* Go to a byte of a file, which may be beyond 4 GB; false on failure. */
 bool copse__file_seek(FILE *stream, uint64_t at);

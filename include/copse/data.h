@@ -43,7 +43,7 @@ typedef struct copse_schema copse_schema;
 
 /** Scaling of features when a dataset is made. */
 typedef enum copse_feature_scale {
-    /** tables: STANDARD; pictures (IDX, bytes): on the device; others: NONE */
+    /** tables: STANDARD; pictures: / 255 on the device; others: NONE */
     COPSE_SCALE_AUTO,
     COPSE_SCALE_NONE,     /**< leave them and regression targets unchanged */
     COPSE_SCALE_STANDARD, /**< each number of a row: mean 0, standard deviation 1 over all rows */
@@ -106,8 +106,8 @@ COPSE_API COPSE_CHECKED copse_status copse_dataset_open(copse_context *ctx, cons
 /**
  * Make a dataset of features and labels in memory: columns "x", f32, and "y". Rows of more than 5
  * axes become rank 1.
- * @param features  Any element type; the first axis counts the rows, 1 to 2^32-1. By default they
- *                  are not scaled.
+ * @param features  Any element type; the first axis counts the rows, 1 to 2^32-1. u8 with 3 or more
+ *                  axes are pictures: "x" is u8.
  * @param labels    Classes from 0, or values: any element type, [rows] or [rows, targets]; NULL for
  *                  none.
  * @param params    `classes`, `scale`, `schema` and `task` are used; NULL for defaults.
@@ -126,7 +126,6 @@ COPSE_API COPSE_CHECKED copse_status copse_dataset_create(copse_context *ctx,
  * Make a dataset of named columns in memory, which keep their types.
  * @param columns  `data` holds [rows, shape...].
  * @param count    1 to COPSE_MAX_INPUTS.
- * @param rows     1 to 2^32-1.
  * @retval COPSE_ERR_ARGUMENT  A column has no name, no data or an unknown type, two have one name,
  *                             or there is none.
  * @retval COPSE_ERR_SHAPE     There is no row, or a row has too many axes.
@@ -175,14 +174,14 @@ COPSE_API COPSE_CHECKED copse_status copse_dataset_gather(const copse_dataset *d
 struct copse_split_params {
     double train_fraction; /**< part of the rows for training, above 0 and below 1 [0 = 0.8] */
     uint64_t seed;         /**< of the order of the rows before the cut            [0] */
-    /** each class has its part of both, one row of two at least [false] */
+    /** divide each class alike; both parts have it if it has two rows [false] */
     bool stratify;
     uint64_t reserved[3];
 };
 
 /**
  * Shuffle the rows, then cut them into a training part and a held-out part. Seed, number of rows
- * and classes (`stratify`) alone decide the cut. The parts share the features.
+ * and classes (`stratify`) alone decide the cut.
  * @param params  NULL for defaults.
  * @param train   round(rows * train_fraction) rows.
  * @param test    The other rows.
@@ -220,7 +219,7 @@ struct copse_loader_params {
 COPSE_API COPSE_CHECKED copse_status copse_loader_create(copse_dataset *data,
                                                          const struct copse_loader_params *params,
                                                          copse_loader **out);
-/** Stop the thread, if any, and free it. */
+/** Free it. */
 COPSE_API void copse_loader_release(copse_loader **loader);
 
 /** Batches in an epoch. Any thread. */

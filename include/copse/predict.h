@@ -25,7 +25,6 @@ typedef copse_tensor *copse_predict_fn(copse_graph *g, const copse_batch *in, vo
  *
  * @param fn      One recording is kept for each pair of `fn` and `user`, replica and size of shard;
  *                `recordings` of the trainer limits their number.
- * @param batch   Needs only the inputs that `fn` asks for.
  * @param values  The result, row-major, in the order of the batch's rows.
  * @param bytes   Of `values`: exactly those of the result.
  * @retval COPSE_ERR_ARGUMENT     The batch is empty or lacks an input.

@@ -40,7 +40,9 @@
 #define COPSE_PUBLIC_STATUS_H
 
 #if defined(_WIN32)
-#    if defined(COPSE_BUILD)
+#    if defined(COPSE_STATIC)
+#        define COPSE_API
+#    elif defined(COPSE_BUILD)
 #        define COPSE_API __declspec(dllexport)
 #    else
 #        define COPSE_API __declspec(dllimport)

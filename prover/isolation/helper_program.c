@@ -2,6 +2,7 @@
 /* Finds the helper program. */
 #include <stdio.h>
 
+#include "core/base/files.h"
 #include "prover/isolation/isolation.h"
 #include "prover/isolation/process.h"
 
@@ -43,7 +44,8 @@ copse_status copse__helper_find(const char *given, char *path, size_t room)
                          "helper process: no command '%s' beside the library or in PATH: name a "
                          "helper program",
                          copse_command_name);
-    if (strchr(given, '/')) {
+    const bool is_path = copse__path_name(given) != given;
+    if (is_path) {
         const int length = snprintf(path, room, "%s", given);
         if (length > 0 && (size_t)length < room && copse__program_exists(path))
             return COPSE_OK;
@@ -51,5 +53,5 @@ copse_status copse__helper_find(const char *given, char *path, size_t room)
         return COPSE_OK;
     }
     return copse_fail(COPSE_ERR_IO, "helper process: no program '%s'%s", given,
-                      strchr(given, '/') ? "" : " in PATH");
+                      is_path ? "" : " in PATH");
 }

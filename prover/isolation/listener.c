@@ -155,8 +155,7 @@ static void tell_crash(struct copse_ended *e, const struct copse_process_end *en
         snprintf(e->text, sizeof e->text,
                  "the process ended; the application took its exit status");
     else if (end->is_signal)
-        snprintf(e->text, sizeof e->text, "the process died of signal %d (%s)", end->code,
-                 end->name);
+        snprintf(e->text, sizeof e->text, "the process died of %s", end->name);
     else
         snprintf(e->text, sizeof e->text, "the process ended by itself with code %d", end->code);
 }
@@ -221,6 +220,7 @@ static void wait_isolated(const struct copse_request *q, struct listener *l)
     const enum copse_ended_how how = listen_to(l, &p);
     copse__process_close(&p);
     listener_finish(l, &p, how);
+    copse__process_forget(&p);
     free(l->bytes);
 }
 

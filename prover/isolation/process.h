@@ -8,14 +8,15 @@
 
 struct copse_process {
     long id;
-    int fd; /* read end of the pipe */
+    int fd; /* read end of the pipe; -1 on Windows, which has handles */
+    void *handle, *pipe, *job;
 };
 
 struct copse_process_end {
     bool is_known;  /* false: the application took its exit status, or ignores SIGCHLD */
-    bool is_signal; /* `code` is the number of a signal, else an exit code */
+    bool is_signal; /* it died of a signal, or of an exception of Windows */
     int code;
-    char name[64]; /* of the signal */
+    char name[96]; /* of the signal: "signal 11 (Segmentation fault)" */
 };
 
 /* Start a program. Its standard output goes to this process's standard error, its standard input is
@@ -33,6 +34,8 @@ bool copse__process_reap(const struct copse_process *p, uint64_t wait_ns,
                          struct copse_process_end *out);
 /* Close the pipe. */
 void copse__process_close(struct copse_process *p);
+/* Free the rest, after the last copse__process_reap. */
+void copse__process_forget(struct copse_process *p);
 
 /* Whether a file can be executed. */
 bool copse__program_exists(const char *path);

@@ -120,7 +120,7 @@ copse_status copse__process_start(const char *program, const char *const *argume
         return copse_fail(COPSE_ERR_IO, "helper process: cannot start '%s': %s", program,
                           strerror(e));
     }
-    *out = (struct copse_process){ (long)pid, ends[0] };
+    *out = (struct copse_process){ .id = (long)pid, .fd = ends[0] };
     return COPSE_OK;
 }
 
@@ -169,13 +169,18 @@ bool copse__process_reap(const struct copse_process *p, uint64_t wait_ns,
     out->is_signal = WIFSIGNALED(status);
     out->code = out->is_signal ? WTERMSIG(status) : WEXITSTATUS(status);
     if (out->is_signal)
-        snprintf(out->name, sizeof out->name, "%s", strsignal(out->code));
+        snprintf(out->name, sizeof out->name, "signal %d (%s)", out->code, strsignal(out->code));
     return true;
 }
 
 void copse__process_close(struct copse_process *p)
 {
     close(p->fd);
+}
+
+void copse__process_forget(struct copse_process *p)
+{
+    (void)p;
 }
 
 bool copse__program_exists(const char *path)

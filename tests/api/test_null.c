@@ -679,7 +679,7 @@ static void models(struct probe *p)
     ROW(copse_model_create, NEED(own), NEED(schema), NEED(&params), NEED(&made));
     ROW(copse_model_fit, NEED(model), NEED(labelled),
         NEED(&(struct copse_model_fit_params){ .epochs = 1 }));
-    ROW(copse_model_load, NEED(own), NEED("none"), NEED(&made));
+    ROW(copse_model_load, NEED(own), NEED("none"), NULL, NEED(&made));
     ROW(copse_model_save, NEED(model), NEED("none/none"), NULL);
     NODE_ROW(copse_model_loss, NEED(g), NEED(&in), NEED(model));
     ROW(copse_model_predict, NEED(model), NEED(labelled), NEED(values));

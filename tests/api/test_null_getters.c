@@ -185,6 +185,7 @@ static void training(struct probe *p)
     RETAIN(copse_layer_retain);
     RELEASE(copse_layer_release, copse_layer);
     ZERO(copse_layer_parameters, NULL);
+    ZERO(copse_layer_is_shared, NULL);
     RETAIN(copse_model_retain);
     RELEASE(copse_model_release, copse_model);
     NOTHING(copse_model_schema, NULL);

@@ -333,7 +333,7 @@ static void training(void)
     };
     copse_dataset *labelled;
     struct copse_evaluation evaluation;
-    copse_model *model;
+    copse_model *model, *loaded;
     OK(copse_dataset_create(ctx, &features, &labels, NULL, &labelled));
     REFUSED(copse_strategy_params, copse_strategy_open(ctx, "host:0", &p, &other),
             .bucket_bytes = 0);
@@ -403,6 +403,7 @@ static void training(void)
     OK(copse_model_create(st, copse_dataset_schema(labelled),
                           &(struct copse_model_params){ .network = "dense out" }, &model));
     REFUSED(copse_model_fit_params, copse_model_fit(model, labelled, &p), .epochs = 1);
+    REFUSED(copse_model_load_params, copse_model_load(st, "none/none", &p, &loaded), .scope = NULL);
     REFUSED(copse_model_save_params, copse_model_save(model, "none/none", &p), .array_count = 0);
     REFUSED(copse_evaluation_params, copse_model_evaluate(model, labelled, &p, &evaluation),
             .worst_count = 0);

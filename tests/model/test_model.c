@@ -75,7 +75,7 @@ static void a_loaded_model_predicts_the_same(void **state)
         copse_context *other = NULL;
         OK(copse_context_create(NULL, &other));
         copse_strategy *one = strategy_of(other, 1);
-        OK(copse_model_load(one, path, &loaded));
+        OK(copse_model_load(one, path, NULL, &loaded));
         copse_dataset *unlabelled =
             make_data(other, is_regression, false, copse_model_schema(loaded));
         OK(copse_model_predict(loaded, unlabelled, there));
@@ -212,7 +212,7 @@ static void layers_of_images_are_saved_and_loaded(void **state)
     assert_non_null(copse_checkpoint_find(file, "conv_transposed1.weight"));
     assert_true(array_of(file, "prelu1.slope", 4, 0)[0] != 0.25f);
     assert_true(array_of(file, "prelu2.slope", 4, 0)[0] != 0.0f);
-    OK(copse_model_load(other, path, &loaded));
+    OK(copse_model_load(other, path, NULL, &loaded));
     OK(copse_model_predict(loaded, data, there));
     assert_memory_equal(here, there, sizeof here);
     copse_checkpoint_release(&file);
@@ -346,6 +346,54 @@ static void bytes_are_scaled_by_the_schema(void **state)
     copse_model_release(&m);
     copse_schema_release(&schema);
     copse_strategy_release(&st);
+}
+
+/* Arrays of bytes are treated as the same pictures in files, in training and in predictions. */
+static void pictures_in_memory_are_those_of_a_file(void **state)
+{
+    enum { PICTURES = 40, PIXELS = 6 };
+    static uint8_t file[16 + PICTURES * PIXELS] = { 0, 0, 8, 3, 0, 0, 0, PICTURES,
+                                                    0, 0, 0, 3, 0, 0, 0, 2 };
+    static uint8_t marks[8 + PICTURES] = { 0, 0, 8, 1, 0, 0, 0, PICTURES };
+    float values[2][2 * PICTURES], by_file[2 * PICTURES];
+    copse_dataset *data[2] = { NULL, NULL }, *unlabelled = NULL;
+    (void)state;
+    for (int i = 0; i < PICTURES * PIXELS; i++)
+        file[16 + i] = (uint8_t)(i * 89 + i / PIXELS % 2 * 40);
+    for (int i = 0; i < PICTURES; i++)
+        marks[8 + i] = (uint8_t)(file[16 + i * PIXELS] > 100);
+    temp_write("train-images-idx3-ubyte", file, sizeof file);
+    temp_write("train-labels-idx1-ubyte", marks, sizeof marks);
+    const struct copse_array_view x8 = { COPSE_U8, 3, { PICTURES, 3, 2 }, file + 16 },
+                                  y8 = { COPSE_U8, 1, { PICTURES }, marks + 8 };
+    OK(copse_dataset_open(ctx, temp_path("train-images-idx3-ubyte"), NULL, &data[0]));
+    OK(copse_dataset_create(ctx, &x8, &y8, NULL, &data[1]));
+    OK(copse_dataset_create(ctx, &x8, NULL, NULL, &unlabelled));
+    assert_string_equal(copse_schema_text(copse_dataset_schema(data[0])),
+                        copse_schema_text(copse_dataset_schema(data[1])));
+    for (int i = 0; i < 2; i++) {
+        copse_strategy *st = strategy_of(ctx, 2);
+        copse_model *m = make_model(st, data[i], "flatten; dense 8 relu; dense out", NULL);
+        copse_trainer *t = train(m, data[i], 4);
+        OK(copse_model_predict(m, unlabelled, values[i]));
+        if (i == 0)
+            OK(copse_model_predict(m, data[0], by_file));
+        copse_trainer_release(&t);
+        copse_model_release(&m);
+        copse_strategy_release(&st);
+    }
+    assert_memory_equal(values[0], by_file, sizeof by_file);
+    assert_memory_equal(values[0], values[1], sizeof by_file);
+    /* a scale of the caller's makes them numbers */
+    struct copse_column column;
+    copse_dataset_release(&unlabelled);
+    OK(copse_dataset_create(
+        ctx, &x8, NULL, &(struct copse_dataset_params){ .scale = COPSE_SCALE_MAX }, &unlabelled));
+    OK(copse_dataset_column(unlabelled, 0, &column));
+    assert_int_equal(column.type, COPSE_F32);
+    for (int i = 0; i < 2; i++)
+        copse_dataset_release(&data[i]);
+    copse_dataset_release(&unlabelled);
 }
 
 /* ---- evaluation ---- */
@@ -506,12 +554,12 @@ static void a_checkpoint_is_loaded(void **state)
         &(struct copse_state_params){ .metadata = lines, .metadata_count = count }));
     OK(copse_trainer_checkpoint(t, temp_path("plain.safetensors"), NULL));
     OK(copse_model_predict(m, data, here));
-    OK(copse_model_load(one, temp_path("c.safetensors"), &loaded));
+    OK(copse_model_load(one, temp_path("c.safetensors"), NULL, &loaded));
     OK(copse_model_predict(loaded, data, there));
     for (int i = 0; i < ROWS * CLASSES; i++)
         rig_near((double)there[i], (double)here[i], 1e-5);
     copse_model_release(&loaded);
-    FAILS(COPSE_ERR_FORMAT, copse_model_load(one, temp_path("plain.safetensors"), &loaded),
+    FAILS(COPSE_ERR_FORMAT, copse_model_load(one, temp_path("plain.safetensors"), NULL, &loaded),
           "checkpoint without");
     assert_null(loaded);
     copse_trainer_release(&t);
@@ -581,23 +629,25 @@ static void what_is_no_model_file_is_refused(void **state)
     const char *good = temp_path("good.safetensors"), *weights = temp_path("weights.safetensors");
     OK(copse_model_save(m, good, NULL));
     OK(copse_trainer_save(t, weights));
-    FAILS(COPSE_ERR_FORMAT, copse_model_load(other, weights, &loaded), "holds weights only");
-    FAILS(COPSE_ERR_IO, copse_model_load(other, temp_path("none"), &loaded), "none");
-    FAILS(COPSE_ERR_FORMAT, copse_model_load(other, altered(good, "dense 8", "dense 9"), &loaded),
-          "damaged");
+    FAILS(COPSE_ERR_FORMAT, copse_model_load(other, weights, NULL, &loaded), "holds weights only");
+    FAILS(COPSE_ERR_IO, copse_model_load(other, temp_path("none"), NULL, &loaded), "none");
+    FAILS(COPSE_ERR_FORMAT,
+          copse_model_load(other, altered(good, "dense 8", "dense 9"), NULL, &loaded), "damaged");
     FAILS(COPSE_ERR_UNSUPPORTED,
-          copse_model_load(other, altered(good, "model-1", "model-7"), &loaded), "copse-model-7");
+          copse_model_load(other, altered(good, "model-1", "model-7"), NULL, &loaded),
+          "copse-model-7");
     size_t size;
     unsigned char *bytes = temp_bytes(good, &size);
     bytes[size - 2] ^= 1;
     FAILS(COPSE_ERR_FORMAT,
-          copse_model_load(other, temp_write("flipped.safetensors", bytes, size), &loaded),
+          copse_model_load(other, temp_write("flipped.safetensors", bytes, size), NULL, &loaded),
           "damaged");
     FAILS(COPSE_ERR_FORMAT,
-          copse_model_load(other, temp_write("cut.safetensors", bytes, size - 4), &loaded), "cut");
+          copse_model_load(other, temp_write("cut.safetensors", bytes, size - 4), NULL, &loaded),
+          "cut");
     free(bytes);
     assert_null(loaded);
-    OK(copse_model_load(other, good, &loaded));
+    OK(copse_model_load(other, good, NULL, &loaded));
     copse_model_release(&loaded);
     /* Not finite: the older file stays. */
     float inf[IN * HIDDEN] = { INFINITY };
@@ -606,7 +656,7 @@ static void what_is_no_model_file_is_refused(void **state)
     copse_strategy_variables(st, &list, &count);
     OK(copse_variable_assign(list[0], inf));
     FAILS(COPSE_ERR_NONFINITE, copse_model_save(m, good, NULL), "infinite");
-    OK(copse_model_load(strategy_of(ctx, 1), good, &loaded));
+    OK(copse_model_load(strategy_of(ctx, 1), good, NULL, &loaded));
     copse_strategy *leaked = copse_model_strategy(loaded);
     copse_model_release(&loaded);
     copse_strategy_release(&leaked);
@@ -679,6 +729,7 @@ int main(void)
         cmocka_unit_test(layers_of_images_are_saved_and_loaded),
         cmocka_unit_test(the_file_alone_gives_the_predictions),
         cmocka_unit_test(bytes_are_scaled_by_the_schema),
+        cmocka_unit_test(pictures_in_memory_are_those_of_a_file),
         cmocka_unit_test(evaluation_agrees_with_a_count),
         cmocka_unit_test(regression_is_measured_in_the_unit_of_the_target),
         cmocka_unit_test(each_target_is_measured_in_its_own_unit),

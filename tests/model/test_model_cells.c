@@ -229,6 +229,60 @@ static void what_is_no_row_is_refused(void **state)
     copse_dataset_release(&data);
 }
 
+/* Rows of numbers that the caller encoded by the schema need none; raw ones cannot be told from them
+   if there is no text. */
+static void encoded_rows_need_no_schema(void **state)
+{
+    enum { WIDTH = 5 };
+    static float x[ROWS * WIDTH], by_file[ROWS * 2], values[ROWS * 2];
+    const struct copse_cells from = {
+        .names = names, .columns = COLUMNS, .rows = ROWS, .cells = cells
+    };
+    const struct copse_array_view rows = { COPSE_F32, 2, { ROWS, WIDTH }, x },
+                                  numbers = { COPSE_F32, 2, { 2, 2 }, x },
+                                  labels = { COPSE_F32, 1, { 2 }, x };
+    copse_dataset *data = NULL, *encoded = NULL;
+    (void)state;
+    OK(copse_dataset_cells(
+        ctx, &from,
+        &(struct copse_dataset_params){ .schema = copse_model_schema(model), .no_labels = true },
+        &data));
+    OK(copse_dataset_gather(data, "x", NULL, ROWS, x));
+    OK(copse_model_predict(model, data, by_file));
+    OK(copse_dataset_create(ctx, &rows, NULL, NULL, &encoded));
+    OK(copse_model_predict(model, encoded, values));
+    assert_close(values, by_file, 2 * ROWS);
+    copse_dataset_release(&encoded);
+    FAILS(COPSE_ERR_SHAPE,
+          copse_dataset_create(
+              ctx, &rows, NULL,
+              &(struct copse_dataset_params){ .schema = copse_model_schema(model) }, &encoded),
+          "give cells (copse_dataset_cells, copse_model_predict_cells), or rows that are encoded");
+    /* scaled: not as the network takes them */
+    OK(copse_dataset_create(ctx, &rows, NULL,
+                            &(struct copse_dataset_params){ .scale = COPSE_SCALE_STANDARD },
+                            &encoded));
+    FAILS(COPSE_ERR_ARGUMENT, copse_model_predict(model, encoded, values), "a schema of its own");
+    copse_dataset_release(&encoded);
+    copse_dataset_release(&data);
+    for (int is_scaled = 0; is_scaled < 2; is_scaled++) { /* arrays, and a table of numbers */
+        copse_dataset *other = NULL;
+        const struct copse_dataset_params how = { .scale = is_scaled ? COPSE_SCALE_STANDARD
+                                                                     : COPSE_SCALE_NONE,
+                                                  .task = COPSE_TASK_REGRESSION };
+        OK(copse_dataset_create(ctx, &numbers, &labels, &how, &data));
+        OK(copse_dataset_create(ctx, &numbers, NULL, NULL, &other));
+        copse_model *m = make_model(st, data, "dense out", is_scaled ? "scaled" : "plain");
+        if (is_scaled)
+            FAILS(COPSE_ERR_ARGUMENT, copse_model_predict(m, other, values), "schema of its own");
+        else
+            OK(copse_model_predict(m, other, values));
+        copse_model_release(&m);
+        copse_dataset_release(&data);
+        copse_dataset_release(&other);
+    }
+}
+
 /* A loop over single rows calls the allocator of the context for nothing. */
 static void a_loop_allocates_nothing(void **state)
 {
@@ -250,6 +304,7 @@ int main(void)
         cmocka_unit_test(many_rows),
         cmocka_unit_test(unknown_cells_are_counted_and_told),
         cmocka_unit_test(what_is_no_row_is_refused),
+        cmocka_unit_test(encoded_rows_need_no_schema),
         cmocka_unit_test(a_loop_allocates_nothing),
     };
     return cmocka_run_group_tests_name("model_cells", tests, setup, teardown);

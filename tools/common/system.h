@@ -36,6 +36,8 @@ bool system_set_environment(const char *name, const char *value);
 bool system_is_terminal(unsigned *columns);
 /* The file of this program; "" if it is unknown. */
 void system_program(char *path, size_t room);
+/* A path by which this program can be started again, as long as it runs. */
+const char *system_itself(void);
 /* Run a program of PATH until it ends, with its output in the file `log`; words[0] is its name, and
    the last word is followed by NULL. Its exit code, or -1: it cannot be run. */
 int system_run(const char *const *words, const char *log);

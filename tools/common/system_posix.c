@@ -140,6 +140,11 @@ void system_program(char *path, size_t room)
     path[n > 0 && (size_t)n < room ? n : 0] = '\0';
 }
 
+const char *system_itself(void)
+{
+    return "/proc/self/exe"; /* the same program, even if its file was replaced */
+}
+
 int system_run(const char *const *words, const char *log)
 {
     int status = 0;

@@ -250,31 +250,23 @@ void system_program(char *path, size_t room)
     use_slashes(path);
 }
 
-/* The words in quotation marks, as the C library of the other program reads them: a backslash
-   counts only before a quotation mark. */
+const char *system_itself(void)
+{
+    static char path[PATH_UNITS];
+    system_program(path, sizeof path);
+    return path;
+}
+
+/* The words in quotation marks. They have no quotation marks of their own, which names of files
+   cannot have. */
 static char *join_words(const char *const *words)
 {
-    size_t size = 1;
+    size_t size = 1, used = 0;
     for (const char *const *w = words; *w; w++)
-        size += 2 * strlen(*w) + 3;
-    char *line = malloc(size), *to = line;
-    for (; line && *words; words++) {
-        size_t slashes = 0;
-        *to++ = '"';
-        for (const char *c = *words; *c; c++) {
-            slashes = *c == '\\' ? slashes + 1 : 0;
-            if (*c == '"')
-                for (size_t i = 0; i <= slashes; i++)
-                    *to++ = '\\';
-            *to++ = *c;
-        }
-        for (size_t i = 0; i < slashes; i++)
-            *to++ = '\\';
-        *to++ = '"';
-        *to++ = ' ';
-    }
-    if (line)
-        *to = '\0';
+        size += strlen(*w) + 3;
+    char *line = malloc(size);
+    for (; line && *words; words++)
+        used += (size_t)snprintf(line + used, size - used, "\"%s\" ", *words);
     return line;
 }
 

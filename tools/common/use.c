@@ -31,7 +31,7 @@ copse_status use_load(struct use *u)
     if (s != COPSE_OK) /* more devices than one are fine: the first is used */
         return s;
     COPSE_TRY(copse_one_device_create(u->ctx, id[0], NULL, &u->strategy));
-    COPSE_TRY(copse_model_load(u->strategy, u->model_path, &u->model));
+    COPSE_TRY(copse_model_load(u->strategy, u->model_path, NULL, &u->model));
     u->schema = copse_model_schema(u->model);
     return copse_schema_describe(u->schema, &u->info);
 }

@@ -148,7 +148,7 @@ int conform_run(struct conform_settings *s, const char *action, int argc, char *
                   : strcmp(action, "list") == 0 ? COPSE_CONFORM_PLAN
                                                 : COPSE_CONFORM_CHECK;
     s->job.command = command;
-    s->job.helper = "/proc/self/exe";
+    s->job.helper = system_itself();
     s->job.cache_folder = "";
     s->job.in_process = s->is_isolated ? NULL : &conform_helper;
     s->job.is_verbose = s->is_verbose && !s->is_json;

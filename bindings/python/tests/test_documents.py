@@ -30,7 +30,7 @@ class Documents(unittest.TestCase):
     def test_the_examples_of_the_pages(self):
         pages = {page: re.findall(r"```python\n(.*?)```", page.read_text(), flags=re.S)
                  for page in (PACKAGE / "README.md", PACKAGE.parents[1] / "README.md")}
-        self.assertEqual([len(blocks) for blocks in pages.values()], [3, 1])
+        self.assertEqual([len(blocks) for blocks in pages.values()], [4, 1])
         for source in itertools.chain(*pages.values()):
             with self.subTest(source):
                 self.assertLessEqual(len(source.splitlines()), 20)

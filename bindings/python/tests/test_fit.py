@@ -11,13 +11,17 @@ from unittest import mock
 import numpy as np
 
 import copse
+from copse._library import ffi
+from copse.devices import _progress as progress_of_kernels
 from copse.fit import Means
 from rig import DEVICES, InFolder, perceptron, toy
 
 
 def trainer_of(device="host", settings=None, kind=None, **more):
     strategy = copse.Strategy(device, kind=kind, **more)
-    return copse.Trainer(strategy, perceptron(strategy, 8, 3, 4), optimizer="sgd", learning_rate=0.1, **(settings or {}))
+    return copse.Trainer(
+        strategy, perceptron(strategy, 8, 3, 4),
+        optimizer="sgd", learning_rate=0.1, **(settings or{}))
 
 
 class FakeTerminal(io.StringIO):
@@ -70,11 +74,16 @@ class Histories(unittest.TestCase):
         for given in (held_out, arrays, held_out.batches(7), held_out.batches(30)):
             trainer = trainer_of()
             found = []
-            history = trainer.fit(self.data().batches(16), 2, lambda epoch, means: found.append(trainer.evaluate(arrays)),
-                                  validation_data=given)
+            history = trainer.fit(
+                self.data().batches(16),
+                2, lambda epoch, means: found.append(trainer.evaluate(arrays)),
+                validation_data=given)
             self.assertEqual(list(history.history), ["loss", "accuracy", "val_loss", "val_accuracy"])
             np.testing.assert_allclose(history.history["val_loss"], [r.loss for r in found], rtol=1e-6)
-            np.testing.assert_allclose(history.history["val_accuracy"], [r.reports["accuracy"] for r in found], rtol=1e-6)
+            np.testing.assert_allclose(
+                history.history["val_accuracy"],
+                [r.reports["accuracy"] for r in found],
+                rtol=1e-6)
             seen.append(history.history["loss"])
         for other in seen[1:]:  # it trains nothing
             self.assertEqual(other, seen[0])
@@ -120,6 +129,51 @@ class Histories(unittest.TestCase):
         np.testing.assert_equal(history.history, {"loss": [1.0, 2.0], "late": [math.nan, 3.0]})
 
 
+class EarlyStopping(unittest.TestCase):
+    """A learning rate that is 100 from step 4 on: the fourth epoch, of one step, spoils the weights."""
+
+    def fit(self, device="host", epochs=9, **settings):
+        strategy = copse.Strategy(device)
+        trainer = copse.Trainer(strategy, perceptron(strategy, 8, 3, 4), optimizer="sgd",
+                                learning_rate=lambda step: 0.1 if step < 4 else 100.0)
+        x, y = toy()
+        seen = []
+        history = trainer.fit({"x": x, "y": y}, epochs, lambda epoch, means: seen.append(
+            strategy.variables()[0].numpy()), validation_data={"x": x, "y": y}, **settings)
+        return history, seen, strategy.variables()[0].numpy()
+
+    def test_the_best_weights_are_left(self):
+        for device in [*DEVICES, "host:0,host:0"]:
+            with self.subTest(device):
+                history, seen, last = self.fit(device)
+                self.assertEqual((history.best_epoch, len(history.epoch)), (2, 9))
+                self.assertEqual(history.history["val_loss"].index(min(history.history["val_loss"])), 2)
+                np.testing.assert_array_equal(last, seen[2])
+                history, seen, last = self.fit(device, restore_best_weights=False)
+                self.assertIsNone(history.best_epoch)
+                np.testing.assert_array_equal(last, seen[8])
+                history, seen, last = self.fit(device, 3)
+                np.testing.assert_array_equal(last, seen[2])
+
+    def test_patience(self):
+        for patience in 1, 3:
+            history, seen, last = self.fit(patience=patience)
+            self.assertEqual((history.epoch[-1], history.best_epoch), (2 + patience, 2))
+            np.testing.assert_array_equal(last, seen[2])
+            history, seen, last = self.fit(patience=patience, restore_best_weights=False)
+            self.assertEqual((history.epoch[-1], history.best_epoch), (2 + patience, 2))
+            np.testing.assert_array_equal(last, seen[-1])
+        self.assertEqual(self.fit(patience=1, min_delta=10.0)[0].epoch, [0, 1])
+
+    def test_wrong_settings(self):
+        x, y = toy()
+        with self.assertRaisesRegex(copse.errors.ArgumentError, "patience is about the loss of validation_data"):
+            trainer_of().fit({"x": x, "y": y}, 1, patience=3)
+        for special in -1.0, math.nan, math.inf:
+            with self.assertRaisesRegex(copse.errors.ArgumentError, "min_delta"):
+                self.fit(min_delta=special)
+
+
 class Shown(unittest.TestCase):
     """What is on stderr while fit trains four batches in each of two epochs."""
 
@@ -143,8 +197,10 @@ class Shown(unittest.TestCase):
     def test_lines(self):
         for verbose, stream in ((2, io.StringIO()), (2, FakeTerminal()), (1, io.StringIO()), (True, io.StringIO())):
             history = self.fit(stream, verbose).history
-            self.assertEqual(stream.getvalue().splitlines(), [
-                f"epoch {e + 1}/2  loss {history['loss'][e]:.4g}  accuracy {history['accuracy'][e]:.4g}" for e in range(2)])
+            self.assertEqual(
+                stream.getvalue().splitlines(),
+                [f"epoch {e + 1}/2  loss {history['loss'][e]:.4g}  accuracy {history['accuracy'][e]:.4g}"
+                 for e in range(2)])
 
     def test_a_bar_on_a_terminal(self):
         for verbose in ("auto", 1, True):
@@ -179,6 +235,26 @@ class Shown(unittest.TestCase):
         self.assertIn('<progress value="0.250" max="1"></progress> epoch 1/2 1/4', shown[0])
         self.assertEqual(shown[-1].count("\n"), 2)
         self.assertIn(f"epoch 2/2  loss {history['loss'][1]:.4g}", shown[-1])
+
+    def test_kernels_that_are_compiled(self):
+        def compiled(done):
+            row = ffi.new("struct copse_progress *", {"device": name, "kernel": name, "done": done, "total": 8})
+            lib_progress(ffi.NULL, row)
+
+        name, lib_progress = ffi.new("char[]", b"opencl:9"), progress_of_kernels
+        stream = FakeTerminal()
+        x, y = toy(64)
+        with contextlib.redirect_stderr(stream), mock.patch("copse.fit.INTERVAL", 0):
+            trainer = trainer_of()
+            loss = trainer._loss.function
+            trainer._loss.function = lambda inputs: ([compiled(n) for n in (0, 4, 8)], loss(inputs))[1]
+            trainer.fit(copse.Dataset({"x": x, "y": y}), 1, verbose=1)
+            compiled(0)  # nothing shows it
+        looks = stream.getvalue().split("\r")
+        self.assertEqual([look.rstrip() for look in looks[1: 3]],
+                         ["[....................] opencl:9: compiling kernels 0/8",
+                          "[==========..........] opencl:9: compiling kernels 4/8"])
+        self.assertEqual(len(looks), 5)
 
     def test_an_interrupted_bar_ends_its_line(self):
         stream = FakeTerminal()
@@ -215,11 +291,13 @@ class Models(InFolder):
         self.assertEqual([v.name for v in model.variables],
                          ["this/dense1.weight", "this/dense1.bias", "this/dense2.weight", "this/dense2.bias"])
         before = [v.numpy() for v in other.variables]
-        history = model.fit(train, 5, 50, validation_data=held_out, learning_rate=0.02, seed=3, clip_norm=1.0)
+        history = model.fit(train, 5, batch_size=50, validation_data=held_out,
+                            learning_rate=0.02, seed=3, clip_norm=1.0)
         self.assertEqual(list(history.history), ["loss", "accuracy", "val_loss", "val_accuracy"])
         for old, v in zip(before, other.variables):
             np.testing.assert_array_equal(v.numpy(), old)
-        self.assertAlmostEqual(model.evaluate(held_out).accuracy, history.history["val_accuracy"][-1], places=6)
+        self.assertAlmostEqual(model.evaluate(held_out).accuracy,
+                               history.history["val_accuracy"][history.best_epoch], places=6)
         again = copse.Model(copse.Strategy("host"), data, "dense 8 relu; dense out", scope="this", seed=1)
         by_trainer = copse.Trainer(again.strategy, again, learning_rate=0.02, seed=3, clip_norm=1.0).fit(
             train.batches(50, seed=3), 5, validation_data=held_out)

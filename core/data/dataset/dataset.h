@@ -56,10 +56,9 @@ copse_status copse__dataset_no_reserved(const struct copse_dataset_params *param
 /* COPSE_ERR_ARGUMENT if `params` breaks a rule of every source. */
 copse_status copse__dataset_check(const struct copse_dataset_params *params);
 /* `owner`: the array of `features` if it has no other user (it may be kept and changed), otherwise
-   NULL. `is_idx`: they come from IDX files. `labels` may be NULL. Error texts use `name`. */
+   NULL. `labels` may be NULL. Error texts use `name`. */
 copse_status copse__dataset_make(copse_context *ctx, const struct copse_array_view *features,
-                                 copse_array *owner, bool is_idx,
-                                 const struct copse_array_view *labels,
+                                 copse_array *owner, const struct copse_array_view *labels,
                                  const struct copse_dataset_params *params, const char *name,
                                  copse_dataset **out);
 /* The rows of CSV files. `labels`: those of another file, or NULL. */
@@ -84,7 +83,6 @@ copse_status copse__dataset_join(copse_context *ctx, const char *const *paths, s
 /* Arrays as they are in a file, before a dataset is made of them. (source.c) */
 struct copse_source_arrays {
     copse_array *features, *labels; /* NULL: none */
-    bool is_idx;                    /* features */
 };
 copse_status copse__source_read(copse_context *ctx, const char *path,
                                 const struct copse_dataset_params *params,

@@ -40,9 +40,10 @@ extern "C" {
 
 /** Source of the data. */
 typedef enum copse_data_kind {
-    COPSE_DATA_ARRAY, /**< arrays in memory, .npy and IDX files */
+    COPSE_DATA_ARRAY, /**< other arrays, in memory or in .npy and IDX files */
     COPSE_DATA_TABLE, /**< CSV files */
-    /** PNG, JPEG, and IDX files of bytes with at least 3 axes. By default "x" stays u8 */
+    /** PNG, JPEG, and arrays of u8 with at least 3 axes: [rows, height, width, ...]. By default
+       "x" stays u8 */
     COPSE_DATA_PICTURES,
     COPSE_DATA_TEXT, /**< windows of tokens, data/text.h */
 } copse_data_kind;

@@ -17,7 +17,9 @@
 #include "copse/device.h"
 
 #if defined(_WIN32)
-#    if defined(COPSE_CONFORMANCE_BUILD)
+#    if defined(COPSE_STATIC)
+#        define COPSE_CONFORMANCE_API
+#    elif defined(COPSE_CONFORMANCE_BUILD)
 #        define COPSE_CONFORMANCE_API __declspec(dllexport)
 #    else
 #        define COPSE_CONFORMANCE_API __declspec(dllimport)

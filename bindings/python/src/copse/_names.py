@@ -2,7 +2,6 @@
 """Names of options: a wrong one is a TypeError that says which name was meant."""
 from __future__ import annotations
 
-import difflib
 import functools
 from typing import Any, Callable, Iterable, TypeVar, cast
 
@@ -13,6 +12,7 @@ def check_names(where: str, given: Iterable[str], known: Iterable[str]) -> None:
     """Refuse a name that is not known."""
     for name in given:
         if name not in known:
+            import difflib
             near = difflib.get_close_matches(name, [k for k in known if not k.startswith("_")], 1)
             raise TypeError(f"{where}() got an unexpected keyword argument '{name}'"
                             + (f": did you mean '{near[0]}'?" if near else ""))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import atexit
-import json
 import weakref
 from dataclasses import dataclass
 from typing import Any, Mapping, Optional, Union
@@ -44,6 +43,7 @@ class Cluster:
         spec = _spec
         if spec is None:
             spec = ffi.new("copse_cluster_spec **")
+            import json
             written = description if isinstance(description, str) else json.dumps(description)
             check(lib.copse_cluster_spec_parse(context(), c_string(written), spec))
         self._users: list[weakref.ref] = []

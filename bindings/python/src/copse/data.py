@@ -12,6 +12,7 @@ from ._names import named_options
 from .devices import context as context_of
 from .errors import ArgumentError
 from .options import Header, Missing, PathLike, Scale, Task, Tokens
+from .table import Cells, cells_of
 from .tensor import _NAMES, array, array_of, column, shape_of, type_of, view_of
 
 
@@ -22,7 +23,8 @@ SCALES = {"auto": lib.COPSE_SCALE_AUTO, "none": lib.COPSE_SCALE_NONE, "standard"
 HEADERS = {"auto": lib.COPSE_CSV_HEADER_AUTO, "yes": lib.COPSE_CSV_HEADER_YES, "no": lib.COPSE_CSV_HEADER_NO}
 TOKENS = {"characters": lib.COPSE_TOKENS_CHARACTERS, "bytes": lib.COPSE_TOKENS_BYTES, "bpe": lib.COPSE_TOKENS_BPE}
 TEXT_ROWS = {"windows": lib.COPSE_TEXT_WINDOWS, "lines": lib.COPSE_TEXT_LINES, "end": lib.COPSE_TEXT_END}
-MISSING = {"refuse": lib.COPSE_MISSING_REFUSE, "mean": lib.COPSE_MISSING_MEAN}
+MISSING = {"auto": lib.COPSE_MISSING_AUTO, "refuse": lib.COPSE_MISSING_REFUSE, "mean": lib.COPSE_MISSING_MEAN}
+UNKNOWN = {"ignore": lib.COPSE_UNKNOWN_IGNORE, "refuse": lib.COPSE_UNKNOWN_REFUSE}
 
 
 class HostBatch:
@@ -86,6 +88,15 @@ def _text_params(tokens: Optional[str], context: int, stride: int, vocabulary: i
         "tokens": choice("the kind of token", tokens, TOKENS), "context": context, "stride": stride, "vocabulary": vocabulary})
 
 
+def _label_and_ignored(label: Union[str, int, None],
+                       ignore: Union[str, Sequence[Union[str, int]], None]) -> tuple[Any, Any]:
+    """The name of the label column, and the list of columns that are left out."""
+    if isinstance(label, int) and label < 1:
+        raise ArgumentError("positions of label columns count from 1")
+    listed = ignore if ignore is None or isinstance(ignore, str) else ",".join(str(c) for c in ignore)
+    return c_string(label if isinstance(label, str) else None), c_string(listed)
+
+
 class Dataset:
     """Columns in host memory with the same number of rows. Copse copies the arrays; they may change afterwards."""
 
@@ -105,7 +116,7 @@ class Dataset:
     @named_options()
     def open(cls, path: PathLike, *, labels: Optional[PathLike] = None, classes: int = 0,
              no_labels: bool = False, label: Union[str, int, None] = None, header: Header = "auto",
-             delimiter: Optional[str] = None, task: Task = "auto", scale: Scale = "auto", missing: Missing = "refuse",
+             delimiter: Optional[str] = None, task: Task = "auto", scale: Scale = "auto", missing: Missing = "auto",
              ignore: Union[str, Sequence[Union[str, int]], None] = None, max_bytes: int = 0,
              resize: Optional[tuple[int, int]] = None, picture_bytes: int = 0, tokens: Optional[Tokens] = None,
              context: int = 0, stride: int = 0, vocabulary: int = 0) -> "Dataset":
@@ -114,15 +125,12 @@ class Dataset:
 
         labels: the file with the labels of an IDX or .npy file. label: the label column of a table, by its name or by
         position from 1; the last one without it. task: auto, classification or regression. scale: auto, none, standard
-        or max. missing: refuse or mean, for missing cells. ignore: columns of a table that are left out.
+        or max. missing: refuse (auto) or mean, for missing cells. ignore: columns of a table that are left out.
         resize: width and height that pictures get. picture_bytes: most memory for decoded pictures.
         tokens: characters, bytes, or bpe (byte pairs). context: tokens in a window. stride: tokens between the starts of two
         windows. vocabulary: number of byte pairs and bytes.
         """
-        listed = ignore if ignore is None or isinstance(ignore, str) else ",".join(str(c) for c in ignore)
-        keep = c_string(labels), c_string(label if isinstance(label, str) else None), c_string(listed)
-        if isinstance(label, int) and label < 1:
-            raise ArgumentError("positions of label columns count from 1")
+        keep = c_string(labels), *_label_and_ignored(label, ignore)
         if delimiter is not None and (len(delimiter.encode()) != 1 or delimiter == "\0"):
             raise ArgumentError(f"the delimiter is one character, not '{delimiter}'")
         source = ffi.new("struct copse_source_params *", {"picture_bytes": picture_bytes})
@@ -147,6 +155,28 @@ class Dataset:
         params = ffi.new("struct copse_dataset_params *", {"source": source})
         return cls({}, _pointer=make("dataset", lib.copse_text_create, context_of(), ffi.from_buffer("char[]", data),
                                      len(data), params))
+
+    @classmethod
+    @named_options()
+    def table(cls, rows: Any, *, label: Union[str, int, None] = None, classes: int = 0, no_labels: bool = False,
+              task: Task = "auto", scale: Scale = "auto", missing: Missing = "auto",
+              ignore: Union[str, Sequence[Union[str, int]], None] = None) -> "Dataset":
+        """A table in memory, as `open` reads it from a CSV file: a DataFrame, a dictionary of columns, a list of
+        dictionaries with a row in each, or rows of cells. Cells are texts and numbers; None and NaN are missing."""
+        return cls._of_cells(cells_of(rows), label=label, classes=classes, no_labels=no_labels, task=task, scale=scale,
+                             missing=missing, ignore=ignore)
+
+    @classmethod
+    def _of_cells(cls, cells: Cells, *, label: Union[str, int, None] = None, classes: int = 0, no_labels: bool = False,
+                  task: Task = "auto", scale: Scale = "auto", missing: Missing = "auto",
+                  ignore: Union[str, Sequence[Union[str, int]], None] = None) -> "Dataset":
+        keep = _label_and_ignored(label, ignore)
+        params = ffi.new("struct copse_dataset_params *", {
+            "classes": classes, "no_labels": no_labels, "ignore": keep[1], "task": choice("the task", task, TASKS),
+            "scale": choice("the scale", scale, SCALES),
+            "missing": choice("the treatment of missing cells", missing, MISSING),
+            "csv": {"label_name": keep[0], "label_column": label if isinstance(label, int) else 0}})
+        return cls({}, _pointer=make("dataset", lib.copse_dataset_cells, context_of(), cells.struct, params))
 
     @classmethod
     @named_options()

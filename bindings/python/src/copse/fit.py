@@ -2,10 +2,8 @@
 """What `fit` returns, and what it shows while it trains."""
 from __future__ import annotations
 
-import html
 import importlib
 import math
-import shutil
 import sys
 import time
 from dataclasses import dataclass, field
@@ -21,11 +19,13 @@ INTERVAL = 0.1  # seconds between two looks of a bar
 
 @dataclass
 class History:
-    """`epoch` has the numbers of the epochs, from 0; `history` for each name the means of each epoch: "loss", what the loss
-    function reports, and with validation data "val_loss" and so on. Training means are computed while the variables change."""
+    """`epoch` has the numbers of the epochs, from 0; `history` for each name the means of each epoch: "loss", what the
+    loss function reports, and with validation data "val_loss" and so on. Training means are computed while the
+    variables change. `best_epoch` has the lowest validation loss, where fit looked for it."""
 
     epoch: list[int] = field(default_factory=list)
     history: dict[str, list[float]] = field(default_factory=dict)
+    best_epoch: Optional[int] = None
 
     def add(self, epoch: int, logs: Logs) -> None:
         self.epoch.append(epoch)
@@ -59,6 +59,7 @@ class _Terminal:
     """A line of a terminal that is written again and again."""
 
     def show(self, text: str, is_done: bool, share: float) -> None:
+        import shutil
         width = shutil.get_terminal_size().columns - 1
         if not is_done:
             filled = round(20 * share)
@@ -85,11 +86,12 @@ class _Notebook:
     """An output of a cell, which changes: lines of complete epochs, and a bar."""
 
     def __init__(self, display: Any, html_type: Any) -> None:
-        self._html, self._lines = html_type, ""
+        import html
+        self._html, self._escape, self._lines = html_type, html.escape, ""
         self._output = display(html_type(""), display_id=True)
 
     def show(self, text: str, is_done: bool, share: float) -> None:
-        line, bar = html.escape(text), ""
+        line, bar = self._escape(text), ""
         if is_done:
             self._lines += line + "\n"
         else:
@@ -116,12 +118,18 @@ def _place(verbose: Verbose) -> Union[_Terminal, _Lines, _Notebook, None]:
 
 
 class Progress:
-    """Shows epochs and batches. verbose: False or 0 nothing; True or 1 a bar on stderr or in a notebook, a line for each epoch
-    where stderr is no terminal; 2 a line for each epoch; "auto" a bar, or nothing where stderr is no terminal."""
+    """Shows epochs and batches. verbose: False or 0 nothing; True or 1 a bar on stderr or in a notebook, a line for
+    each epoch where stderr is no terminal; 2 a line for each epoch; "auto" a bar, or nothing without a terminal."""
 
     def __init__(self, verbose: Verbose, epochs: int, batches: int) -> None:
         self._place, self._epochs, self._batches = _place(verbose), epochs, batches
         self._is_open, self._next = False, 0.0
+
+    def compiling(self, device: str, done: int, total: int) -> None:
+        """Kernels of a device that a driver compiles, which may take seconds before the first batch."""
+        if self._place is not None and total and done < total:
+            self._is_open = True
+            self._place.show(f"{device}: compiling kernels {done}/{total}", False, done / total)
 
     def batch(self, epoch: int, done: int, logs: Logs) -> None:
         if self._place is None or (now := time.monotonic()) < self._next:
@@ -146,6 +154,11 @@ class Progress:
 
 def _text(logs: Logs) -> str:
     return "  ".join(f"{name} {value:.4g}" for name, value in logs.items())
+
+
+def tags(logs: Logs) -> dict[str, float]:
+    """Names in event files, as those of `copse train --logdir`: "loss/train", "loss/held out"."""
+    return {f"{n[4:]}/held out" if n.startswith("val_") else f"{n}/train": value for n, value in logs.items()}
 
 
 def listed(callbacks: Optional[Callbacks]) -> Sequence[Callback]:

@@ -26,6 +26,7 @@ class Layers:
     def __init__(self, description: Optional[str], strategy: Optional[Strategy] = None, *, shape: Sequence[int] = (),
                  dtype: DType = "float32", outputs: int = 0, scope: Optional[str] = None, seed: int = 0,
                  tokens: int = 0, _pointer: Any = None) -> None:
+        self._owner: Any = None  # of a pointer that is borrowed
         self._pointer = _pointer or make("layer", lib.copse_nn_parse, context(), c_string(description))
         if strategy is not None:
             self.build(strategy, shape=shape, dtype=dtype, outputs=outputs, scope=scope, seed=seed, tokens=tokens)

@@ -799,6 +799,12 @@ def all_reduce(x: Operand, op: Averaging = "sum") -> Tensor:
     return _call(lib.copse_all_reduce, _pointer(x), choice("the operation", op, AVERAGINGS))
 
 
+def all_gather(x: Operand, replica: int) -> Tensor:
+    """x of all replicas, one after another along axis 0: [replicas n, ...] of float32 [n, ...]. replica:
+    `inputs.replica`."""
+    return _call(lib.copse_all_gather, _pointer(x), replica)
+
+
 def sync_moments(x: Operand, axes: Union[int, Sequence[int]] = 0) -> tuple[Tensor, Tensor]:
     """Mean and variance over some axes, 0 among them, of the global batch."""
     positions = _axes(axes, len(x.shape))

@@ -43,7 +43,8 @@ Scale = Literal["auto", "none", "standard", "max"]
 Header = Literal["auto", "yes", "no"]
 Tokens = Literal["characters", "bytes", "bpe"]
 TextRows = Literal["windows", "lines", "end"]
-Missing = Literal["refuse", "mean"]
+Missing = Literal["auto", "refuse", "mean"]
+Unknown = Literal["ignore", "refuse"]
 
 # Of conformance.
 Tier = Literal["quick", "standard", "full", "exhaustive"]

@@ -59,6 +59,7 @@ class Variable:
 
     strategy: "Strategy"
     _pointer: Any
+    _owner: Any = None  # a model whose variable it is
 
     @named_options()
     def __init__(self, values: Any, name: Optional[str] = None, *, dtype: Optional[DType] = None,
@@ -293,6 +294,7 @@ class Strategy:
             function = lib.copse_collective_create if kind == "collective" else lib.copse_parameter_server_create
             self._pointer = make("strategy", function, context(), others, names, len(names), params)
         self.devices = ids
+        self._selector = None if cluster else devices_  # for a strategy alike
         self.kind = kind
         self._serial = next(_serials)
         self._runs = 0  # calls of run that are under way, one in the other

@@ -13,8 +13,10 @@ from . import ops
 from ._library import Guard, c_string, check, choice, ffi, lib, make, text
 from ._names import named_options
 from .data import Dataset, HostBatch, Loader
+from .devices import compiling
 from .errors import ArgumentError, NonFiniteError
-from .fit import Callbacks, History, Means, Progress, Verbose, listed
+from .events import EventFile
+from .fit import Callbacks, History, Means, Progress, Verbose, listed, tags
 from .inputs import Inputs
 from .model import Model
 from .options import Averaging, Layout, Optimizer, OptimizerOptions, PathLike, Precision
@@ -148,6 +150,47 @@ class _Schedule:
         return 0.0
 
 
+class _EarlyStopping:
+    """The library's, of a trainer with validation data; else nothing."""
+
+    def __init__(self, trainer: "Trainer", patience: int, min_delta: float, restores: bool, has_data: bool) -> None:
+        self.best_epoch: Optional[int] = None
+        self._pointer: Any = None
+        self._epoch = 0
+        if not has_data:
+            if patience:
+                raise ArgumentError("patience is about the loss of validation_data, which is missing")
+        elif patience or (restores and trainer.strategy.kind != "parameter_server"):
+            params = ffi.new("struct copse_early_stopping_params *", {
+                "patience": patience, "min_delta": min_delta, "keep_last": not restores})
+            self._pointer = make("early_stopping", lib.copse_early_stopping_create, trainer._pointer, params)
+
+    def _info(self) -> Any:
+        info = ffi.new("struct copse_early_stopping_info *")
+        lib.copse_early_stopping_describe(self._pointer, info)
+        return info
+
+    def observe(self, epoch: int, loss: float) -> bool:
+        """Whether training ends."""
+        if self._pointer is None:
+            return False
+        stop, self._epoch = ffi.new("bool *"), epoch
+        check(lib.copse_early_stopping_observe(self._pointer, epoch + 1, loss, stop))
+        best = self._info().best_epoch
+        self.best_epoch = best - 1 if best else None
+        return bool(stop[0])
+
+    def close(self) -> None:
+        """Before its trainer."""
+        if self._pointer is not None:
+            ffi.release(self._pointer)
+
+    def restore(self) -> None:
+        """Set the best values."""
+        if self._pointer is not None and self._info().has_values and self.best_epoch != self._epoch:
+            check(lib.copse_early_stopping_swap(self._pointer))
+
+
 Rate = Union[float, Schedule, Callable[[int], float]]
 
 
@@ -180,6 +223,7 @@ class Trainer:
     of a shard that are kept.
     precision: "float16" or "bfloat16": matmul, dense and convolutions of the loss function read operands of 16 bits.
     memory_budget: bytes on each device; what does not fit is computed again in the backward pass, with the same bits.
+    summarize_gradients: for EventFile.gradients.
     check_numerics, check_gradients: refuse a step with a loss, or gradients, that are not finite.
     transform: a function of pairs of gradient and variable that returns new gradients.
     groups: settings of variables by name, as "*.bias: decay=0; conv1.*: frozen"; docs/optimizers.md.
@@ -193,7 +237,8 @@ class Trainer:
                  prefetch: int = 0, variables: Optional[Sequence[Variable]] = None, reduction: Averaging = "mean",
                  check_numerics: bool = False, check_gradients: bool = False, recordings: int = 0,
                  transform: Optional[Transform] = None, groups: str = "", precision: Precision = "float32",
-                 memory_budget: int = 0, **options: Unpack[OptimizerOptions]) -> None:
+                 memory_budget: int = 0, summarize_gradients: bool = False,
+                 **options: Unpack[OptimizerOptions]) -> None:
         self.strategy = strategy
         self.prefetch = prefetch
         self._loss = _ModelLoss(loss) if isinstance(loss, Model) else _Callback(loss)
@@ -208,7 +253,7 @@ class Trainer:
             "variable_count": len(chosen) if chosen else 0, "check_numerics": check_numerics,
             "reduction": choice("the reduction", reduction, LOSS_REDUCTIONS), "check_gradients": check_gradients,
             "transform": changes.pointer if changes else ffi.NULL, "precision": type_of(precision),
-            "memory_budget": memory_budget,
+            "memory_budget": memory_budget, "summarize_gradients": summarize_gradients,
         })
         self._pointer = make("trainer", lib.copse_trainer_create, strategy._pointer, params,
                              keep=(self._loss, rule, changes, self._predictors))
@@ -294,33 +339,54 @@ class Trainer:
         self._loss.check(lib.copse_trainer_flush(self._pointer))
 
     @named_options()
-    def fit(self, batches: Union[Loader, Dataset], epochs: int = 1, callbacks: Optional[Callbacks] = None, *,
-            start: tuple[int, int] = (0, 0), validation_data: Union[Loader, Dataset, Mapping[str, Any], None] = None,
-            verbose: Verbose = "auto") -> History:
+    def fit(self, batches: Union[Loader, Dataset, Mapping[str, Any]], epochs: int = 1,
+            callbacks: Optional[Callbacks] = None, *, start: tuple[int, int] = (0, 0),
+            validation_data: Union[Loader, Dataset, Mapping[str, Any], None] = None, patience: int = 0,
+            min_delta: float = 0.0, restore_best_weights: bool = True,
+            logdir: Optional[PathLike] = None, verbose: Verbose = "auto") -> History:
         """Train until `epochs` passes over the batches are complete, from the position `start` (epoch, batch), such as
-        the position of a checkpoint. A Dataset gives batches of 64 examples, or of
-        all if they are fewer. Micro-batches that are left at the end of an epoch make one
+        the position of a checkpoint. A Dataset, or arrays by name, give batches of
+        64 examples, or of all if they are fewer. Micro-batches that are left at the end of an epoch make one
         update.
 
         callbacks: functions of the epoch (from 0) and its means by name, as History has them; training ends where one
         returns True. validation_data: evaluated after each epoch.
+        patience: training ends after so many epochs in a row whose validation loss is not lower by more than min_delta;
+        0: never.
+        logdir: a folder for an event file, which TensorBoard shows.
+        restore_best_weights: with validation data leave the values of the epoch with the lowest loss; parameter servers
+        keep the last ones.
         verbose: 0 nothing, 1 a bar, 2 a line for each epoch; "auto" a bar where stderr is a terminal, and in notebooks.
         """
         if not isinstance(batches, Loader):
             batches = Dataset._of(batches)._in_batches()
         held_out = None if validation_data is None else _unshuffled(validation_data, batches)
+        stopping = _EarlyStopping(self, patience, min_delta, restore_best_weights, held_out is not None)
+        log = None if logdir is None else EventFile(logdir)
         history, progress = History(), Progress(verbose, epochs, len(batches))
+        compiling.append(progress.compiling)
         try:
+            is_over = False
             for epoch in range(start[0], epochs):
                 logs = self._epoch(batches, epoch, start[1] if epoch == start[0] else 0, progress)
                 if held_out is not None:
                     logs.update(self._evaluate_all(held_out).logs("val_"))
+                    is_over = stopping.observe(epoch, logs["val_loss"])
+                    history.best_epoch = stopping.best_epoch
                 history.add(epoch, logs)
+                if log is not None:
+                    log.scalars(self.steps, tags(logs))
+                    log.flush()
                 progress.epoch(epoch, logs)
-                if any([callback(epoch, dict(logs)) is True for callback in listed(callbacks)]):
+                if any([callback(epoch, dict(logs)) is True for callback in listed(callbacks)]) or is_over:
                     break
+            stopping.restore()
         finally:
+            compiling.remove(progress.compiling)
+            stopping.close()
             progress.close()
+            if log is not None:
+                log.close()
         return history
 
     def _epoch(self, batches: Loader, epoch: int, first: int, progress: Progress) -> dict[str, float]:
