@@ -173,14 +173,14 @@ COPSE_API COPSE_CHECKED copse_status copse_dataset_gather(const copse_dataset *d
 struct copse_split_params {
     double train_fraction; /**< part of the rows for training, above 0 and below 1 [0 = 0.8] */
     uint64_t seed;         /**< of the order of the rows before the cut            [0] */
-    /** each class has its part of both, one row of two at least [false] */
+    /** divide each class alike; both parts have it if it has two rows [false] */
     bool stratify;
     uint64_t reserved[3];
 };
 
 /**
  * Shuffle the rows, then cut them into a training part and a held-out part. Seed, number of rows
- * and classes (`stratify`) alone decide the cut. The parts share the features.
+ * and classes (`stratify`) alone decide the cut.
  * @param params  NULL for defaults.
  * @param train   round(rows * train_fraction) rows.
  * @param test    The other rows.
@@ -218,7 +218,7 @@ struct copse_loader_params {
 COPSE_API COPSE_CHECKED copse_status copse_loader_create(copse_dataset *data,
                                                          const struct copse_loader_params *params,
                                                          copse_loader **out);
-/** Stop the thread, if any, and free it. */
+/** Free it. */
 COPSE_API void copse_loader_release(copse_loader **loader);
 
 /** Batches in an epoch. Any thread. */

@@ -28,6 +28,7 @@ same() {
 }
 
 "$copse" $job --json >"$work/all.json" || no 'the whole run'
+[ "$(epochs "$work/all.json" | wc -l)" -eq 40 ] || no '--epochs alone does not train all of them'
 best=$(epochs "$work/all.json" | sort -g -k 2 | head -1 | cut -d' ' -f1)
 [ "$best" -gt 2 ] && [ "$best" -lt 34 ] || no "the best epoch is $best: this shows nothing"
 grep -q "\"event\":\"done\".*\"best_epoch\":$best," "$work/all.json" || no "not the best epoch: $(tail -1 "$work/all.json")"
@@ -92,6 +93,20 @@ at=$(sed -n 's/.*"event":"done".*"best_epoch":\([0-9]*\),.*/\1/p' "$work/mean.js
 "$copse" $job --epochs "$at" --save-last --average 0.9 --save-average --quiet --save "$work/mean_short.st" >/dev/null || no 'averages, short'
 values "$work/mean.st" >"$work/mean.csv"; values "$work/mean_short.st" >"$work/mean_short.csv"
 same 'averages' "$work/mean.csv" "$work/mean_short.csv"
+
+# Without --epochs the rows decide: small tables train 1,000 steps, with a patience of a quarter of the epochs; large ones
+# not more than about 20,000 steps. With --epochs there is no patience.
+short="train --devices host:0 --model mlp:2 --no-cross-check --json --data"
+"$copse" $short "$data" >"$work/small.json" || no 'a small table'
+grep -q '"event":"start".*"epochs":334,' "$work/small.json" || no "epochs of a small table: $(head -1 "$work/small.json")"
+count=$(epochs "$work/small.json" | wc -l) want=$(epochs "$work/small.json" | awk 'NR == 1 || $2 < low { low = $2; waited = 0; next } ++waited == 83 { print $1; exit }')
+[ "$count" -eq "${want:-334}" ] || no "a small table stopped after epoch $count, not ${want:-334}"
+awk 'BEGIN { OFS = ","; srand(5); print "a,class"; for (i = 0; i < 40000; i++) { k = i % 2; print k + 3 * rand(), k } }' >"$work/large.csv"
+for pair in "8 5" "16 10" "64 40"; do # 32,000 rows train: 4,000, 2,000 and 500 steps
+    set -- $pair
+    "$copse" $short "$work/large.csv" --batch $1 2>/dev/null | head -1 >"$work/start.json"
+    grep -q "\"epochs\":$2," "$work/start.json" || no "epochs of a large table in batches of $1: $(cat "$work/start.json")"
+done
 
 bad 'a negative delta' '--min-delta: must be at least 0, and finite$' $job --min-delta -1
 bad 'patience of a word' "--patience: 'long' is not a whole number" $job --patience long

@@ -69,7 +69,7 @@ def write_csv(path, data, is_regression):
 
 
 def copse_score(copse, path, seed):
-    run = subprocess.run([copse, "train", "--devices", "host:0", "--data", path, "--seed", str(seed), "--json"], check=True,
+    run = subprocess.run([copse, "train", "--devices", "host:0", "--data", path, "--seed", str(seed), "--split", "random", "--json"], check=True,
                          capture_output=True, text=True)
     done = json.loads(run.stdout.splitlines()[-1])
     return done["r2" if "r2" in done else "accuracy"]

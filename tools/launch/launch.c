@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* copse launch: start the tasks of a job on this machine or on several, and restart it after a
    loss. */
-#include "tools/launch/launch.h"
+#include "tools/launch/launch_job.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The tasks of a job and their addresses. */
-#include "tools/launch/launch.h"
+#include "tools/launch/launch_job.h"
 
 #include <ctype.h>
 #include <stdlib.h>

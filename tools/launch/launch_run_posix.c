@@ -2,7 +2,7 @@
 /* The processes of a job: started here or by ssh, with pipes for their lines. */
 #define _DEFAULT_SOURCE /* environ of fork'd programs */
 
-#include "tools/launch/launch.h"
+#include "tools/launch/launch_job.h"
 
 #include <arpa/inet.h>
 #include <errno.h>

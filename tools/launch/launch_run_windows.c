@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* There is no engine for jobs of several workers on Windows. */
-#include "tools/launch/launch.h"
+#include "tools/launch/launch_job.h"
 
 bool launch_ports(uint32_t count, uint16_t *ports)
 {

@@ -31,7 +31,8 @@ struct train_settings {
     double every_seconds;
     uint32_t keep;
     uint32_t evaluator_patience; /* seconds; 0 = default */
-    uint32_t patience;           /* epochs without a lower held-out loss; 0 = for ever */
+    uint32_t patience;           /* epochs without a lower held-out loss; 0 = for ever;
+                                     UINT32_MAX = not given */
     float min_delta;             /* lower by more than this */
     bool saves_last;             /* --save writes the last epoch, not the best one */
     const char *held_out;        /* a part, a file, or "none"; NULL: the default part */
@@ -92,8 +93,9 @@ int train_settings_parse(int argc, char **argv, bool is_worker, struct train_set
 const char *settings_default_data(void);
 /* Notes of --help (train_notes.c). */
 extern const char train_note_strategies[], train_note_lines[];
-/* Decide the defaults that depend on the number of rows for training. */
-void train_settings_fit(struct train_settings *s, size_t rows, bool is_table);
+/* Decide the defaults that depend on the number of rows for training. `can_stop`: --patience is
+   possible. */
+void train_settings_fit(struct train_settings *s, size_t rows, bool is_table, bool can_stop);
 
 /* ---- the optimizer (train_optimizer.c) ---- */
 

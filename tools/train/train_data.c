@@ -244,7 +244,8 @@ copse_status run_open_data(struct run *r)
     copse_dataset_describe(r->train, &train);
     copse_dataset_describe(r->held_out, &test);
     COPSE_TRY(copse_schema_describe(copse_dataset_schema(r->all), &described));
-    train_settings_fit(s, train.rows, described.kind == COPSE_DATA_TABLE);
+    train_settings_fit(s, train.rows, described.kind == COPSE_DATA_TABLE,
+                       r->held_out && !run_is_served(r) && !r->is_evaluator);
     if (r->is_evaluator && s->batch > train.rows)
         return session_set_error(
             COPSE_ERR_ARGUMENT,

@@ -97,7 +97,11 @@ static const struct option_name headers[] = {
 #define UNSET_RATE (-FLT_MAX) /* and a rate */
 
 /* Defaults for small tables, which train too few steps and overfit with those of larger data. */
-enum { SMALL_ROWS = 1000, SMALL_STEPS = 400 };
+enum { SMALL_ROWS = 1000, SMALL_STEPS = 1000 };
+/* A large table trains for about LARGE_STEPS steps: later epochs of it overfit. */
+enum { LARGE_STEPS = 20000, LARGE_EPOCHS = 5, EPOCHS = 40 };
+/* A run whose length is not given stops early. */
+enum { PATIENCE = 10, PATIENCE_PART = 4 };
 /* A text trains for about TEXT_STEPS steps by default. A text of TEXT_MANY windows or more has
    larger batches. */
 enum { TEXT_STEPS = 10000, TEXT_MANY = 10000 };
@@ -289,7 +293,15 @@ static int train_settings_check(struct train_settings *s, const char *every)
     return wrong ? EXIT_BAD_INPUT : check_files(s);
 }
 
-void train_settings_fit(struct train_settings *s, size_t rows, bool is_table)
+static uint32_t table_epochs(uint32_t steps, bool is_small)
+{
+    if (is_small && EPOCHS * steps < SMALL_STEPS)
+        return (SMALL_STEPS + steps - 1) / steps;
+    const uint32_t most = LARGE_STEPS / steps;
+    return most > EPOCHS ? EPOCHS : most < LARGE_EPOCHS ? LARGE_EPOCHS : most;
+}
+
+void train_settings_fit(struct train_settings *s, size_t rows, bool is_table, bool can_stop)
 {
     const bool is_small = is_table && rows < SMALL_ROWS;
     if (s->batch == UNSET && settings_are_text(s) && rows >= TEXT_MANY)
@@ -297,10 +309,17 @@ void train_settings_fit(struct train_settings *s, size_t rows, bool is_table)
     if (s->batch == UNSET)
         s->batch = rows < 64 ? (uint32_t)rows : 64;
     const uint32_t steps = (uint32_t)((rows + s->batch - 1) / s->batch); /* of a pass */
+    const bool is_length_given = s->epochs != UNSET;
     if (s->epochs == UNSET && settings_are_text(s))
-        s->epochs = steps > TEXT_STEPS ? 1 : TEXT_STEPS / steps < 40 ? TEXT_STEPS / steps : 40;
+        s->epochs = steps > TEXT_STEPS            ? 1
+                    : TEXT_STEPS / steps < EPOCHS ? TEXT_STEPS / steps
+                                                  : EPOCHS;
     if (s->epochs == UNSET)
-        s->epochs = is_small && 40 * steps < SMALL_STEPS ? (SMALL_STEPS + steps - 1) / steps : 40;
+        s->epochs = is_table ? table_epochs(steps, is_small) : EPOCHS;
+    if (s->patience == UNSET)
+        s->patience = is_length_given || !can_stop           ? 0
+                      : s->epochs / PATIENCE_PART > PATIENCE ? s->epochs / PATIENCE_PART
+                                                             : PATIENCE;
     if (s->dropout == UNSET_RATE)
         s->dropout = is_small && network_is_mlp(s->model) ? SMALL_DROPOUT : 0.0f;
 }
@@ -320,6 +339,7 @@ int train_settings_parse(int argc, char **argv, bool is_worker, struct train_set
         .dropout = UNSET_RATE,
         .batch = UNSET,
         .epochs = UNSET,
+        .patience = UNSET,
         .seed = 1,
         .audit = 128,
         .engine = CHOICE(engines),
@@ -383,9 +403,9 @@ int train_settings_parse(int argc, char **argv, bool is_worker, struct train_set
         { "batch", OPTION_COUNT, &s->batch, "N",
           "examples per step, over all devices [64, or all; long text: 256]" },
         { "epochs", OPTION_COUNT, &s->epochs, "N",
-          "passes over the training part [40; small CSV: 400 steps; text: 10000]" },
+          "passes over the training part [40; CSV, text: by their rows]" },
         { "patience", OPTION_COUNT, &s->patience, "N",
-          "stop after N epochs without a lower held-out loss; 0: never [0]" },
+          "stop after N epochs without a lower held-out loss; 0: never [automatic]" },
         { "min-delta", OPTION_FLOAT, &s->min_delta, "X",
           "of --patience: lower by more than X counts [0]" },
         { "augment", OPTION_TEXT, &s->augment, "STEPS",

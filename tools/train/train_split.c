@@ -49,7 +49,7 @@ const char *split_check(const struct train_settings *s)
         return "--held-out: give a part such as 0.2, a FILE, or none";
     if (s->held_out && is_number(s->held_out) && part_of(s->held_out) == 0.0)
         return "--held-out: a part is above 0 and below 1; none holds nothing out";
-    if (split_is_none(s) && s->patience > 0)
+    if (split_is_none(s) && s->patience > 0 && s->patience != UINT32_MAX)
         return "--patience needs a held-out part, and --held-out none has none";
     if (split_is_none(s) && strstr(s->schedule, "plateau"))
         return "--schedule plateau needs a held-out part, and --held-out none has none";
