@@ -95,7 +95,7 @@ struct copse_dataset_params {
  * @retval COPSE_ERR_ARGUMENT  `params` breaks a rule, or names a column that is missing.
  * @retval COPSE_ERR_IO        A file cannot be read, or the folder has no IDX pair.
  * @retval COPSE_ERR_FORMAT    A file is damaged, a value is missing or not finite, or a label is
- *                             not a class; the text names file, row and column.
+ *                             not a class.
  * @retval COPSE_ERR_SHAPE     Labels and features differ in number, or rows do not fit the schema.
  * Any thread. Blocks while files are read.
  */
@@ -113,8 +113,7 @@ COPSE_API COPSE_CHECKED copse_status copse_dataset_open(copse_context *ctx, cons
  * @param params    `classes`, `scale`, `schema` and `task` are used; NULL for defaults.
  * @retval COPSE_ERR_ARGUMENT  An array is missing, or `params` breaks a rule.
  * @retval COPSE_ERR_SHAPE     Shapes do not fit together, or there is no row.
- * @retval COPSE_ERR_FORMAT    A value is not finite, or a label is not a class; the text names the
- *                             row.
+ * @retval COPSE_ERR_FORMAT    A value is not finite, or a label is not a class.
  */
 COPSE_API COPSE_CHECKED copse_status copse_dataset_create(copse_context *ctx,
                                                           const struct copse_array_view *features,
