@@ -75,6 +75,16 @@ for folder in CL vulkan vk_video; do # headers without code
     [ ! -d /usr/include/$folder ] || cp -RL /usr/include/$folder "$needs/include/"
 done
 
+mkdir -p "$needs/licences"
+for name in cjson libpng1.6 libjpeg-turbo; do
+    for file in "$needs/source/$name"/debian/copyright; do
+        [ ! -e "$file" ] || cp "$file" "$needs/licences/$name"
+    done
+done
+for package in libz-mingw-w64 mingw-w64-common gcc-mingw-w64-base; do # zlib, the runtime, libgcc
+    [ ! -e /usr/share/doc/$package/copyright ] || cp /usr/share/doc/$package/copyright "$needs/licences/$package"
+done
+
 tests=OFF
 [ ! -e "$needs/lib/libcmocka-static.a" ] || tests=ON
 build_in build/windows -DCMAKE_TOOLCHAIN_FILE="$PWD/cmake/mingw-w64.cmake" -DCOPSE_WINDOWS_NEEDS="$needs" \

@@ -98,6 +98,8 @@ copse_status session_open_files(copse_context **out);
 copse_status session_set_error(copse_status status, const char *fmt, ...);
 /* --debug: error lines contain the place in the source code. */
 void session_debug(void);
+/* Messages write `shown` in place of this path. Both live until the next call; NULL: no path. */
+void session_rename(const char *path, const char *shown);
 /* The text of the last error on one line, with --debug and its place in the source. Lifetime: until
    the next call. */
 const char *session_error(void);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/base/base.h"
+#include "core/base/platform.h"
 #include "core/base/wide.h"
 
 #include <fcntl.h>
@@ -30,9 +31,12 @@ copse_status copse__file_open(const char *path, FILE **out, uint64_t *size)
     HANDLE handle =
         CreateFileW(wide, GENERIC_READ, FILE_SHARE_READ | FILE_SHARE_WRITE | FILE_SHARE_DELETE,
                     NULL, OPEN_EXISTING, FILE_ATTRIBUTE_NORMAL, NULL);
-    if (handle == INVALID_HANDLE_VALUE)
-        return copse_fail(COPSE_ERR_IO, "file: cannot open %s: %s", path,
-                          copse_reason(GetLastError()));
+    if (handle == INVALID_HANDLE_VALUE) {
+        const DWORD reason = GetLastError();
+        if (copse__is_directory(path))
+            return copse_fail(COPSE_ERR_IO, "file: %s is not a regular file", path);
+        return copse_fail(COPSE_ERR_IO, "file: cannot open %s: %s", path, copse_reason(reason));
+    }
     if (GetFileType(handle) != FILE_TYPE_DISK || !GetFileSizeEx(handle, &length)) {
         CloseHandle(handle);
         return copse_fail(COPSE_ERR_IO, "file: %s is not a regular file", path);

@@ -39,16 +39,14 @@
 #ifndef COPSE_PUBLIC_STATUS_H
 #define COPSE_PUBLIC_STATUS_H
 
-#if defined(_WIN32)
-#    if defined(COPSE_STATIC)
-#        define COPSE_API
-#    elif defined(COPSE_BUILD)
-#        define COPSE_API __declspec(dllexport)
-#    else
-#        define COPSE_API __declspec(dllimport)
-#    endif
-#else
+#if !defined(_WIN32)
 #    define COPSE_API __attribute__((visibility("default")))
+#elif defined(COPSE_STATIC)
+#    define COPSE_API
+#elif defined(COPSE_BUILD)
+#    define COPSE_API __declspec(dllexport)
+#else
+#    define COPSE_API __declspec(dllimport)
 #endif
 
 #if defined(__GNUC__)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Cells in memory: the same dataset as a CSV file of these rows; cells that a schema does not know are
-   replaced with a warning, or refused. */
+   replaced with a warning, or refused; what the texts of a column and the bytes of a file are. */
 #include <math.h>
 
 #include "copse/data/cells.h"
@@ -45,9 +45,10 @@ static void take_rows(void)
     memset(x, 0, sizeof x);
     memset(y, 0, sizeof y);
     copse_dataset_describe(data, &info);
-    OK(copse_dataset_gather(data, "x", NULL, info.rows, x));
+    const size_t rows_here = COPSE_MIN(info.rows, 64 / info.row_size);
+    OK(copse_dataset_gather(data, "x", NULL, rows_here, x));
     if (info.has_labels)
-        OK(copse_dataset_gather(data, "y", NULL, info.rows, y));
+        OK(copse_dataset_gather(data, "y", NULL, rows_here, y));
 }
 
 static copse_status of_cells(const char *const *names, size_t columns, const char *const *cells,
@@ -234,6 +235,109 @@ static void test_missing_cells_that_training_had(void **state)
           "the cell is empty");
 }
 
+/* ---- what texts are ---- */
+
+/* A column with these texts, again and again, and a label. */
+static copse_status of_texts(const char *const *texts, size_t count)
+{
+    static char text[8000];
+    size_t used = (size_t)snprintf(text, sizeof text, "when,y\n");
+    for (size_t i = 0; i < 60; i++)
+        used += (size_t)snprintf(text + used, sizeof text - used, "\"%s\",%zu\n", texts[i % count],
+                                 i % 2);
+    return of_file(text, NULL);
+}
+
+static void test_texts_that_are_numbers_or_dates(void **state)
+{
+    static const struct {
+        const char *texts[3];
+        const char *warning; /* NULL: none */
+    } cases[] = {
+        { { "45%", "4.5 %", "-1,000%" }, "they are numbers with '%'" },
+        { { "$5", "$1,234.50", "$ 7" }, "they are amounts of money" },
+        { { "5 \xe2\x82\xac", "1000\xe2\x82\xac", "-2\xe2\x82\xac" }, "they are amounts of money" },
+        { { "2024-01-31", "2024-02-29 10:30", "2023-12-01T00:00:00Z" }, "they are dates; leave" },
+        { { "31.01.2024", "1.2.2024", "28.02.2023" }, "they are dates" },
+        { { "01/31/24", "02/28/24", "12/01/23" }, "they are dates" },
+        { { "45%", "4.5%", "high" }, NULL },
+        { { "1.2.3", "1.2.4", "10.0.1" }, NULL }, /* versions */
+        { { "2024-01-31", "2024-02-29", "never" }, NULL },
+        { { "%", "$", "a%" }, NULL },
+        { { "192.168.1.1", "10.0.0.1", "127.0.0.1" }, NULL },
+        { { "555-1234", "12-34", "1-2-3-4" }, NULL },
+        { { "2024-01-31x", "2024-02-29x", "2024-03-01x" }, NULL },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COPSE_COUNT(cases); i++) {
+        OK(of_texts(cases[i].texts, 3));
+        if (cases[i].warning == NULL) {
+            assert_string_equal(warnings, "");
+            continue;
+        }
+        if (!strstr(warnings, cases[i].warning) ||
+            !strstr(warnings, "column 1 (\"when\"): its 3 different texts become categories"))
+            fail_msg("case %zu: %s", i, warnings);
+    }
+    /* too many for categories, with the same words; and as a label */
+    FAILS(COPSE_ERR_FORMAT,
+          of_file("a,b\n1%,0\n2%,1\n3%,0\n4%,1\n5%,0\n6%,1\n7%,0\n8%,1\n9%,0\n10%,1\n11%,0\n"
+                  "12%,1\n13%,0\n14%,1\n15%,0\n16%,1\n17%,0\n18%,1\n19%,0\n20%,1\n21%,0\n",
+                  NULL),
+          "\"1%\" is one of 21 different texts in 21 rows: these are numbers with '%'; without");
+    OK(of_file("a,b\n1,5%\n2,6%\n3,5%\n4,6%\n", NULL));
+    assert_non_null(strstr(warnings, "column 2 (\"b\"): its 2 different texts become classes"));
+}
+
+/* A decimal comma with empty cells between (the delimiter is ';'). */
+static void test_commas_are_named(void **state)
+{
+    static char text[40000];
+    size_t used = (size_t)snprintf(text, sizeof text, "n;y\n");
+
+    (void)state;
+    for (int i = 0; i < 1500; i++)
+        used += i % 10 == 3 ? (size_t)snprintf(text + used, sizeof text - used, ";%d\n", i % 2)
+                            : (size_t)snprintf(text + used, sizeof text - used, "%d,%03d;%d\n", i,
+                                               i * 7 % 1000, i % 2);
+    FAILS(COPSE_ERR_FORMAT,
+          of_file(text, &(struct copse_dataset_params){ .missing = COPSE_MISSING_MEAN }),
+          "more than 1000 different texts: these are numbers with a decimal comma or separators");
+}
+
+static void test_encodings_are_named(void **state)
+{
+    static const char little[] = "\xff\xfe"
+                                 "a\0,\0b\0\n\0001\0,\0x\0\n",
+                      big[] = "\xfe\xff\0a\0,\0b\0\n\0001\0,\0x\0\n",
+                      bare[] = "\0a\0,\0b\0\n\0001\0,\0x\0\n\0", latin[] = "a,b\n1,caf\xe9\n",
+                      other[] = "a,b\n1,\x01\xe9\n", zero[] = "a,b\n1,x\0y\n";
+    const struct {
+        const char *bytes;
+        size_t size;
+        const char *error;
+    } cases[] = {
+        { little, sizeof little - 1, "is text in UTF-16; convert it: iconv -f UTF-16 -t UTF-8" },
+        { big, sizeof big - 1, "is text in UTF-16; convert it: iconv -f UTF-16 -t UTF-8" },
+        { bare, sizeof bare - 2, "is text in UTF-16; convert it: iconv -f UTF-16BE -t UTF-8" },
+        { bare + 1, sizeof bare - 2, "iconv -f UTF-16LE -t UTF-8" },
+        { latin, sizeof latin - 1,
+          "row 2: invalid UTF-8 at byte 9 of the file; text in Latin-1 or of Windows becomes UTF-8 "
+          "by: iconv -f WINDOWS-1252 -t UTF-8" },
+        { other, sizeof other - 1, "row 2: invalid UTF-8 at byte 7 of the file; CSV is text" },
+        { zero, sizeof zero - 1, "row 2: a NUL at byte 7 of the file; CSV is text" },
+    };
+
+    (void)state;
+    copse_dataset_release(&data);
+    for (size_t i = 0; i < COPSE_COUNT(cases); i++)
+        FAILS(COPSE_ERR_FORMAT,
+              copse_dataset_open(ctx, temp_write("e.csv", cases[i].bytes, cases[i].size), NULL,
+                                 &data),
+              cases[i].error);
+}
+
 /* More rows and columns than any buffer begins with. */
 static void test_many_cells(void **state)
 {
@@ -275,6 +379,9 @@ int main(void)
         cmocka_unit_test(test_columns_by_name),
         cmocka_unit_test(test_cells_that_training_did_not_have),
         cmocka_unit_test(test_missing_cells_that_training_had),
+        cmocka_unit_test(test_texts_that_are_numbers_or_dates),
+        cmocka_unit_test(test_commas_are_named),
+        cmocka_unit_test(test_encodings_are_named),
         cmocka_unit_test(test_many_cells),
     };
     return cmocka_run_group_tests_name("cells", tests, setup, finish);

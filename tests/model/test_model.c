@@ -2,6 +2,7 @@
 /* Models: what is trained and saved is loaded elsewhere and predicts the same; a file alone is
    enough to compute the predictions; evaluation agrees with a count by hand; what is no model file
    is refused in words. */
+#include "core/model/class_scores.h"
 #include "tests/rig/train/model_rig.h"
 
 #include "copse/state.h"
@@ -449,6 +450,59 @@ static void each_target_is_measured_in_its_own_unit(void **state)
     copse_strategy_release(&st);
 }
 
+/* By the definitions, over all pairs of rows. */
+static void scores_are(const struct copse_evaluation *e, const uint64_t *confusion,
+                       const double *auc, const float *values)
+{
+    double recall = 0, f1 = 0;
+    for (int c = 0; c < CLASSES; c++) {
+        double rows = 0, guessed = 0, before = 0, pairs = 0;
+        const double right = (double)confusion[c * CLASSES + c];
+        for (int k = 0; k < CLASSES; k++) {
+            rows += (double)confusion[c * CLASSES + k];
+            guessed += (double)confusion[k * CLASSES + c];
+        }
+        recall += right / rows / CLASSES;
+        f1 += 2 * right / (rows + guessed) / CLASSES;
+        for (int a = 0; a < ROWS; a++)
+            for (int b = 0; b < ROWS && y[a] == c; b++) {
+                const float mine = values[a * CLASSES + c], other = values[b * CLASSES + c];
+                pairs += y[b] != c;
+                before += y[b] == c ? 0 : mine > other ? 1 : mine == other ? 0.5 : 0;
+            }
+        rig_near(auc[c], before / pairs, 1e-5);
+    }
+    rig_near(e->balanced_accuracy, recall, 1e-12);
+    rig_near(e->f1, f1, 1e-12);
+}
+
+/* Equal scores, classes that are missing, scores that are no numbers. */
+static void areas_under_the_curve(void **state)
+{
+    struct copse_ranked list[] = {
+        { 0.5f, true }, { 0.5f, false }, { 0.9f, true }, { 0.1f, false }
+    };
+    const struct copse_class_count none[2] = { { 0, 0, 0 } };
+    struct copse_evaluation e;
+    (void)state;
+    rig_near(copse__class_auc(list, 4), 0.875, 1e-15);
+    list[0] = (struct copse_ranked){ INFINITY, false };
+    list[1] = (struct copse_ranked){ -INFINITY, true };
+    rig_near(copse__class_auc(list, 2), 0, 1e-15);
+    assert_true(isnan(copse__class_auc(list, 1)));
+    assert_true(isnan(copse__class_auc(list, 0)));
+    list[1].score = NAN;
+    assert_true(isnan(copse__class_auc(list, 4)));
+    copse__class_scores(none, 2, &e);
+    assert_true(isnan(e.balanced_accuracy) && isnan(e.f1));
+    /* a class that is only predicted: in F1, not in the mean recall */
+    const struct copse_class_count two[2] = { { .rows = 4, .predicted = 3, .right = 3 },
+                                              { .rows = 0, .predicted = 1, .right = 0 } };
+    copse__class_scores(two, 2, &e);
+    rig_near(e.balanced_accuracy, 0.75, 1e-15);
+    rig_near(e.f1, 3.0 / 7, 1e-15);
+}
+
 static void evaluation_agrees_with_a_count(void **state)
 {
     (void)state;
@@ -456,7 +510,7 @@ static void evaluation_agrees_with_a_count(void **state)
     float values[ROWS * CLASSES];
     uint64_t confusion[CLASSES * CLASSES], counted[CLASSES * CLASSES] = { 0 };
     uint32_t worst[WORST];
-    double losses[WORST], loss = 0.0, largest = 0.0;
+    double losses[WORST], auc[CLASSES], loss = 0.0, largest = 0.0;
     size_t right = 0, largest_row = 0;
     struct copse_evaluation e, plain;
     copse_strategy *st = strategy_of(ctx, 2);
@@ -464,11 +518,14 @@ static void evaluation_agrees_with_a_count(void **state)
     copse_model *m = make_model(st, data, network, NULL);
     copse_trainer *t = train(m, data, 5);
     OK(copse_model_predict(m, data, values));
-    OK(copse_model_evaluate(
-        m, data,
-        &(struct copse_evaluation_params){
-            .confusion = confusion, .worst = worst, .worst_losses = losses, .worst_count = WORST },
-        &e));
+    OK(copse_model_evaluate(m, data,
+                            &(struct copse_evaluation_params){ .confusion = confusion,
+                                                               .worst = worst,
+                                                               .worst_losses = losses,
+                                                               .worst_count = WORST,
+                                                               .class_auc = auc },
+                            &e));
+    scores_are(&e, confusion, auc, values);
     for (size_t r = 0; r < ROWS; r++) {
         const float *row = values + r * CLASSES;
         int guess = 0;
@@ -731,6 +788,7 @@ int main(void)
         cmocka_unit_test(bytes_are_scaled_by_the_schema),
         cmocka_unit_test(pictures_in_memory_are_those_of_a_file),
         cmocka_unit_test(evaluation_agrees_with_a_count),
+        cmocka_unit_test(areas_under_the_curve),
         cmocka_unit_test(regression_is_measured_in_the_unit_of_the_target),
         cmocka_unit_test(each_target_is_measured_in_its_own_unit),
         cmocka_unit_test(a_checkpoint_is_loaded),

@@ -101,6 +101,18 @@ printf 'n;colour;price\n;red;3\n1;violet;4\n2;red;5\n' >"$work/new.csv"
 "$copse" evaluate --checkpoint "$work/none" --missing mean >"$work/stdout" 2>"$work/stderr"
 [ $? -eq 2 ] && grep -q 'belong to MODEL and DATA' "$work/stderr" || no "evaluate --checkpoint: $(cat "$work/stderr")"
 
+# The columns of DATA in front of the predictions, and standard input.
+asked 0 violet --keep-columns
+sed 's/^price$/predicted_price/' "$work/predicted" | paste -d ';' "$work/ask.csv" - | cmp -s - "$work/stdout" || no "--keep-columns: $(cat "$work/stdout")"
+printf '"x;y";"red";\n\n1;blue;\r\n' | sed 's/"x;y"/2/' >"$work/bare.csv"
+"$copse" predict "$work/model" - --devices host:0 --keep-columns <"$work/bare.csv" >"$work/stdout" 2>"$work/stderr"
+[ $? -eq 0 ] && [ "$(cut -d ';' -f 1-3 "$work/stdout" | tr '\n' ' ')" = '2;"red"; 1;blue; ' ] || no "a table without a header: $(cat "$work/stdout" "$work/stderr")"
+printf 'n;colour\nx;red\n' | "$copse" predict "$work/model" - --devices host:0 >"$work/stdout" 2>"$work/stderr"
+[ $? -eq 2 ] && grep -q 'csv: standard input, row 2, column 1 ("n"): "x" is not a number' "$work/stderr" || no "standard input: $(cat "$work/stderr")"
+"$copse" evaluate "$work/model" - --devices host:0 <"$work/new.csv" >"$work/stdout" 2>"$work/stderr"
+[ $? -eq 0 ] || no "evaluate of standard input: $(cat "$work/stderr")"
+asked 2 'writes CSV, not --json' --keep-columns --json
+
 # A checkpoint keeps how the table was read; `evaluate` reads it so, and other options are refused.
 good checkpoint 'checkpoint: ' --data "$work/price.csv" --missing mean --epochs 2 --checkpoint "$work/c.safetensors"
 grep -E '^R2 ' "$work/stdout" >"$work/trained"

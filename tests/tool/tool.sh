@@ -134,7 +134,7 @@ good 'labels from 1000, and so many classes' ' 1010 classes' train $host --data 
 tr '\n' '\r' <"$work/digits.csv" | head -c 9000 >"$work/cr.csv"
 bad 'lines that end with CR' 'row 1: a carriage return inside' train $host $save --data "$work/cr.csv"
 head -c 4000 "$work/digits.csv" | iconv -f UTF-8 -t UTF-16 >"$work/wide.csv"
-bad 'text that is not UTF-8' 'invalid UTF-8 at byte 0 .*CSV is text in UTF-8' train $host $save --data "$work/wide.csv"
+bad 'text in UTF-16' 'wide.csv is text in UTF-16; convert it: iconv -f UTF-16 -t UTF-8$' train $host $save --data "$work/wide.csv"
 printf '1,2,\033[31mred\033[0m\n' >"$work/escape.csv"
 bad 'escapes of a terminal' '"\?\[31mred\?\[0m"' train $host $save --data "$work/escape.csv" --task regression
 bad 'a path of two lines' "nowhere/a b'" train $host --save "$work/nowhere/a

@@ -20,6 +20,11 @@ export PKG_CONFIG_PATH="$library/pkgconfig"
 $cc -std=c11 -Wall -Wextra -Werror "$program" -o "$work/by-pkg-config" \
     $(pkg-config --cflags --libs copse) -Wl,-rpath,"$library"
 "$work/by-pkg-config"
+[ -e "$library/libcopse.a" ] || { echo "no static library"; exit 1; }
+$cc -std=c11 -Wall -Wextra -Werror "$program" -o "$work/static" $(pkg-config --static --cflags --libs-only-L copse) \
+    -Wl,-Bstatic -lcopse -Wl,-Bdynamic $(pkg-config --static --libs copse | sed 's/-lcopse //')
+"$work/static"
+if ldd "$work/static" | grep -q libcopse; then echo "the static program needs libcopse.so"; exit 1; fi
 judge=$(dirname "$program")/conformance_program.c
 $cc -std=c11 -Wall -Wextra -Werror "$judge" -o "$work/judge-by-pkg-config" \
     $(pkg-config --cflags --libs copse-conformance) -Wl,-rpath,"$library"
@@ -43,12 +48,16 @@ add_executable(program program.c)
 target_link_libraries(program PRIVATE copse::copse)
 add_executable(judge judge.c)
 target_link_libraries(judge PRIVATE copse::conformance)
+add_executable(static program.c)
+target_link_libraries(static PRIVATE copse::static)
 END
 { cmake -S "$work/project" -B "$work/project/build" -G Ninja -DCMAKE_PREFIX_PATH="$prefix" \
     -DCMAKE_C_COMPILER="$cc" && cmake --build "$work/project/build"; } >"$work/log" 2>&1 ||
     { cat "$work/log"; exit 1; }
 "$work/project/build/program"
+"$work/project/build/static"
 judged "$work/project/build/judge"
+if ldd "$work/project/build/static" | grep -q libcopse; then echo "copse::static needs libcopse.so"; exit 1; fi
 for built in by-pkg-config everyday project/build/program; do
     if ldd "$work/$built" | grep -q conformance; then echo "$built needs libcopse-conformance"; exit 1; fi
 done

@@ -40,6 +40,10 @@ copse_status use_open(struct use *u)
 {
     struct system_file file;
     COPSE_TRY(use_load(u));
+    if (strcmp(u->data_path, "-") == 0) {
+        COPSE_TRY(standard_input_take(&u->input));
+        u->data_path = u->input.path;
+    }
     if (u->text_rows == COPSE_TEXT_LINES && u->info.kind != COPSE_DATA_TEXT)
         return session_set_error(COPSE_ERR_ARGUMENT, "--lines is for models of texts");
     const struct copse_text_params text = { .rows = u->text_rows };
@@ -65,6 +69,7 @@ copse_status use_open(struct use *u)
 
 void use_close(struct use *u)
 {
+    standard_input_end(&u->input);
     copse_dataset_release(&u->data);
     copse_model_release(&u->model);
     copse_strategy_release(&u->strategy);
@@ -129,12 +134,13 @@ copse_status use_window(const struct use *u, uint32_t row, char *text, size_t ro
     return s;
 }
 
-void use_cell(FILE *to, const char *text)
+void use_cell(FILE *to, const char *text, char delimiter)
 {
+    const char quoted[] = { delimiter, '"', '\r', '\n', '\0' };
     unsigned columns;
     if (to == stdout && system_is_terminal(&columns))
         text = session_shown(text);
-    if (!strpbrk(text, ",\"\r\n")) {
+    if (!strpbrk(text, quoted)) {
         fputs(text, to);
         return;
     }

@@ -7,6 +7,7 @@
 #include "copse/data/text.h"
 #include "copse/model.h"
 
+#include "tools/common/standard_input.h"
 #include "tools/tool.h"
 
 struct use {
@@ -17,6 +18,7 @@ struct use {
     bool ignores_labels;
     copse_missing missing;
     copse_unknown unknown;
+    struct standard_input input; /* where data_path was "-" */
     copse_context *ctx;
     copse_strategy *strategy;
     copse_model *model;
@@ -46,7 +48,7 @@ const char *use_name(const struct use *u, uint32_t i);
 void token_text(const copse_schema *schema, uint32_t i, char text[TOKEN_TEXT]);
 /* The window of a row of a text, at most its last tokens; in `text`. */
 copse_status use_window(const struct use *u, uint32_t row, char *text, size_t room);
-/* A cell of a CSV file, quoted where necessary. */
-void use_cell(FILE *to, const char *text);
+/* A cell of a file whose cells end at `delimiter`, quoted where necessary. */
+void use_cell(FILE *to, const char *text, char delimiter);
 
 #endif

@@ -54,6 +54,36 @@ void copse__csv_close(struct copse_csv *c)
     c->bytes = c->line.at = NULL;
 }
 
+/* A line that is no UTF-8, from byte `at` on: what its encoding may be. */
+static copse_status refuse_encoding(const struct copse_csv *c, size_t at)
+{
+    const unsigned char *b = (const unsigned char *)c->line.at;
+    const size_t all = c->line.count;
+    const bool has_mark = c->row == 1 && all >= 2 &&
+                          ((b[0] == 0xff && b[1] == 0xfe) || (b[0] == 0xfe && b[1] == 0xff));
+    size_t zeros = 0, controls = 0;
+
+    for (size_t i = 0; i < all; i++) {
+        zeros += b[i] == 0;
+        controls += b[i] < 32 && b[i] != '\t' && b[i] != '\r' && b[i] != '\n';
+    }
+    if (has_mark || (c->row == 1 && 5 * zeros >= 2 * all))
+        return copse_fail(COPSE_ERR_FORMAT,
+                          "csv: %s is text in UTF-16; convert it: iconv -f UTF-16%s -t UTF-8",
+                          c->path,
+                          has_mark    ? ""
+                          : b[0] == 0 ? "BE"
+                                      : "LE");
+    const copse_status s = copse_fail(
+        COPSE_ERR_FORMAT, "csv: %s, row %zu: %s at byte %llu of the file", c->path, c->row,
+        b[at] == 0 ? "a NUL" : "invalid UTF-8", (unsigned long long)(c->offset + at));
+    return controls == 0
+               ? copse_note(s, "text in Latin-1 or of Windows becomes UTF-8 by: iconv -f "
+                               "WINDOWS-1252 -t UTF-8")
+               : copse_note(s, "CSV is text in UTF-8, other files are IDX or .npy, any of them "
+                               "plain or gzip");
+}
+
 /* Read the next line without its end into c->line, NUL-terminated; *has is false at the end of the
    file. */
 static copse_status next_line(struct copse_csv *c, bool *has)
@@ -88,13 +118,7 @@ static copse_status next_line(struct copse_csv *c, bool *has)
         return COPSE_OK;
     c->row++;
     size_t valid = copse__utf8_valid(c->line.at, c->line.count);
-    if (valid < c->line.count)
-        return copse_note(
-            copse_fail(COPSE_ERR_FORMAT, "csv: %s, row %zu: %s at byte %llu of the file", c->path,
-                       c->row, c->line.at[valid] == 0 ? "a NUL" : "invalid UTF-8",
-                       (unsigned long long)(c->offset + valid)),
-            "CSV is text in UTF-8, other files are IDX or .npy, any of them plain or gzip");
-    return COPSE_OK;
+    return valid < c->line.count ? refuse_encoding(c, valid) : COPSE_OK;
 }
 
 /* The text of the line without end of line, byte order mark and surrounding blanks. */

@@ -37,6 +37,7 @@ struct copse_table_column {
 
 struct copse_table_facts {
     struct copse_mem *mem;
+    const struct copse_logger *log;
     struct copse_arena arena;
     const struct copse_dataset_params *params;
     const char *path; /* of the first file, for error texts */
@@ -90,6 +91,9 @@ copse_status copse__table_fail(copse_status code, const char *path, size_t row, 
 copse_status copse__table_fail_missing(const struct copse_csv *c, size_t column, const char *name,
                                        const struct copse_cell *cell, bool is_label,
                                        bool is_by_schema);
+/* What the different texts of a column are if all are written numbers or dates, and what to do;
+   else NULL. */
+const char *copse__table_looks_like(const struct copse_dictionary *words);
 /* Whether a cell is a number with a decimal comma. */
 bool copse__table_has_comma(const struct copse_cell *cell);
 /* Whether a number can be the name of a class. */

@@ -222,11 +222,13 @@ static copse_status take_text(struct survey *v, size_t column, const struct cops
         return no_memory(v);
     if (c->words.entries.count <= COPSE_CATEGORIES_MAX)
         return COPSE_OK;
+    const char *what = copse__table_looks_like(&c->words);
     return copse__table_fail(
         COPSE_ERR_FORMAT, v->csv->path, v->csv->row, column, c->name,
-        "the column has more than %u different texts: %s", COPSE_CATEGORIES_MAX,
-        c->role == COPSE_COLUMN_LABEL ? "these are no classes; is another column the label?"
-                                      : "these are no categories; leave the column out (--ignore)");
+        "the column has more than %u different texts: these are %s", COPSE_CATEGORIES_MAX,
+        what != NULL                    ? what
+        : c->role == COPSE_COLUMN_LABEL ? "no classes; is another column the label?"
+                                        : "no categories; leave the column out (--ignore)");
 }
 
 static copse_status take_cell(struct survey *v, size_t column, const struct copse_cell *cell)
@@ -367,6 +369,7 @@ copse_status copse__table_survey(struct copse_table_facts *f, copse_context *ctx
     struct survey v = { .facts = f };
 
     *f = (struct copse_table_facts){ .mem = &copse__base(ctx)->mem,
+                                     .log = &copse__base(ctx)->log,
                                      .params = from->params,
                                      .path = from->paths[0] };
     f->arena.mem = f->mem;

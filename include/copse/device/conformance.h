@@ -16,16 +16,14 @@
 
 #include "copse/device.h"
 
-#if defined(_WIN32)
-#    if defined(COPSE_STATIC)
-#        define COPSE_CONFORMANCE_API
-#    elif defined(COPSE_CONFORMANCE_BUILD)
-#        define COPSE_CONFORMANCE_API __declspec(dllexport)
-#    else
-#        define COPSE_CONFORMANCE_API __declspec(dllimport)
-#    endif
-#else
+#if !defined(_WIN32)
 #    define COPSE_CONFORMANCE_API __attribute__((visibility("default")))
+#elif defined(COPSE_STATIC)
+#    define COPSE_CONFORMANCE_API
+#elif defined(COPSE_CONFORMANCE_BUILD)
+#    define COPSE_CONFORMANCE_API __declspec(dllexport)
+#else
+#    define COPSE_CONFORMANCE_API __declspec(dllimport)
 #endif
 
 #if defined(__cplusplus)
