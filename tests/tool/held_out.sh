@@ -87,6 +87,7 @@ bad 'another file' 'was made with --held-out=40 examples' $job --held-out "$work
 for wrong in 0 1 1.5 -0.2; do
     bad "the part $wrong" '--held-out: a part is above 0 and below 1' $job --held-out $wrong
 done
+bad 'byte pairs of the held-out part' '--held-out: at most 0.2 with --tokens bpe' train --devices host:0 --tokens bpe:300 --data "$work/text.txt" --held-out 0.5
 bad 'no such file' 'cannot open .*nowhere.csv' $job --held-out nowhere.csv
 bad 'a file without labels' "labels|class" $job --held-out "$work/numbers.csv"
 bad 'patience for nothing' '--patience needs a held-out part' $job --held-out none --patience 2

@@ -87,6 +87,7 @@ void run_best_show(const struct run *r)
     else
         printf("epoch %u, the last one, counts", done);
     if (run_is_stopped_early(r))
-        printf("; training stopped: %u epochs without a lower one (--patience)", now.waited);
+        printf("; training stopped: %u epoch%s without a lower one (--patience)", now.waited,
+               now.waited == 1 ? "" : "s");
     printf("\n");
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "copse/data/schema.h"
+#include "copse/data/text.h"
 #include "copse/distribute/evaluator.h"
 
 #include "tools/train/train_run.h"
@@ -49,6 +50,9 @@ const char *split_check(const struct train_settings *s)
         return "--held-out: give a part such as 0.2, a FILE, or none";
     if (s->held_out && is_number(s->held_out) && part_of(s->held_out) == 0.0)
         return "--held-out: a part is above 0 and below 1; none holds nothing out";
+    if (s->held_out && s->tokens.at->value == 1 + COPSE_TOKENS_BPE && part_of(s->held_out) > 0.2)
+        return "--held-out: at most 0.2 with --tokens bpe, whose byte pairs are learned from the "
+               "first four fifths of the text";
     if (split_is_none(s) && s->patience > 0 && s->patience != UINT32_MAX)
         return "--patience needs a held-out part, and --held-out none has none";
     if (split_is_none(s) && strstr(s->schedule, "plateau"))
