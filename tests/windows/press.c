@@ -26,9 +26,9 @@ static bool has_text(const wchar_t *path, const char *text, int times)
     return found >= times;
 }
 
-static void press(DWORD event)
+static void press(DWORD event, DWORD group)
 {
-    if (!GenerateConsoleCtrlEvent(event, 0))
+    if (!GenerateConsoleCtrlEvent(event, group))
         fprintf(stderr, "press: error %lu\n", GetLastError());
 }
 
@@ -71,7 +71,10 @@ int main(void)
                            .hStdError = GetStdHandle(STD_ERROR_HANDLE) };
     PROCESS_INFORMATION child;
     SetHandleInformation(start.hStdError, HANDLE_FLAG_INHERIT, HANDLE_FLAG_INHERIT);
-    if (!CreateProcessW(NULL, line_of(5), NULL, NULL, TRUE, 0, NULL, NULL, &start, &child)) {
+    const bool is_break =
+        strcmp(key, "break") == 0; /* to a group of its own, which gets no Ctrl-C */
+    if (!CreateProcessW(NULL, line_of(5), NULL, NULL, TRUE, is_break ? CREATE_NEW_PROCESS_GROUP : 0,
+                        NULL, NULL, &start, &child)) {
         fprintf(stderr, "press: cannot start it: error %lu\n", GetLastError());
         return 2;
     }
@@ -79,7 +82,7 @@ int main(void)
     while (WaitForSingleObject(child.hProcess, 50) == WAIT_TIMEOUT &&
            !has_text(words[1], text, _wtoi(words[3])))
         continue;
-    press(strcmp(key, "break") == 0 ? CTRL_BREAK_EVENT : CTRL_C_EVENT);
+    press(is_break ? CTRL_BREAK_EVENT : CTRL_C_EVENT, is_break ? child.dwProcessId : 0);
     DWORD code = 0;
     WaitForSingleObject(child.hProcess, INFINITE);
     GetExitCodeProcess(child.hProcess, &code);

@@ -130,8 +130,6 @@ struct copse_conformance_job_params {
  *                                itself a helper process, whose `main` does not call
  *                                copse_conformance_helper.
  * @retval COPSE_ERR_IO           There is no helper program, or a file cannot be written.
- * @retval COPSE_ERR_UNSUPPORTED  Windows: helper processes are not implemented there; `in_process`
- *                                is.
  */
 COPSE_CONFORMANCE_API COPSE_CHECKED copse_status
 copse_conformance_start(copse_context *ctx, const struct copse_conformance_job_params *params,
