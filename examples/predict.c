@@ -45,7 +45,7 @@ static copse_status use(copse_context *ctx, const char *path, const struct copse
     struct copse_evaluation e;
     int inside = 0;
     copse_status s = copse_one_device_create(ctx, "host:0", NULL, &st);
-    s = s ? s : copse_model_load(st, path, &m);
+    s = s ? s : copse_model_load(st, path, NULL, &m);
     const struct copse_dataset_params as = { .schema = copse_model_schema(m) };
     s = s ? s : copse_dataset_create(ctx, points, NULL, &as, &data);
     s = s ? s : copse_model_predict(m, data, p);

@@ -19,6 +19,7 @@ enum { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_BAD_INPUT = 2, EXIT_INCOMPLETE = 3 }
 int cmd_devices(int argc, char **argv);
 int cmd_train(int argc, char **argv);
 int cmd_worker(int argc, char **argv);
+int cmd_launch(int argc, char **argv);
 int cmd_evaluate(int argc, char **argv);
 int cmd_bench(int argc, char **argv);
 int cmd_conformance(int argc, char **argv);
@@ -97,6 +98,8 @@ copse_status session_open_files(copse_context **out);
 copse_status session_set_error(copse_status status, const char *fmt, ...);
 /* --debug: error lines contain the place in the source code. */
 void session_debug(void);
+/* Messages write `shown` in place of this path. Both live until the next call; NULL: no path. */
+void session_rename(const char *path, const char *shown);
 /* The text of the last error on one line, with --debug and its place in the source. Lifetime: until
    the next call. */
 const char *session_error(void);

@@ -292,8 +292,25 @@ static copse_status check_once(const struct copse_call *c)
     return COPSE_OK;
 }
 
+static copse_status detach_all(struct copse_block **list, size_t count)
+{
+    for (size_t i = 0; list && i < count; i++)
+        COPSE_TRY(copse__block_detach(&list[i]));
+    return COPSE_OK;
+}
+
+/* Values of an earlier call that are still held keep what they have. */
+static copse_status detach_results(struct copse_call_recording *r)
+{
+    const copse_graph *g = r->base.graph;
+    COPSE_TRY(detach_all(r->results, 1 + g->output_count));
+    COPSE_TRY(detach_all(r->updates, g->updates.count));
+    return detach_all(r->gradients, (size_t)r->base.words[KEY_GRADIENTS]);
+}
+
 copse_status copse__call_begin(const struct copse_call *c)
 {
+    COPSE_TRY(detach_results(c->recording));
     COPSE_TRY(copse__call_inputs_write(c));
     COPSE_TRY(write_step(c));
     return check_once(c);
@@ -321,6 +338,15 @@ copse_status copse__call_take_sum(const struct copse_call *c, uint32_t sum,
                                  (struct copse_binding){ to->buffer, 0, bytes });
 }
 
+/* A value of what the last replay left there: the recording's own memory until its next replay
+   (detach_results). */
+static copse_status result_value(const struct copse_recording *r, struct copse_block *from,
+                                 copse_shape shape, copse_value **out)
+{
+    return copse__value_from_block(r->list->ctx, r->list->strategy, r->list->replica, shape,
+                                   copse__block_retain(from), out);
+}
+
 copse_status copse__call_result(const struct copse_call *c, copse_value **out)
 {
     const struct copse_recording *r = &c->recording->base;
@@ -330,12 +356,12 @@ copse_status copse__call_result(const struct copse_call *c, copse_value **out)
     copse_status s = COPSE_OK;
     *out = NULL;
     if (r->result)
-        return copse__loss_value(r, c->recording->results[0], r->result->shape, out);
+        return result_value(r, c->recording->results[0], r->result->shape, out);
     if (g->output_count == 0)
         return COPSE_OK;
     for (size_t i = 0; i < g->output_count && !s; i++) {
         names[i] = g->outputs[i].name;
-        s = copse__loss_value(r, c->recording->results[i], g->outputs[i].tensor->shape, &items[i]);
+        s = result_value(r, c->recording->results[i], g->outputs[i].tensor->shape, &items[i]);
     }
     if (!s)
         s = copse_value_dict(r->list->ctx, names, items, g->output_count, out);
@@ -346,8 +372,8 @@ copse_status copse__call_result(const struct copse_call *c, copse_value **out)
 copse_status copse__call_update(const struct copse_call *c, size_t update, copse_value **out)
 {
     const struct copse_recording *r = &c->recording->base;
-    return copse__loss_value(r, c->recording->updates[update],
-                             r->graph->updates.at[update].value->shape, out);
+    return result_value(r, c->recording->updates[update], r->graph->updates.at[update].value->shape,
+                        out);
 }
 
 copse_status copse__call_gradients(const struct copse_call *c)
@@ -355,8 +381,8 @@ copse_status copse__call_gradients(const struct copse_call *c)
     const struct copse_call_recording *r = c->recording;
     for (size_t i = 0; i < c->gradient_count; i++)
         if (r->gradients[i])
-            COPSE_TRY(copse__loss_value(&r->base, r->gradients[i],
-                                        c->gradients[i].variable->tensor.shape,
-                                        &c->gradients[i].gradient));
+            COPSE_TRY(result_value(&r->base, r->gradients[i],
+                                   c->gradients[i].variable->tensor.shape,
+                                   &c->gradients[i].gradient));
     return COPSE_OK;
 }

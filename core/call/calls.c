@@ -229,6 +229,31 @@ static copse_status exchange_sum(struct copse_call *c, uint32_t count, uint32_t 
     return s;
 }
 
+static bool has_later_work(const copse_strategy *st, uint32_t rank, uint32_t count)
+{
+    bool has = false;
+    for (uint32_t r = rank + 1; r < count; r++)
+        has |= st->replicas[r].queue == st->replicas[rank].queue;
+    return has;
+}
+
+/* A segment of all replicas. A device begins while the host still queues the work of the next one,
+   where nothing else of the call follows on it. */
+static copse_status play_segment(struct copse_call *c, uint32_t count, uint32_t segment)
+{
+    const copse_strategy *st = c->calls->owner.strategy;
+    const copse_program *first = c->recording->base.program;
+    const bool ends = copse__program_all_reduce(first, segment) != COPSE_NO_ALL_REDUCE ||
+                      (segment + 1 == copse__program_segments(first) &&
+                       c->recording->base.graph->updates.count == 0);
+    for (uint32_t r = 0; r < count; r++) {
+        COPSE_TRY(copse__call_segment(&c[r], segment));
+        if (ends && !has_later_work(st, r, count))
+            COPSE_TRY(submit_open(st, r, 1));
+    }
+    return COPSE_OK;
+}
+
 /* Segment by segment, so that devices compute at the same time. */
 static copse_status play_all(struct copse_call *c, uint32_t count)
 {
@@ -237,12 +262,9 @@ static copse_status play_all(struct copse_call *c, uint32_t count)
         COPSE_TRY(copse__call_begin(&c[r]));
     for (uint32_t i = 0; i < copse__program_segments(first); i++) {
         const uint32_t sum = copse__program_all_reduce(first, i);
-        for (uint32_t r = 0; r < count; r++)
-            COPSE_TRY(copse__call_segment(&c[r], i));
-        if (sum == COPSE_NO_ALL_REDUCE)
-            continue;
-        COPSE_TRY(submit_open(c->calls->owner.strategy, 0, count));
-        COPSE_TRY(copse_note(exchange_sum(c, count, sum), "in sum %u over replicas", sum));
+        COPSE_TRY(play_segment(c, count, i));
+        if (sum != COPSE_NO_ALL_REDUCE)
+            COPSE_TRY(copse_note(exchange_sum(c, count, sum), "in sum %u over replicas", sum));
     }
     return COPSE_OK;
 }

@@ -3,6 +3,8 @@
    network. */
 #include "core/comm/spec.h"
 
+#include "core/comm/slurm.h"
+
 #include <cjson/cJSON.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -211,33 +213,45 @@ static bool find_launcher(uint32_t *rank, uint32_t *size)
            (read_count(copse__env("PMI_RANK"), rank) && read_count(copse__env("PMI_SIZE"), size));
 }
 
-static copse_status from_launcher(copse_context *ctx, uint32_t rank, uint32_t size,
-                                  copse_cluster_spec **out)
+static copse_status check_ranks(uint32_t rank, uint32_t size)
 {
     if (size == 0 || size > COPSE_MAX_WORKERS || rank >= size)
         return copse_fail(
             COPSE_ERR_ARGUMENT,
             "cluster: the launcher started rank %u of %u: 1 to %d workers are possible", rank, size,
             COPSE_MAX_WORKERS);
+    return COPSE_OK;
+}
+
+/* `slurm`: gives addresses; NULL: the launcher's engine needs none. */
+static copse_status from_launcher(copse_context *ctx, uint32_t rank, uint32_t size,
+                                  const struct copse_slurm *slurm, copse_cluster_spec **out)
+{
     copse_cluster_spec *spec;
+    COPSE_TRY(check_ranks(rank, size));
     COPSE_TRY(spec_create(ctx, &spec));
-    spec->is_launched = true;
+    spec->is_launched = !slurm;
+    spec->is_ranked = true;
     spec->role = COPSE_ROLE_WORKER;
     spec->index = rank;
-    for (uint32_t i = 0; i < size; i++) {
-        const copse_status s = add_task(spec, COPSE_ROLE_WORKER, NULL);
-        if (s) {
-            copse_cluster_spec_release(&spec);
-            return s;
-        }
+    copse_status s = slurm ? copse__slurm_check(slurm) : COPSE_OK;
+    for (uint32_t i = 0; i < size && !s; i++) {
+        char address[ADDRESS_MAX];
+        if (slurm)
+            s = copse__slurm_address(slurm, i, address, sizeof address);
+        if (!s)
+            s = add_task(spec, COPSE_ROLE_WORKER, slurm ? address : NULL);
     }
+    if (s)
+        copse_cluster_spec_release(&spec);
     *out = spec;
-    return COPSE_OK;
+    return s;
 }
 
 copse_status copse_cluster_spec_find(copse_context *ctx, copse_cluster_spec **out)
 {
     static const char *const variables[] = { "COPSE_CONFIG", "TF_CONFIG" };
+    struct copse_slurm slurm;
     uint32_t rank, size;
     if (!ctx || !out)
         return copse_fail(COPSE_ERR_ARGUMENT, "cluster: context or result is NULL");
@@ -247,7 +261,10 @@ copse_status copse_cluster_spec_find(copse_context *ctx, copse_cluster_spec **ou
         if (text)
             return copse_note(copse_cluster_spec_parse(ctx, text, out), "in %s", variables[i]);
     }
-    return find_launcher(&rank, &size) ? from_launcher(ctx, rank, size, out) : COPSE_OK;
+    if (find_launcher(&rank, &size))
+        return from_launcher(ctx, rank, size, NULL, out);
+    return copse__slurm_find(&slurm) ? from_launcher(ctx, slurm.rank, slurm.size, &slurm, out)
+                                     : COPSE_OK;
 }
 
 copse_status copse_cluster_spec_set_servers(copse_cluster_spec *spec, uint32_t count)
@@ -255,7 +272,7 @@ copse_status copse_cluster_spec_set_servers(copse_cluster_spec *spec, uint32_t c
     if (!spec)
         return copse_fail(COPSE_ERR_ARGUMENT, "cluster: the description is NULL");
     const size_t workers = spec->tasks[COPSE_ROLE_WORKER].count;
-    if (!spec->is_launched || spec->tasks[COPSE_ROLE_PS].count > 0)
+    if (!spec->is_ranked || spec->tasks[COPSE_ROLE_PS].count > 0)
         return copse_fail(COPSE_ERR_ARGUMENT,
                           "cluster: the description names its tasks: list parameter "
                           "servers as \"ps\"");
@@ -264,9 +281,12 @@ copse_status copse_cluster_spec_set_servers(copse_cluster_spec *spec, uint32_t c
                           "cluster: %u of %zu ranks are to be parameter servers: a "
                           "worker must be left",
                           count, workers);
-    for (uint32_t i = 0; i < count; i++)
-        COPSE_TRY(add_task(spec, COPSE_ROLE_PS, NULL));
-    spec->tasks[COPSE_ROLE_WORKER].count = workers - count; /* they have no addresses */
+    struct copse_mem *mem = &spec->ctx->base.mem;
+    if (!COPSE_RESERVE(mem, &spec->tasks[COPSE_ROLE_PS], count))
+        return copse_no_memory("cluster: description");
+    for (size_t i = workers - count; i < workers; i++)
+        COPSE_PUSH(mem, &spec->tasks[COPSE_ROLE_PS], spec->tasks[COPSE_ROLE_WORKER].at[i]);
+    spec->tasks[COPSE_ROLE_WORKER].count = workers - count;
     if (spec->index >= workers - count) {
         spec->role = COPSE_ROLE_PS;
         spec->index -= (uint32_t)workers - count;

@@ -17,7 +17,8 @@ struct copse_cluster_spec {
     } tasks[COPSE_ROLES];
     copse_role role;
     uint32_t index;
-    bool is_launched;
+    bool is_launched; /* by MPI: no addresses */
+    bool is_ranked;   /* tasks are ranks of a launcher: its last ones may become servers */
 };
 
 copse_cluster_spec *copse__cluster_spec_retain(copse_cluster_spec *spec);

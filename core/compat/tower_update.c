@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* The update of a tower optimizer: the gradients of all replicas are written to the store's
-   gradients; the exchange sums them, updates and broadcasts the new values, one bucket per
-   variable. Slices, and all gradients where the application has given the strategy cross-device
-   operations, are summed as values first. Either every synchronous worker fails before the second
+   gradients; the exchange sums them, updates and broadcasts the new values, in buckets of
+   variables that are always updated together. Slices, and all gradients where the application has
+   given the strategy cross-device operations, are summed as values first. Either every synchronous worker fails before the second
    barrier or none does. */
 #include <stdio.h>
 
@@ -14,8 +14,9 @@ enum { HAS = 1, DENSE = 2 }; /* bits: gradients of a variable, dense ones among 
 
 struct update {
     copse_tower_optimizer *t;
-    unsigned char *has; /* by index of the variable, of all workers */
-    copse_value **sums; /* where gradients are summed as values */
+    unsigned char *has;    /* by index of the variable, of all workers */
+    copse_variable **list; /* room for all variables */
+    copse_value **sums;    /* where gradients are summed as values */
     uint64_t ready[COPSE_MAX_REPLICAS];
     uint32_t words[COPSE_STEP_WORDS];
 };
@@ -205,17 +206,30 @@ static copse_status write_step(struct update *u)
     return COPSE_OK;
 }
 
-/* All work that can fail on one worker alone. A variable gets its bucket at its first update: its
-   slots start at zero. */
+/* Variables get their buckets at their first update: the slots start at zero. */
+static copse_status tower_update_join(struct update *u)
+{
+    struct copse_optimizer *o = u->t->optimizer;
+    size_t count = 0;
+    for (copse_variable *v = NULL; (v = tower_update_next(u, v));)
+        if (copse__optimizer_bucket(o, v) == COPSE_NO_BUCKET)
+            u->list[count++] = v;
+    if (count == 0)
+        return COPSE_OK;
+    COPSE_TRY(copse__slots_check(o, u->list, count));
+    return o->table->prepare(o, u->list, count);
+}
+
+/* All work that can fail on one worker alone. */
 static copse_status tower_update_prepare(struct update *u)
 {
     struct copse_optimizer *o = u->t->optimizer;
     COPSE_TRY(check_free(u));
-    for (copse_variable *v = NULL; (v = tower_update_next(u, v));) {
-        if (copse__optimizer_bucket(o, v) == COPSE_NO_BUCKET) {
-            COPSE_TRY(copse__slots_check(o, &v, 1));
-            COPSE_TRY(o->table->prepare(o, &v, 1));
-        }
+    COPSE_TRY(tower_update_join(u));
+    for (size_t b = 0; b < o->buckets.count; b++)
+        o->buckets.at[b].is_due = false;
+    for (const copse_variable *v = NULL; (v = tower_update_next(u, v));) {
+        o->buckets.at[copse__optimizer_bucket(o, v)].is_due = true;
         COPSE_TRY(copse_note(tower_update_put(u, v), "with the gradients of '%s'", v->name));
     }
     COPSE_TRY(write_step(u));
@@ -228,8 +242,9 @@ static copse_status tower_update_apply(struct update *u)
     const struct copse_optimizer_ready ready = { .tickets = u->ready };
     const struct copse_optimizer_commit commit = { .words = u->words,
                                                    .is_unchecked = u->t->params.no_cross_check };
-    for (const copse_variable *v = NULL; (v = tower_update_next(u, v));)
-        COPSE_TRY(o->table->apply(o, copse__optimizer_bucket(o, v), &ready));
+    for (uint32_t b = 0; b < o->buckets.count; b++)
+        if (o->buckets.at[b].is_due)
+            COPSE_TRY(o->table->apply(o, b, &ready));
     return o->table->commit(o, &commit);
 }
 
@@ -240,7 +255,7 @@ static copse_status tower_update_run(struct update *u)
         return copse_fail(COPSE_ERR_ARGUMENT, "no replica has a gradient of any variable");
     copse_status s = copse__store_build(t->strategy);
     const copse_status summed = sum_values(u);
-    s = s ? s : summed;
+    s = copse__optimizer_separate(t->optimizer, u->has, s ? s : summed);
     COPSE_TRY(copse__tower_barrier(t, "gradients", 0, s ? s : tower_update_prepare(u)));
     t->optimizer->is_torn = true; /* until all of it is queued */
     COPSE_TRY(tower_update_apply(u));
@@ -255,7 +270,8 @@ static copse_status update_variables(struct update *u)
     const size_t count = st->variables.count;
     u->has = copse__alloc(mem, count, sizeof *u->has);
     u->sums = copse__alloc(mem, count, sizeof(copse_value *));
-    copse_status s = copse_need_memory(u->has && u->sums, "tower optimizer");
+    u->list = copse__alloc(mem, count, sizeof(copse_variable *));
+    copse_status s = copse_need_memory(u->has && u->sums && u->list, "tower optimizer");
     if (!s)
         note_gradients(u);
     s = tower_update_unite(u, s);
@@ -263,6 +279,7 @@ static copse_status update_variables(struct update *u)
         s = tower_update_run(u);
     if (u->sums)
         copse__values_release(u->sums, count);
+    copse__free(mem, u->list);
     copse__free(mem, u->sums);
     copse__free(mem, u->has);
     return s;

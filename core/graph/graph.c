@@ -153,9 +153,11 @@ copse_tensor *copse__own(copse_graph *g, copse_tensor *t)
                              "graph: an operand is the result of a call that failed, on %s",
                              t->graph ? "another graph" : "no graph: the graph was NULL");
     if (t->op == &copse_op_released)
-        return copse__refuse(g, COPSE_ERR_ARGUMENT,
-                             "graph: an operand is variable '%s', whose strategy was released",
-                             t->name);
+        return copse__refuse(
+            g, COPSE_ERR_ARGUMENT,
+            "graph: an operand is variable '%s', which was released with its strategy or "
+            "model",
+            t->name);
     if (t->graph)
         return copse__refuse(g, COPSE_ERR_ARGUMENT,
                              "graph: an operand ('%s') belongs to another graph",

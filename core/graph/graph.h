@@ -62,7 +62,7 @@ struct copse_graph {
 };
 
 extern const struct copse_op copse_op_input, copse_op_variable;
-/* for a variable whose strategy was released; not allowed as an operand */
+/* for a variable that was released; not allowed as an operand */
 extern const struct copse_op copse_op_released;
 /* the result of a call that failed */
 extern const struct copse_op copse_op_failed;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* copse_trainer_fit: epochs of steps, the means of their results, and an evaluation after each
-   epoch. */
+/* copse_trainer_fit: epochs of steps, the means of their results, an evaluation after each epoch,
+   and early stopping. */
 #include "copse/distribute/accelerator.h"
+#include "copse/loop/early_stopping.h"
 #include "copse/loop/feed.h"
 #include "core/base/callback.h"
 #include "core/train/trainer.h"
@@ -20,6 +21,7 @@ struct fit {
     copse_trainer *t;
     copse_loader *batches;
     const struct copse_fit_params *params;
+    copse_early_stopping *stopping; /* the caller's, or owned; NULL: none */
     struct means means;
     uint64_t pending[PENDING]; /* examples of results that are not taken, a ring */
     uint32_t first, count;
@@ -195,18 +197,70 @@ static copse_status evaluate_batches(copse_trainer *t, copse_loader *batches,
 
 /* ---- epochs ---- */
 
+/* With `patience`, or to keep the best values; those of parameter servers are not kept. */
+static copse_status begin_stopping(struct fit *f)
+{
+    const struct copse_fit_params *p = f->params;
+    const struct copse_early_stopping_params how = { .patience = p->patience,
+                                                     .min_delta = p->min_delta,
+                                                     .keep_last = p->keep_last };
+    if (!p->held_out)
+        return p->patience == 0 && !p->stopping
+                   ? COPSE_OK
+                   : copse_fail(COPSE_ERR_ARGUMENT,
+                                "trainer: `patience` and `stopping` are about the loss on "
+                                "`held_out`, which is NULL");
+    f->stopping = p->stopping;
+    if (f->stopping || (p->patience == 0 && (p->keep_last || f->t->optimizer->table->is_sharing)))
+        return COPSE_OK;
+    return copse_early_stopping_create(f->t, &how, &f->stopping);
+}
+
+static copse_status observe_epoch(struct fit *f, struct copse_epoch *e, bool *stop)
+{
+    struct copse_early_stopping_info now;
+    if (!f->stopping)
+        return COPSE_OK;
+    COPSE_TRY(copse_early_stopping_observe(f->stopping, e->epoch, e->held_out.loss, stop));
+    copse_early_stopping_describe(f->stopping, &now);
+    e->best_epoch = now.best_epoch;
+    return COPSE_OK;
+}
+
 static copse_status fit_epoch(struct fit *f, uint32_t epoch, bool *stop)
 {
     const struct copse_fit_params *p = f->params;
     struct copse_epoch e = { .epoch = epoch + 1 };
+    bool is_over = false;
     COPSE_TRY(train_epoch(f, epoch, &e.training));
-    if (p->held_out)
+    if (p->held_out) {
         COPSE_TRY(evaluate_batches(f->t, p->held_out, &e.held_out));
-    if (!p->on_epoch)
-        return COPSE_OK;
-    struct copse_callback here = { .name = "the epoch function of copse_trainer_fit",
-                                   .held = { f->t, f->batches, p->held_out } };
-    return copse_callback_call(&here, p->on_epoch(p->user, &e, stop));
+        COPSE_TRY(observe_epoch(f, &e, &is_over));
+    }
+    if (p->on_epoch) {
+        struct copse_callback here = { .name = "the epoch function of copse_trainer_fit",
+                                       .held = { f->t, f->batches, p->held_out } };
+        COPSE_TRY(copse_callback_call(&here, p->on_epoch(p->user, &e, stop)));
+    }
+    *stop |= is_over;
+    return COPSE_OK;
+}
+
+/* `done` epochs are complete. */
+static copse_status restore_best(struct fit *f, uint32_t done)
+{
+    struct copse_early_stopping_info best;
+    copse_early_stopping_describe(f->stopping, &best);
+    return best.has_values && best.best_epoch != done ? copse_early_stopping_swap(f->stopping)
+                                                      : COPSE_OK;
+}
+
+static copse_status fit_epochs(struct fit *f)
+{
+    uint32_t epoch = f->params->first;
+    for (bool stop = false; epoch < f->params->epochs && !stop; epoch++)
+        COPSE_TRY(fit_epoch(f, epoch, &stop));
+    return restore_best(f, epoch);
 }
 
 copse_status copse_trainer_fit(copse_trainer *t, copse_loader *batches,
@@ -223,8 +277,9 @@ copse_status copse_trainer_fit(copse_trainer *t, copse_loader *batches,
                      .batches = batches,
                      .params = params,
                      .in_run = t->strategy->accelerator.steps_per_run };
-    bool stop = false;
-    for (uint32_t epoch = params->first; epoch < params->epochs && !stop; epoch++)
-        COPSE_TRY(fit_epoch(&f, epoch, &stop));
-    return COPSE_OK;
+    COPSE_TRY(begin_stopping(&f));
+    const copse_status s = fit_epochs(&f);
+    if (!params->stopping)
+        copse_early_stopping_release(&f.stopping);
+    return s;
 }

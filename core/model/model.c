@@ -94,24 +94,38 @@ static copse_status check_output(copse_model *m)
                      m->is.outputs);
 }
 
-/* The variables that the layers make are the strategy's newest. */
+/* The variables that the layers have made are the strategy's newest. */
+static copse_status take_variables(copse_model *m, size_t before)
+{
+    copse_variable *const *list;
+    size_t count;
+    copse_strategy_variables(m->strategy, &list, &count);
+    count -= before;
+    m->variables = copse__alloc(&m->strategy->ctx->base.mem, count, sizeof(copse_variable *));
+    if (!m->variables)
+        return copse_no_memory("model");
+    m->variable_count = count;
+    memcpy((void *)m->variables, (const void *)(list + before), count * sizeof(copse_variable *));
+    return COPSE_OK;
+}
+
 static copse_status model_build(copse_model *m)
 {
     copse_variable *const *list;
-    size_t before, count;
+    char why[COPSE_ERROR_BYTES];
+    size_t before;
     copse_strategy_variables(m->strategy, &list, &before);
     struct copse_build_params p = build_params(&m->is);
     p.scope = m->scope[0] ? m->scope : NULL;
     p.seed = m->seed;
-    COPSE_TRY(copse_layer_build(m->layer, m->strategy, &p));
-    copse_strategy_variables(m->strategy, &list, &count);
-    m->variable_count = count - before;
-    m->variables =
-        copse__alloc(&m->strategy->ctx->base.mem, m->variable_count, sizeof(copse_variable *));
-    if (!m->variables)
-        return copse_no_memory("model");
-    memcpy((void *)m->variables, (const void *)(list + before),
-           m->variable_count * sizeof(copse_variable *));
+    const copse_status s = copse_layer_build(m->layer, m->strategy, &p);
+    if (s != COPSE_OK) { /* some may have been made */
+        snprintf(why, sizeof why, "%s", copse_last_error());
+        if (take_variables(m, before) != COPSE_OK)
+            copse__fail_again(why);
+        return s;
+    }
+    COPSE_TRY(take_variables(m, before));
     return check_output(m);
 }
 
@@ -200,6 +214,14 @@ void copse_model_release(copse_model **model)
     copse_context *ctx = copse_context_retain(st->ctx); /* the memory lives in it */
     struct copse_mem *mem = &ctx->base.mem;
     copse__predictor_fini(&m->predictor);
+    copse__model_cells_release(m);
+    /* the layers of the application outlive the model */
+    if (m->layer && !copse_layer_is_shared(m->layer) &&
+        !copse__variables_release(st, m->variables, m->variable_count))
+        copse__log(&ctx->base.log, COPSE_LOG_INFO,
+                   "model: its %zu variables stay with the strategy, which has trainers, calls, "
+                   "values or workers that may use them",
+                   m->variable_count);
     copse__free(mem, (void *)m->variables);
     copse__free(mem, m->targets);
     copse__free(mem, m->network);

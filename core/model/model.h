@@ -56,6 +56,7 @@ struct copse_model {
     struct copse_metadata lines[COPSE_MODEL_LINES];
     struct copse_model_loss loss;
     struct copse_predictor predictor; /* without a strategy until the first prediction */
+    struct copse_model_cells *cells;  /* NULL until the first prediction for cells */
 };
 
 /* The layers of a network for a schema, without variables; `elements` is the number of all that
@@ -79,6 +80,14 @@ copse_status copse__model_batches(const copse_model *m, const copse_dataset *dat
                                   bool needs_labels, copse_loader **out);
 /* Softmax of a row, in double. */
 void copse__model_softmax(const float *outputs, uint32_t count, double *probabilities);
+
+/* Probabilities, or values in the target's unit, in place of outputs. `row`: memory for the outputs
+   of one row. */
+void copse__model_convert(const copse_model *m, float *values, size_t rows, double *row);
+
+/* ---- model_cells.c ---- */
+
+void copse__model_cells_release(copse_model *m);
 
 /* ---- model_graph.c ---- */
 

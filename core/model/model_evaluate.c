@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "copse/data/text.h"
+#include "core/model/class_scores.h"
 #include "core/model/model.h"
 
 /* Sums over the rows so far. */
@@ -16,6 +17,9 @@ struct sums {
     double *losses; /* of the worst rows, if the caller has no room for them */
     uint8_t *sizes; /* bytes of each token of a text; otherwise 0 */
     uint64_t bytes; /* of the labels */
+    struct copse_class_count *classes;
+    float *scores; /* of all rows where `class_auc` is wanted: probabilities; then labels */
+    int32_t *labels;
     struct target_sums {
         double first, shifted, squares; /* of labels, less the first one */
         double errors, absolute;        /* of predictions: squared, absolute */
@@ -55,6 +59,13 @@ static double add_class(struct sums *s, const float *outputs, uint32_t classes, 
     for (uint32_t i = 0; i < classes; i++)
         sum += exp((double)outputs[i] - largest);
     s->right += guess == (uint32_t)label;
+    s->classes[label].rows++;
+    s->classes[guess].predicted++;
+    s->classes[label].right += guess == (uint32_t)label;
+    for (uint32_t i = 0; s->scores && i < classes; i++)
+        s->scores[s->rows * classes + i] = (float)(exp((double)outputs[i] - largest) / sum);
+    if (s->scores)
+        s->labels[s->rows] = label;
     if (s->p->confusion)
         s->p->confusion[(size_t)label * classes + guess]++;
     return log(sum) + largest - (double)outputs[label];
@@ -127,6 +138,7 @@ static void model_evaluate_conclude(const struct sums *s, const copse_model *m,
     out->worst_count = s->worst_count;
     if (!m->targets) {
         out->accuracy = (double)s->right / (n * m->positions);
+        copse__class_scores(s->classes, m->is.outputs, out);
         if (s->bytes > 0)
             out->bits_per_byte = s->loss * m->positions / log(2.0) / (double)s->bytes;
         return;
@@ -145,6 +157,26 @@ static void model_evaluate_conclude(const struct sums *s, const copse_model *m,
     }
 }
 
+static copse_status conclude_auc(const struct sums *s, const copse_model *m)
+{
+    const uint32_t classes = m->targets ? 0 : m->is.outputs;
+    struct copse_mem *mem = &m->strategy->ctx->base.mem;
+    for (uint32_t i = 0; !s->scores && s->p->class_auc && i < classes; i++)
+        s->p->class_auc[i] = NAN; /* the tokens of a text */
+    if (!s->scores)
+        return COPSE_OK;
+    struct copse_ranked *list = copse__alloc(mem, s->rows, sizeof *list);
+    COPSE_TRY(copse_need_memory(list, "model"));
+    for (uint32_t i = 0; i < classes; i++) {
+        for (size_t r = 0; r < s->rows; r++)
+            list[r] =
+                (struct copse_ranked){ s->scores[r * classes + i], s->labels[r] == (int32_t)i };
+        s->p->class_auc[i] = copse__class_auc(list, s->rows);
+    }
+    copse__free(mem, list);
+    return COPSE_OK;
+}
+
 static copse_status model_evaluate_run(struct sums *s, copse_model *m, copse_loader *batches)
 {
     struct copse_host_batch batch;
@@ -154,10 +186,23 @@ static copse_status model_evaluate_run(struct sums *s, copse_model *m, copse_loa
     return status == COPSE_ERR_END ? COPSE_OK : status;
 }
 
-static copse_status model_evaluate_prepare(struct sums *s, const copse_model *m)
+static copse_status prepare_scores(struct sums *s, const copse_model *m, size_t rows)
+{
+    struct copse_mem *mem = &m->strategy->ctx->base.mem;
+    s->classes = copse__alloc(mem, m->is.outputs, sizeof *s->classes);
+    COPSE_TRY(copse_need_memory(s->classes, "model"));
+    if (!s->p->class_auc || m->targets || m->positions > 1)
+        return COPSE_OK;
+    s->scores = copse__alloc(mem, rows * m->is.outputs, sizeof *s->scores);
+    s->labels = copse__alloc(mem, rows, sizeof *s->labels);
+    return copse_need_memory(s->scores && s->labels, "model");
+}
+
+static copse_status model_evaluate_prepare(struct sums *s, const copse_model *m, size_t rows)
 {
     struct copse_mem *mem = &m->strategy->ctx->base.mem;
     const size_t outputs = m->is.outputs;
+    COPSE_TRY(prepare_scores(s, m, rows));
     s->outputs =
         copse__alloc(mem, copse__model_rows(m) * m->positions * outputs, sizeof *s->outputs);
     s->targets = copse__alloc(mem, outputs, sizeof *s->targets);
@@ -184,14 +229,21 @@ copse_status copse_model_evaluate(copse_model *m, const copse_dataset *data,
     COPSE_TRY(copse__require_no_replica("copse_model_evaluate", m));
     struct copse_mem *mem = &m->strategy->ctx->base.mem;
     COPSE_TRY(copse__model_batches(m, data, true, &batches));
-    copse_status status = model_evaluate_prepare(&s, m);
+    struct copse_dataset_info info;
+    copse_dataset_describe(data, &info);
+    copse_status status = model_evaluate_prepare(&s, m, info.rows);
     if (status == COPSE_OK)
         status = model_evaluate_run(&s, m, batches);
     if (status == COPSE_OK)
         model_evaluate_conclude(&s, m, out);
+    if (status == COPSE_OK)
+        status = conclude_auc(&s, m);
     copse__free(mem, s.outputs);
     copse__free(mem, s.targets);
     copse__free(mem, s.sizes);
+    copse__free(mem, s.classes);
+    copse__free(mem, s.scores);
+    copse__free(mem, s.labels);
     if (!s.p->worst_losses)
         copse__free(mem, s.losses);
     copse_loader_release(&batches);

@@ -143,7 +143,8 @@ static copse_status model_file_plan(copse_context *ctx, const struct description
 
 /* The caller's error names its own file. */
 static copse_status model_file_create(copse_strategy *st, const struct description *d,
-                                      const copse_checkpoint *file, copse_model **out)
+                                      const char *scope, const copse_checkpoint *file,
+                                      copse_model **out)
 {
     copse_schema *schema;
     copse_layer *planned = NULL;
@@ -151,20 +152,21 @@ static copse_status model_file_create(copse_strategy *st, const struct descripti
     copse_status s = model_file_plan(st->ctx, d, schema, file, &planned);
     copse_layer_release(&planned);
     if (s == COPSE_OK)
-        s = copse_model_create(st, schema,
-                               &(struct copse_model_params){
-                                   .network = d->network, .scope = d->scope, .seed = d->seed },
-                               out);
+        s = copse_model_create(
+            st, schema,
+            &(struct copse_model_params){ .network = d->network, .scope = scope, .seed = d->seed },
+            out);
     copse_schema_release(&schema);
     return s;
 }
 
-static copse_status model_file_fill(copse_model *m, const char *path, const copse_checkpoint *file)
+static copse_status model_file_fill(copse_model *m, const char *path, const char *scope,
+                                    const copse_checkpoint *file)
 {
     static const struct copse_load_params all = { .layout = COPSE_LAYOUT_COPSE,
                                                   .is_exact = true,
                                                   .needs_all = true };
-    struct copse_weights w = { .state.words = NULL };
+    struct copse_weights w = { .scope = m->scope, .scope_in_file = scope ? scope : "" };
     copse_status s =
         copse__weights_match(&w, m->strategy, m->variables, m->variable_count, path, file, &all);
     s = copse__state_settle(m->strategy, false, s, "the variables of a model");
@@ -174,7 +176,7 @@ static copse_status model_file_fill(copse_model *m, const char *path, const cops
     return s;
 }
 
-static copse_status model_file_load(copse_strategy *st, const char *path,
+static copse_status model_file_load(copse_strategy *st, const char *path, const char *scope,
                                     const copse_checkpoint *file, copse_model **out)
 {
     struct description d = { .seed = 0 };
@@ -184,10 +186,10 @@ static copse_status model_file_load(copse_strategy *st, const char *path,
     s.file = file;
     copse_status status = model_file_describe(&s, true, &d);
     if (status == COPSE_OK)
-        status = model_file_create(st, &d, file, out);
-    copse__state_end(&s);
+        status = model_file_create(st, &d, scope ? scope : d.scope, file, out);
     if (status == COPSE_OK)
-        status = model_file_fill(*out, path, file);
+        status = model_file_fill(*out, path, d.scope, file);
+    copse__state_end(&s);
     if (status != COPSE_OK)
         copse_model_release(out);
     return copse_note(status, "while loading %s", path ? path : "a model");
@@ -209,18 +211,20 @@ copse_status copse_model_describe(copse_context *ctx, const copse_checkpoint *fi
     return status;
 }
 
-copse_status copse_model_load(copse_strategy *st, const char *path, copse_model **out)
+copse_status copse_model_load(copse_strategy *st, const char *path,
+                              const struct copse_model_load_params *params, copse_model **out)
 {
     copse_checkpoint *file = NULL;
     COPSE_TRY(copse_need("model", st, out));
     *out = NULL;
+    COPSE_TRY(copse_no_reserved(copse_model_load_params, params));
     COPSE_TRY(copse__require_no_replica("copse_model_load", st));
     if (copse_strategy_kind_of(st) == COPSE_STRATEGY_DEFAULT)
         return copse_fail(COPSE_ERR_UNSUPPORTED, "model: the default strategy has no variables");
     path = path && *path ? path : NULL;
     copse_status s = copse__state_load(st, path, NULL, &file);
     if (s == COPSE_OK)
-        s = model_file_load(st, path, file, out);
+        s = model_file_load(st, path, params ? params->scope : NULL, file, out);
     copse_checkpoint_release(&file);
     return s;
 }

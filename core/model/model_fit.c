@@ -47,7 +47,10 @@ copse_status copse_model_fit(copse_model *m, copse_dataset *data,
     const struct copse_fit_params fit = { .epochs = params->epochs,
                                           .held_out = held_out,
                                           .on_epoch = params->on_epoch,
-                                          .user = params->user };
+                                          .user = params->user,
+                                          .patience = params->patience,
+                                          .min_delta = params->min_delta,
+                                          .keep_last = params->keep_last };
     if (s == COPSE_OK)
         s = copse_trainer_fit(t, batches, &fit);
     copse_trainer_release(&t);

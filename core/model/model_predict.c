@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "core/data/input/shard.h"
+#include "core/data/schema/schema.h"
 #include "core/model/model.h"
 #include "core/variable/storage.h"
 
@@ -61,15 +62,38 @@ static bool is_like(const struct copse_column *c, copse_type type, copse_shape s
     return c && c->type == type && copse__shape_equal(c->shape, shape);
 }
 
+/* Whether rows of numbers without a schema can be inputs of the network in one way only: there is
+   nothing to scale, or a row that is not encoded would have texts. */
+static bool takes_encoded(const struct copse_schema_parts *s)
+{
+    bool is_scaled = s->scaling_count > 0, has_categories = false;
+    for (uint32_t i = 0; i < s->column_count; i++) {
+        const struct copse_schema_column *c = &s->columns[i];
+        has_categories |= c->role == COPSE_COLUMN_CATEGORY;
+        is_scaled |= c->role == COPSE_COLUMN_NUMBER && (c->mean != 0.0 || c->scale != 1.0);
+    }
+    return s->kind != COPSE_DATA_TEXT && (has_categories || !is_scaled);
+}
+
+/* Whether data with a schema of its own has rows as the network takes them. */
+static bool is_encoded(const copse_model *m, const struct copse_schema_parts *own)
+{
+    return (own->kind == COPSE_DATA_ARRAY || own->kind == COPSE_DATA_PICTURES) &&
+           own->scaling_count == 0 && own->type == m->is.type &&
+           copse__shape_equal(own->shape, m->is.shape) && takes_encoded(&m->schema->is);
+}
+
 static copse_status check_data(const copse_model *m, const copse_dataset *data, bool needs_labels)
 {
     const copse_schema *schema = copse_dataset_schema(data);
     struct copse_dataset_info info;
     if (schema && schema != m->schema &&
-        strcmp(copse_schema_text(schema), copse_schema_text(m->schema)) != 0)
+        strcmp(copse_schema_text(schema), copse_schema_text(m->schema)) != 0 &&
+        (needs_labels || !is_encoded(m, &schema->is)))
         return copse_fail(COPSE_ERR_ARGUMENT,
                           "model: the data has a schema of its own; read it by the model's "
-                          "(copse_dataset_params.schema)");
+                          "(copse_dataset_params.schema), or give rows that are encoded by it as "
+                          "column \"x\" (copse_dataset_columns)");
     copse_dataset_describe(data, &info);
     if (needs_labels && schema && !info.has_labels)
         return copse_fail(COPSE_ERR_ARGUMENT, "model: the data has no labels to compare with");
@@ -128,8 +152,7 @@ void copse__model_softmax(const float *outputs, uint32_t count, double *probabil
         probabilities[i] /= sum;
 }
 
-/* `row`: memory for the outputs of one row. */
-static void model_predict_convert(const copse_model *m, float *values, size_t rows, double *row)
+void copse__model_convert(const copse_model *m, float *values, size_t rows, double *row)
 {
     const uint32_t outputs = m->is.outputs;
     for (size_t r = 0; r < rows; r++, values += outputs) {
@@ -149,7 +172,7 @@ static copse_status predict_rows(copse_model *m, copse_loader *batches, float *v
     copse_status s;
     while ((s = copse_loader_next(batches, &batch)) == COPSE_OK) {
         COPSE_TRY(copse__model_outputs(m, &batch, true, values));
-        model_predict_convert(m, values, batch.count, row);
+        copse__model_convert(m, values, batch.count, row);
         values += batch.count * m->is.outputs;
     }
     return s == COPSE_ERR_END ? COPSE_OK : s;

@@ -2,6 +2,7 @@
 /* Layers: life, copies, limits, and their names in messages. */
 #include <stdio.h>
 
+#include "copse/train/model_file.h"
 #include "core/device/device.h"
 #include "core/nn/layer.h"
 
@@ -39,6 +40,14 @@ copse_status copse__layer_create(copse_context *ctx, const struct copse_layer_ki
     for (uint32_t i = 0; i < count; i++)
         (*out)->value[i] = values[i];
     return COPSE_OK;
+}
+
+bool copse_layer_is_shared(const copse_layer *l)
+{
+    bool is_shared = l && atomic_load(&l->refs) > 1;
+    for (size_t i = 0; l && !is_shared && i < l->inner.count; i++)
+        is_shared = copse_layer_is_shared(l->inner.at[i]);
+    return is_shared;
 }
 
 copse_layer *copse_layer_retain(copse_layer *l)

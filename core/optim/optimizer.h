@@ -106,13 +106,14 @@ struct copse_optimizer_bucket {
     copse_row_exchange *rows; /* of a sparse variable, which has a bucket of its own; else NULL */
     uint32_t variable;        /* that one's index */
     bool is_kept;             /* its sums wait for the commit */
+    bool is_due;              /* of a named optimizer: the update that is made has its variables */
 };
 
 struct copse_optimizer {
     struct copse_dependant dependant; /* of the strategy */
     const struct copse_optimizer_table *table;
     copse_strategy *strategy; /* not a reference */
-    /* "": a trainer's; else its variables join one by one, each with its own count */
+    /* "": a trainer's; else variables join with their first updates */
     char name[COPSE_OPTIMIZER_NAME];
     struct copse_rule rule;
     /* for each parameter group of `rule`; the last one for variables of no group */
@@ -208,6 +209,12 @@ void copse__optimizer_replay_by(const struct copse_optimizer *o,
                                 void *user);
 /* Drop buckets from number `first` on. */
 void copse__optimizer_drop(struct copse_optimizer *o, size_t first);
+/* separate.c: afterwards no bucket has both variables of the set and others; slots keep their
+   values. `is_in`: by index of the variable, the same on all workers, which all call it. `mine`: why
+   this worker cannot take part. Where it fails with buckets dropped, the optimizer is torn. Nothing
+   but `mine` where no bucket is mixed. */
+copse_status copse__optimizer_separate(struct copse_optimizer *o, const unsigned char *is_in,
+                                       copse_status mine);
 
 /* ---- sparse variables (row_buckets.c) ---- */
 
@@ -254,6 +261,10 @@ copse_status copse__slot_write_own(const struct copse_optimizer *o, const copse_
                                    uint32_t slot, const void *values);
 /* The number of the rule's slot with this name. */
 bool copse__slot_find(const struct copse_optimizer *o, const char *name, uint32_t *slot);
+/* The words of a whole slot in host memory, on every worker; all of them call it. Blocking. After
+   COPSE_ERR_TIMEOUT a device may still write there. */
+copse_status copse__slot_read_words(struct copse_optimizer *o, const copse_variable *v,
+                                    uint32_t slot, struct copse_block **out);
 /* A whole slot as floats, one for each element, in host memory, on every worker; all of them call
    it. Codes become the numbers that they stand for, each element gets the scale of its block.
    Blocking. */

@@ -103,26 +103,39 @@ static copse_status ps_keep(void *user, copse_device *dev, const struct copse_up
     return COPSE_OK;
 }
 
-static copse_status ps_prepare(struct copse_optimizer *o, copse_variable *const *list, size_t count)
+/* What is made behind these counts is dropped. */
+static void drop_from(struct copse_ps *ps, size_t buckets, size_t groups)
+{
+    while (ps->groups.count > groups)
+        free_group(ps, &ps->groups.at[--ps->groups.count]);
+    copse__optimizer_drop(&ps->base, buckets);
+}
+
+static copse_status prepare_together(struct copse_optimizer *o, copse_variable *const *list,
+                                     size_t count)
 {
     const struct copse_exchange_rule rule = { .slots = 1,
                                               .update = ps_keep,
                                               .stays = true,
                                               .is_summed =
                                                   copse__strategy_has_own_sums(o->strategy) };
+    COPSE_TRY(copse__optimizer_cut(o, list, count, &rule));
+    for (uint32_t k = 0; k < copse__servers_of(o->strategy)->count; k++)
+        for (uint32_t group = 0; group <= o->rule.groups.count; group++)
+            COPSE_TRY(make_group(copse__ps(o), list, count, k, group));
+    return o->rule.clips ? copse__norms_room(o) : COPSE_OK;
+}
+
+/* A server counts the updates of each variable of a named optimizer. */
+static copse_status ps_prepare(struct copse_optimizer *o, copse_variable *const *list, size_t count)
+{
     struct copse_ps *ps = copse__ps(o);
     const size_t buckets = o->buckets.count, groups = ps->groups.count;
-    copse_status s = copse__optimizer_cut(o, list, count, &rule);
-    for (uint32_t k = 0; k < copse__servers_of(o->strategy)->count && !s; k++)
-        for (uint32_t group = 0; group <= o->rule.groups.count && !s; group++)
-            s = make_group(ps, list, count, k, group);
-    if (!s && o->rule.clips)
-        s = copse__norms_room(o);
-    if (s == COPSE_OK)
-        return COPSE_OK;
-    while (ps->groups.count > groups)
-        free_group(ps, &ps->groups.at[--ps->groups.count]);
-    copse__optimizer_drop(o, buckets);
+    copse_status s = o->name[0] ? COPSE_OK : prepare_together(o, list, count);
+    for (size_t i = 0; o->name[0] && i < count && !s; i++)
+        s = prepare_together(o, &list[i], 1);
+    if (s)
+        drop_from(ps, buckets, groups);
     return s;
 }
 

@@ -131,9 +131,8 @@ static copse_status read_whole(struct copse_optimizer *o, const copse_variable *
     return s;
 }
 
-/* The words of a slot. */
-static copse_status read_words(struct copse_optimizer *o, const copse_variable *v, uint32_t slot,
-                               struct copse_block **out)
+copse_status copse__slot_read_words(struct copse_optimizer *o, const copse_variable *v,
+                                    uint32_t slot, struct copse_block **out)
 {
     const uint64_t words = copse__rule_slot_words(&o->rule, slot, v->count);
     struct copse_block *block = NULL;
@@ -171,10 +170,11 @@ copse_status copse__slot_read(struct copse_optimizer *o, const copse_variable *v
     const uint8_t kind = o->rule.slot_kinds[slot];
     *out = NULL;
     if (kind == COPSE_SLOT_FLOATS)
-        return read_words(o, v, slot, out);
-    copse_status s = read_words(o, v, kind == COPSE_SLOT_CODES ? slot + 1 : slot, &scales);
+        return copse__slot_read_words(o, v, slot, out);
+    copse_status s =
+        copse__slot_read_words(o, v, kind == COPSE_SLOT_CODES ? slot + 1 : slot, &scales);
     if (!s && kind == COPSE_SLOT_CODES)
-        s = read_words(o, v, slot, &codes);
+        s = copse__slot_read_words(o, v, slot, &codes);
     if (!s)
         s = copse__block_create(o->strategy->ctx, NULL, COPSE_F32, v->count, out);
     if (!s)

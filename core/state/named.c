@@ -247,6 +247,31 @@ static copse_status write_zeros(struct copse_optimizer *o, const copse_variable 
     return s;
 }
 
+static bool has_entry(const struct copse_state *s, const struct copse_optimizer *o,
+                      const copse_variable *v)
+{
+    bool has = false;
+    for (size_t i = 0; i < s->entries.count && !has; i++)
+        has = s->entries.at[i].optimizer == o && s->entries.at[i].variable == v;
+    return has;
+}
+
+/* The variables that the file has slots of. */
+static copse_status prepare_saved(const struct copse_state *s, struct copse_optimizer *o)
+{
+    const copse_strategy *st = s->strategy;
+    struct copse_mem *mem = &st->ctx->base.mem;
+    copse_variable **list = copse__alloc(mem, st->variables.count, sizeof(copse_variable *));
+    size_t count = 0;
+    COPSE_TRY(copse_need_memory(list, "checkpoint"));
+    for (size_t i = 0; i < st->variables.count; i++)
+        if (!named_trains(o, st->variables.at[i]) && has_entry(s, o, st->variables.at[i]))
+            list[count++] = st->variables.at[i];
+    const copse_status ready = count > 0 ? o->table->prepare(o, list, count) : COPSE_OK;
+    copse__free(mem, list);
+    return ready;
+}
+
 static copse_status named_reset(const struct copse_state *s, struct copse_optimizer *o)
 {
     const copse_strategy *st = s->strategy;
@@ -255,10 +280,7 @@ static copse_status named_reset(const struct copse_state *s, struct copse_optimi
     for (size_t i = 0; i < st->variables.count; i++)
         if (named_trains(o, st->variables.at[i]))
             COPSE_TRY(write_zeros(o, st->variables.at[i]));
-    for (size_t i = 0; i < s->entries.count; i++)
-        if (s->entries.at[i].optimizer == o && !named_trains(o, s->entries.at[i].variable))
-            COPSE_TRY(o->table->prepare(o, &s->entries.at[i].variable, 1));
-    return COPSE_OK;
+    return prepare_saved(s, o);
 }
 
 copse_status copse__state_reset_named(const struct copse_state *s)

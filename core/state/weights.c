@@ -238,6 +238,23 @@ bool copse__weights_want(const copse_strategy *st, const struct copse_named_arra
     return false;
 }
 
+/* The names of the file in place of the variables'. */
+static copse_status rename_entries(struct copse_weights *w)
+{
+    struct copse_state *s = &w->state;
+    const size_t here = strlen(w->scope), there = strlen(w->scope_in_file);
+    for (size_t i = 0; i < s->entries.count; i++) {
+        const char *rest = s->entries.at[i].name + (here > 0 ? here + 1 : 0);
+        const size_t room = there + 1 + strlen(rest) + 1;
+        char *name = copse__arena_alloc(&s->arena, room, 1);
+        if (!name)
+            return copse_no_memory("weights");
+        snprintf(name, room, "%s%s%s", w->scope_in_file, there > 0 ? "/" : "", rest);
+        s->entries.at[i].name = name;
+    }
+    return COPSE_OK;
+}
+
 copse_status copse__weights_match(struct copse_weights *w, copse_strategy *st,
                                   copse_variable *const *list, size_t count, const char *path,
                                   const copse_checkpoint *file,
@@ -253,6 +270,8 @@ copse_status copse__weights_match(struct copse_weights *w, copse_strategy *st,
     s->path = path ? path : "of the first worker";
     s->file = file;
     COPSE_TRY(list ? copse__state_add_list(s, list, count) : copse__state_add_variables(s));
+    if (w->scope && strcmp(w->scope, w->scope_in_file) != 0)
+        COPSE_TRY(rename_entries(w));
     for (size_t i = 0; i < s->entries.count; i++)
         if (!copse__add(elements, (size_t)s->entries.at[i].variable->count, &elements))
             return copse_no_memory("weights");

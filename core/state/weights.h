@@ -8,13 +8,16 @@
 #include "core/state/state.h"
 
 struct copse_weights {
+    /* set before: names of variables begin with "<scope>/", and those of the file with
+       "<scope_in_file>/"; "": with nothing. NULL: names are equal */
+    const char *scope, *scope_in_file;
     struct copse_state state;        /* entries with data are those that match */
     struct copse_load_report report; /* names live as long as `state` */
 };
 
 /* Whether a variable takes this array: a copse_wants_fn. */
 bool copse__weights_want(const copse_strategy *st, const struct copse_named_array *array);
-/* `w` is zero before. `list`: the variables; NULL: all of the strategy. The file and its path
+/* `w` is zero before, but for the scopes. `list`: the variables; NULL: all of the strategy. The file and its path
    outlive `w`. */
 copse_status copse__weights_match(struct copse_weights *w, copse_strategy *st,
                                   copse_variable *const *list, size_t count, const char *path,

@@ -46,6 +46,8 @@ void copse_value_release(copse_value **at)
     copse__free(mem, v->ranks);
     copse__block_release(&v->block);
     copse__block_release(&v->indices);
+    if (v->variable)
+        atomic_fetch_sub(&v->variable->values, 1);
     copse_strategy_release(&v->strategy);
     copse__context_free(ctx, v);
 }
@@ -494,6 +496,7 @@ copse_status copse__value_of_variable(copse_variable *variable, uint32_t rank, c
     *out = NULL;
     COPSE_TRY(value_make(variable->strategy->ctx, variable->strategy, COPSE_VALUE_VARIABLE, &v));
     v->variable = variable;
+    atomic_fetch_add(&variable->values, 1);
     v->rank = rank;
     v->type = variable->tensor.type;
     v->shape = variable->tensor.shape;

@@ -24,7 +24,7 @@ struct copse_value {
     uint32_t rank;               /* ARRAY, SPARSE: its location; VARIABLE: the component, or
                                     COPSE_ALL_RANKS for the whole variable */
     void *object;
-    copse_variable *variable; /* not a reference: its strategy is retained instead */
+    copse_variable *variable; /* counts this value; its strategy is retained */
     copse_strategy *strategy; /* VARIABLE, PER_REPLICA, MIRRORED, arrays on a replica; retained */
     /* references: items, or components; VARIABLE: those of the whole one */
     copse_value **items;

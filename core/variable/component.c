@@ -69,9 +69,8 @@ copse_status copse__variable_check(const copse_variable *v, const char *what)
         return copse_fail(COPSE_ERR_ARGUMENT, "%s: no variable, it is NULL", what);
     if (!v->strategy)
         return copse_fail(COPSE_ERR_ARGUMENT,
-                          "%s: the strategy of variable '%s' was released, and the "
-                          "variable with it",
-                          what, v->name);
+                          "%s: variable '%s' was released with its strategy or model", what,
+                          v->name);
     return COPSE_OK;
 }
 

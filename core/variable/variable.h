@@ -15,10 +15,10 @@ struct copse_whole {
 
 struct copse_variable {
     struct copse_tensor tensor; /* graph NULL: legal in every graph */
-    /* not a reference; NULL: it was released, and only this block is left */
+    /* not a reference; NULL: the variable was released, and only this block is left */
     copse_strategy *strategy;
     char *name;
-    char last_name[48]; /* the start of the name, once the strategy is released */
+    char last_name[48]; /* the start of the name, once the variable is released */
     uint64_t count;     /* elements */
     copse_synchronization synchronization; /* ON_WRITE or ON_READ; NONE on one device */
     copse_aggregation aggregation;
@@ -38,6 +38,7 @@ struct copse_variable {
     uint64_t part_first; /* its first element there */
     /* the trainer that accumulates gradients of several micro-batches in it, or NULL */
     const void *accumulator;
+    atomic_uint values; /* of the application (copse_variable_value), which name it */
 };
 
 /* Most bytes of a name; the rest of the 1024 of an array in a checkpoint is for the names of
@@ -53,7 +54,11 @@ copse_status copse__name_is_free(const copse_strategy *st, const char *name);
 copse_status copse__initialize(struct copse_mem *mem, const struct copse_variable_params *p,
                                void *values);
 
-/* Release what a variable holds, with its strategy. The application may keep the handle: the
+/* Release variables before their strategy, if nothing else can use them: there is one worker and no
+   server, trainer, tower optimizer, call or value. False: they stay. The recordings of their owner
+   are released. (variable_release.c) */
+bool copse__variables_release(copse_strategy *st, copse_variable *const *list, size_t count);
+/* Release what a variable holds. The application may keep the handle: the
    context keeps the block, and every call refuses it. */
 void copse__variable_retire(copse_variable *v);
 /* COPSE_ERR_ARGUMENT where `v` is NULL, or its strategy was released; `what` begins the text. */

@@ -37,7 +37,7 @@ struct copse_host_batch {
     uint32_t epoch;       /**< from 0 */
     size_t index;         /**< of the batch in the epoch, from 0 */
     uint64_t first;       /**< position of its first example in the epoch, for dropout */
-    uint64_t reserved[2]; /**< 0 */
+    uint64_t reserved[2];
 };
 
 /** The columns of a batch, in its initialiser. They live until the enclosing block ends.
@@ -57,7 +57,7 @@ COPSE_API const struct copse_column *copse_batch_column(const struct copse_host_
 typedef struct copse_batch {
     bool is_training;           /**< false while evaluating: no dropout */
     uint32_t replica, replicas; /**< rank and number, over all workers */
-    uint64_t reserved[4];       /**< 0 */
+    uint64_t reserved[4];
 } copse_batch;
 
 /**

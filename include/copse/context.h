@@ -51,13 +51,12 @@ struct copse_cache_params {
     /** Keep a copy of `bytes` under `key`. The library ignores failures. */
     void (*put)(void *user, const char *key, const void *bytes, size_t size);
     void *user;
-    /** For a store that several contexts or processes share: excludes others while the library
-        reads, changes and writes a list (blocked kernels, tuning). Returns what `unlock` receives,
-        within seconds, if necessary without
-        the lock.                                       [none: one of two simultaneous changes may be lost] */
+    /** For a shared store: excludes others while the library changes a list (blocked kernels,
+        tuning). Returns what `unlock` receives, within seconds, if necessary without the lock.
+        [none: one of two simultaneous changes may be lost] */
     void *(*lock)(void *user, const char *key);
     void (*unlock)(void *user, void *locked);
-    uint64_t reserved[4]; /**< 0 */
+    uint64_t reserved[4];
 };
 
 /** Kernels that a driver compiles, when no cache has them. */
@@ -65,7 +64,7 @@ struct copse_progress {
     const char *device; /**< "opencl:0" */
     const char *kernel; /**< compiled last; "" at first */
     uint32_t done, total;
-    uint64_t reserved[4]; /**< 0 */
+    uint64_t reserved[4];
 };
 
 /** Progress: with done 0 before work that takes seconds, then for each part. Called by the thread
@@ -93,7 +92,7 @@ struct copse_context_params {
     const char *cache_folder;
     copse_progress_fn *progress; /**< compilation of kernels         [silent] */
     void *progress_user;
-    uint64_t reserved[5]; /**< 0 */
+    uint64_t reserved[5];
 };
 
 /**
@@ -115,7 +114,7 @@ struct copse_memory_stats {
     unsigned long long calls; /**< allocations and resizes so far */
     /** device buffers made so far, without those from the pool */
     unsigned long long device_allocations;
-    uint64_t reserved[4]; /**< 0 */
+    uint64_t reserved[4];
 };
 
 COPSE_API void copse_context_memory(copse_context *ctx, struct copse_memory_stats *out);

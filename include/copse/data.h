@@ -30,9 +30,9 @@ struct copse_csv_params {
     copse_csv_header header;
     /** ',' ';' '|' or a tab [0 = that of the first line] */
     char delimiter;
-    uint32_t classes;     /**< labels are 0..classes-1                       [0 = not checked] */
-    uint64_t max_bytes;   /**< most bytes after decompression                [0 = 8 GiB] */
-    uint64_t reserved[4]; /**< 0 */
+    uint32_t classes;   /**< labels are 0..classes-1                       [0 = not checked] */
+    uint64_t max_bytes; /**< most bytes after decompression                [0 = 8 GiB] */
+    uint64_t reserved[4];
 };
 
 /** Columns with the same number of rows. Features are column "x", labels "y". Constant. */
@@ -43,7 +43,7 @@ typedef struct copse_schema copse_schema;
 
 /** Scaling of features when a dataset is made. */
 typedef enum copse_feature_scale {
-    /** tables: STANDARD; pictures (IDX, bytes): on the device; others: NONE */
+    /** tables: STANDARD; pictures: / 255 on the device; others: NONE */
     COPSE_SCALE_AUTO,
     COPSE_SCALE_NONE,     /**< leave them and regression targets unchanged */
     COPSE_SCALE_STANDARD, /**< each number of a row: mean 0, standard deviation 1 over all rows */
@@ -60,9 +60,16 @@ typedef enum copse_task {
 
 /** Missing cells of a table: empty, NA, N/A, NaN, null or ?. */
 typedef enum copse_missing {
+    COPSE_MISSING_AUTO, /**< REFUSE; by a schema MEAN, with a warning */
     COPSE_MISSING_REFUSE,
     COPSE_MISSING_MEAN, /**< become the column's mean, or a category of their own */
 } copse_missing;
+
+/** Categories that a schema has not. */
+typedef enum copse_unknown {
+    COPSE_UNKNOWN_IGNORE, /**< count as none, with a warning */
+    COPSE_UNKNOWN_REFUSE,
+} copse_unknown;
 
 /** How to make a dataset. */
 struct copse_dataset_params {
@@ -75,20 +82,20 @@ struct copse_dataset_params {
     const copse_schema *schema; /**< how to read the columns                [NULL = decide it] */
     copse_task task;
     copse_missing missing;
+    copse_unknown unknown;
     const char *ignore; /**< columns left out: names or positions, "id,3"     [NULL] */
     const struct copse_source_params *source; /**< data/source.h [NULL] */
 };
 
 /**
  * Read a dataset: a CSV, .npy or IDX file, or a folder with an IDX pair `*images*idx3*` and
- * `*labels*idx1*`. The type is detected by content. `params->labels` names the labels of other IDX
- * and .npy files. data/schema.h: how the columns of a table (CSV) become "x" and "y". Pictures:
- * data/pictures.h.
+ * `*labels*idx1*`. The type is detected by content. data/schema.h: how the columns of a
+ * table (CSV) become "x" and "y". Pictures: data/pictures.h.
  * @param params  NULL for defaults.
  * @retval COPSE_ERR_ARGUMENT  `params` breaks a rule, or names a column that is missing.
  * @retval COPSE_ERR_IO        A file cannot be read, or the folder has no IDX pair.
  * @retval COPSE_ERR_FORMAT    A file is damaged, a value is missing or not finite, or a label is
- *                             not a class; the text names file, row and column.
+ *                             not a class.
  * @retval COPSE_ERR_SHAPE     Labels and features differ in number, or rows do not fit the schema.
  * Any thread. Blocks while files are read.
  */
@@ -99,15 +106,14 @@ COPSE_API COPSE_CHECKED copse_status copse_dataset_open(copse_context *ctx, cons
 /**
  * Make a dataset of features and labels in memory: columns "x", f32, and "y". Rows of more than 5
  * axes become rank 1.
- * @param features  Any element type; the first axis counts the rows, 1 to 2^32-1. By default they
- *                  are not scaled.
+ * @param features  Any element type; the first axis counts the rows, 1 to 2^32-1. u8 with 3 or more
+ *                  axes are pictures: "x" is u8.
  * @param labels    Classes from 0, or values: any element type, [rows] or [rows, targets]; NULL for
  *                  none.
  * @param params    `classes`, `scale`, `schema` and `task` are used; NULL for defaults.
  * @retval COPSE_ERR_ARGUMENT  An array is missing, or `params` breaks a rule.
  * @retval COPSE_ERR_SHAPE     Shapes do not fit together, or there is no row.
- * @retval COPSE_ERR_FORMAT    A value is not finite, or a label is not a class; the text names the
- *                             row.
+ * @retval COPSE_ERR_FORMAT    A value is not finite, or a label is not a class.
  */
 COPSE_API COPSE_CHECKED copse_status copse_dataset_create(copse_context *ctx,
                                                           const struct copse_array_view *features,
@@ -119,7 +125,6 @@ COPSE_API COPSE_CHECKED copse_status copse_dataset_create(copse_context *ctx,
  * Make a dataset of named columns in memory, which keep their types.
  * @param columns  `data` holds [rows, shape...].
  * @param count    1 to COPSE_MAX_INPUTS.
- * @param rows     1 to 2^32-1.
  * @retval COPSE_ERR_ARGUMENT  A column has no name, no data or an unknown type, two have one name,
  *                             or there is none.
  * @retval COPSE_ERR_SHAPE     There is no row, or a row has too many axes.
@@ -144,7 +149,7 @@ struct copse_dataset_info {
     bool has_labels;                    /**< it was made with labels */
     uint32_t classes;                   /**< labels are 0..classes-1; 0: there are none */
     float scale;                        /**< divisor of COPSE_SCALE_MAX, otherwise 1 */
-    uint64_t reserved[4];               /**< 0 */
+    uint64_t reserved[4];
 };
 
 /** Describe a dataset. */
@@ -168,16 +173,18 @@ COPSE_API COPSE_CHECKED copse_status copse_dataset_gather(const copse_dataset *d
 struct copse_split_params {
     double train_fraction; /**< part of the rows for training, above 0 and below 1 [0 = 0.8] */
     uint64_t seed;         /**< of the order of the rows before the cut            [0] */
-    uint64_t reserved[4];  /**< 0 */
+    /** divide each class alike; both parts have it if it has two rows [false] */
+    bool stratify;
+    uint64_t reserved[3];
 };
 
 /**
- * Shuffle the rows, then cut them into a training part and a held-out part. Seed and number of rows
- * alone decide the cut. The parts share the features.
+ * Shuffle the rows, then cut them into a training part and a held-out part. Seed, number of rows
+ * and classes (`stratify`) alone decide the cut.
  * @param params  NULL for defaults.
  * @param train   round(rows * train_fraction) rows.
  * @param test    The other rows.
- * @retval COPSE_ERR_ARGUMENT  A part would be empty.
+ * @retval COPSE_ERR_ARGUMENT  A part would be empty, or a row has no class to `stratify`.
  */
 COPSE_API COPSE_CHECKED copse_status copse_dataset_split(copse_dataset *data,
                                                          const struct copse_split_params *params,
@@ -188,7 +195,7 @@ COPSE_API COPSE_CHECKED copse_status copse_dataset_split(copse_dataset *data,
 
 #define COPSE_PREFETCH_MAX 64
 
-/** A loader: gives the batches of a dataset one after the other. */
+/** Gives the batches of a dataset one after the other. */
 typedef struct copse_loader copse_loader;
 
 /** How to make a loader. */
@@ -199,8 +206,8 @@ struct copse_loader_params {
     bool drop_last;  /**< leave out a last batch that is not full                 [false] */
     /** batches that a thread prepares ahead, at most COPSE_PREFETCH_MAX [0 = no thread] */
     uint32_t prefetch;
-    const char *augment;  /**< random changes of pictures: data/pictures.h           [NULL] */
-    uint64_t reserved[3]; /**< 0 */
+    const char *augment; /**< random changes of pictures: data/pictures.h           [NULL] */
+    uint64_t reserved[3];
 };
 
 /**
@@ -211,7 +218,7 @@ struct copse_loader_params {
 COPSE_API COPSE_CHECKED copse_status copse_loader_create(copse_dataset *data,
                                                          const struct copse_loader_params *params,
                                                          copse_loader **out);
-/** Stop the thread, if any, and free it. */
+/** Free it. */
 COPSE_API void copse_loader_release(copse_loader **loader);
 
 /** Batches in an epoch. Any thread. */

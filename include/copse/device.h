@@ -46,7 +46,7 @@ struct copse_limits {
     bool rounds_to_nearest;         /**< + - * round to nearest even; by the driver's report */
     bool keeps_denormals;           /**< of f32, likewise */
     uint8_t cooperative_shape[3];   /**< m, n, k of f16 matrices, f32 sums */
-    uint64_t reserved[8];           /**< 0 */
+    uint64_t reserved[8];
 };
 
 /** One device as found. */
@@ -67,7 +67,7 @@ struct copse_device_info {
     /** index of an earlier entry for the same physical device, -1 = none */
     int same_as;
     struct copse_limits limits; /**< zero when not usable */
-    uint64_t reserved[8];       /**< 0 */
+    uint64_t reserved[8];
 };
 
 /** The devices found when the context was made, usable or not, in a fixed order; borrowed. */

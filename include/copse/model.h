@@ -17,11 +17,11 @@ typedef struct copse_model copse_model;
 
 /** How to make a model. */
 struct copse_model_params {
-    const char *network;  /**< description, see nn.h; it ends with `dense out` */
-    copse_layer *layer;   /**< instead: layers that are not built; retained   [NULL] */
-    const char *scope;    /**< of the variables' names                        [NULL] */
-    uint64_t seed;        /**< of the initial values */
-    uint64_t reserved[4]; /**< 0 */
+    const char *network; /**< description, see nn.h; it ends with `dense out` */
+    copse_layer *layer;  /**< instead: layers that are not built; retained   [NULL] */
+    const char *scope;   /**< of the variables' names                        [NULL] */
+    uint64_t seed;       /**< of the initial values */
+    uint64_t reserved[4];
 };
 
 /**
@@ -34,6 +34,7 @@ COPSE_API COPSE_CHECKED copse_status copse_model_create(copse_strategy *st,
                                                         const struct copse_model_params *params,
                                                         copse_model **out);
 COPSE_API copse_model *copse_model_retain(copse_model *m);
+/** With its variables: train/model_file.h. */
 COPSE_API void copse_model_release(copse_model **m);
 
 /** A copse_loss_fn; `user` is the model. Classes: softmax cross-entropy; reports "accuracy". Texts:
@@ -50,7 +51,10 @@ struct copse_model_fit_params {
     copse_dataset *held_out;  /**< evaluated after each epoch          [NULL] */
     copse_epoch_fn *on_epoch; /**< [NULL] */
     void *user;               /**< passed to `on_epoch` */
-    uint64_t reserved[8];     /**< 0 */
+    uint32_t patience;        /**< these three: copse_fit_params */
+    float min_delta;
+    bool keep_last;
+    uint64_t reserved[6];
 };
 
 /** Train the model with copse_model_loss, by copse_trainer_fit on a trainer and a loader of its own: the
@@ -60,19 +64,22 @@ COPSE_API COPSE_CHECKED copse_status copse_model_fit(copse_model *m, copse_datas
 
 /** Write a file, atomically. Errors as copse_trainer_checkpoint. @param params  See train/model_file.h; NULL for defaults. */
 struct copse_model_save_params;
+struct copse_model_load_params;
 COPSE_API COPSE_CHECKED copse_status copse_model_save(copse_model *m, const char *path,
                                                       const struct copse_model_save_params *params);
 /**
- * Make a model from a file. After an error the strategy may have variables of it.
+ * Make a model from a file. `params`: train/model_file.h.
  * @retval COPSE_ERR_FORMAT       It is damaged, or no model file.
  * @retval COPSE_ERR_UNSUPPORTED  It is of a newer version.
  */
 COPSE_API COPSE_CHECKED copse_status copse_model_load(copse_strategy *st, const char *path,
+                                                      const struct copse_model_load_params *params,
                                                       copse_model **out);
 
 /**
  * Predict for every row, on this process's replicas.
- * @param data    Read by the model's schema (copse_dataset_params.schema), labels or not.
+ * @param data    Read by the model's schema (copse_dataset_params.schema), labels or not. Or
+ *                encoded rows: column "x" as the schema describes it.
  * @param values  [rows, outputs]: probabilities of classes, or values in the target's unit.
  */
 COPSE_API COPSE_CHECKED copse_status copse_model_predict(copse_model *m, const copse_dataset *data,

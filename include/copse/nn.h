@@ -28,13 +28,13 @@ COPSE_API void copse_layer_release(copse_layer **l);
 
 /** What layers are built for. */
 struct copse_build_params {
-    copse_type type;      /**< of the input                               [COPSE_F32] */
-    copse_shape shape;    /**< of one example, rank below COPSE_MAX_RANK  [COPSE_SCALAR] */
-    uint32_t outputs;     /**< units of `dense out`: classes or targets   [0 = none] */
-    uint32_t tokens;      /**< of `embedding in 32` */
-    const char *scope;    /**< variables are "scope/dense1.weight"        [NULL: "dense1.weight"] */
-    uint64_t seed;        /**< of the initial values; mixed with names */
-    uint64_t reserved[4]; /**< 0 */
+    copse_type type;   /**< of the input                               [COPSE_F32] */
+    copse_shape shape; /**< of one example, rank below COPSE_MAX_RANK  [COPSE_SCALAR] */
+    uint32_t outputs;  /**< units of `dense out`: classes or targets   [0 = none] */
+    uint32_t tokens;   /**< of `embedding in 32` */
+    const char *scope; /**< variables are "scope/dense1.weight"        [NULL: "dense1.weight"] */
+    uint64_t seed;     /**< of the initial values; mixed with names */
+    uint64_t reserved[4];
 };
 
 /**

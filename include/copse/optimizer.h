@@ -82,7 +82,7 @@ struct copse_optimizer_params {
     uint32_t epsilon_in_root;
     /** 1: `average` begins with the first updated values, uncorrected, as Keras does  [0] */
     uint32_t plain_average;
-    uint64_t reserved[3]; /**< 0 */
+    uint64_t reserved[3];
 };
 
 #if defined(__cplusplus)

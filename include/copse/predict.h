@@ -11,35 +11,27 @@
 extern "C" {
 #endif
 
-/**
- * Builds what a network predicts for one replica's shard of a batch, from inputs by name
- * (copse_input). `in->is_training` is false. It is called once for each replica, size of shard and
- * list of inputs, and again after their recording was evicted. It may make the calls of a loss
- * function (docs/callbacks.md).
- * @param y  f32 or i32, [examples of the shard, ...].
- */
+/** Builds what a network predicts for one replica's shard, f32 or i32, [examples of the shard, ...],
+    under the rules of a copse_loss_fn. `in->is_training` is false. */
 typedef copse_tensor *copse_predict_fn(copse_graph *g, const copse_batch *in, void *user);
 
 /**
  * Compute a function of a batch on the replicas of this process, with the variables as after the
- * last step that was begun. Nothing is trained. Other workers take no part: each one predicts for
- * batches of its own. A repeated call with a batch of the same size and inputs allocates nothing.
+ * last step that was begun. Nothing is trained. Other workers take no part. A repeated call with a
+ * batch of the same size and inputs allocates nothing.
  *
  * A batch is split as for a step; across several workers, and while measured weights are unknown,
- * evenly. The result does not depend on the split beyond rounding. A replica-local variable
- * (COPSE_SYNC_ON_READ) has its replica's own value.
+ * evenly. A replica-local variable (COPSE_SYNC_ON_READ) has its replica's own value.
  *
  * @param fn      One recording is kept for each pair of `fn` and `user`, replica and size of shard;
  *                `recordings` of the trainer limits their number.
- * @param batch   Needs only the inputs that `fn` asks for.
  * @param values  The result, row-major, in the order of the batch's rows.
  * @param bytes   Of `values`: exactly those of the result.
  * @retval COPSE_ERR_ARGUMENT     The batch is empty or lacks an input.
- * @retval COPSE_ERR_SHAPE        `y` has no row for each example, or replicas differ in the shape
- *                                of a row; or `bytes` is not the size of the result; the text gives
- *                                both.
- * @retval COPSE_ERR_UNSUPPORTED  `y` is neither f32 nor i32, or depends on a sum over replicas
- *                                (distribute/sync.h).
+ * @retval COPSE_ERR_SHAPE        The result of `fn` has no row for each example, or replicas differ
+ *                                in the shape of a row; or `bytes` is not the size of the result.
+ * @retval COPSE_ERR_UNSUPPORTED  The result is neither f32 nor i32, or depends on a sum over
+ *                                replicas (distribute/sync.h).
  * @retval COPSE_ERR_TIMEOUT      A device does not answer; it may still write to `values`.
  * Blocks until the values are in host memory.
  */

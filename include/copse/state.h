@@ -31,7 +31,7 @@ struct copse_state_params {
     size_t array_count;
     const struct copse_metadata *metadata; /**< keys begin with "application."    [NULL] */
     size_t metadata_count;
-    uint64_t reserved[4]; /**< 0 */
+    uint64_t reserved[4];
 };
 
 /**

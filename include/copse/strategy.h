@@ -60,7 +60,7 @@ struct copse_strategy_params {
     /** forced kernel variants: "matmul=wide", see device/tuning.h [NULL = none] */
     const char *kernels;
     const char *parameter_device; /**< for copse_parameter_server_create              [NULL] */
-    uint64_t reserved[8];         /**< 0 */
+    uint64_t reserved[8];
 };
 
 /**
@@ -168,7 +168,7 @@ struct copse_variable_params {
     bool is_sparse; /**< docs/sparse.md */
     /** store it where this variable of the strategy is stored [NULL] */
     copse_variable *colocate_with;
-    uint64_t reserved[8]; /**< 0 */
+    uint64_t reserved[8];
 };
 
 /**

@@ -81,9 +81,8 @@ struct copse_trainer_params {
     bool summarize_gradients;
     copse_transform_fn *transform; /**< of gradients                                 [NULL] */
     void *transform_user;
-    /** batches that are uploaded ahead of their steps on a queue of their own, see
-       copse_trainer_feed; 2 is enough. Each needs device memory for one batch. Not for
-       distribute/accelerator.h. At most COPSE_PREFETCH_MAX [0 = none] */
+    /** batches uploaded ahead of their steps (copse_trainer_feed), each with device memory of its
+       own; 2 is enough. Not for distribute/accelerator.h. At most COPSE_PREFETCH_MAX [0 = none] */
     uint32_t prefetch;
     /** recorded graphs to keep for each replica, one for every size of its shard (with
        `accumulate` up to two). Each has device memory for its values. The least recently used one
@@ -91,7 +90,7 @@ struct copse_trainer_params {
     uint32_t recordings;
     copse_type precision;   /**< of products: docs/half-precision.md */
     uint64_t memory_budget; /**< bytes per device: docs/memory.md [0 = none] */
-    uint64_t reserved[6];   /**< 0 */
+    uint64_t reserved[6];
 };
 
 /**
@@ -119,8 +118,8 @@ struct copse_step_result {
     double reports[COPSE_MAX_REPORTS]; /**< means over the global batch, see copse_report */
     /** gradient scaling skipped the update (optimizer.h); `step` counts it */
     bool is_skipped;
-    float loss_scale;     /**< of the step; 0 = gradients are not scaled */
-    uint64_t reserved[8]; /**< 0 */
+    float loss_scale; /**< of the step; 0 = gradients are not scaled */
+    uint64_t reserved[8];
 };
 
 /** A report by its name: copse_step_report(&e->held_out, "accuracy", &accuracy).
@@ -136,7 +135,8 @@ struct copse_epoch {
     struct copse_step_result training;
     /** means over the examples of `held_out` after the epoch; without: step 0, no report */
     struct copse_step_result held_out;
-    uint64_t reserved[8]; /**< 0 */
+    uint32_t best_epoch; /**< with the lowest held-out loss so far; 0 = none */
+    uint64_t reserved[7];
 };
 
 /** Called after each epoch, with no step in progress. It may make every call, but not release the
@@ -150,17 +150,26 @@ struct copse_fit_params {
     copse_loader *held_out;   /**< evaluated after each epoch                              [NULL] */
     copse_epoch_fn *on_epoch; /**< [NULL] */
     void *user;               /**< passed to `on_epoch` */
-    uint64_t reserved[8];     /**< 0 */
+    /** early stopping: epochs in a row without a lower held-out loss [0 = none] */
+    uint32_t patience;
+    float min_delta; /**< lower by more than this [0] */
+    /** end with the last values; else, with `held_out`, with those of `best_epoch` [false] */
+    bool keep_last;
+    /** instead, for a resumed run: loop/early_stopping.h [NULL] */
+    struct copse_early_stopping *stopping;
+    uint64_t reserved[5];
 };
 
 /**
  * Train epochs `first` + 1 to `epochs`. With `prefetch` it feeds batches ahead; on an accelerator it
  * makes runs of several steps. Micro-batches that are left at the end of an epoch make one update.
  * Results of earlier steps are dropped.
- * @retval COPSE_ERR_ARGUMENT   `epochs` is 0, or less than `first`.
+ * @retval COPSE_ERR_ARGUMENT   `epochs` is 0, or less than `first`; `patience` without
+ *                              `held_out`.
  * @retval COPSE_ERR_NONFINITE  The loss of a step is NaN or infinite; the text names the step.
  * @retval COPSE_ERR_CONTEXT    In a function of the application that may not train
  *                              (docs/callbacks.md).
+ * @retval COPSE_ERR_UNSUPPORTED  `patience` with parameter servers.
  * Otherwise as copse_loader_next, copse_trainer_step and copse_trainer_result; or the status of
  * `on_epoch`. The steps before the error are done. Blocks.
  */

@@ -24,6 +24,7 @@
 #include "copse/distribute/partition.h"
 #include "copse/distribute/shards.h"
 #include "copse/distribute/sync.h"
+#include "copse/loop/early_stopping.h"
 #include "copse/loop/event_file.h"
 #include "copse/loop/feed.h"
 #include "copse/loop/monitor.h"
@@ -35,6 +36,7 @@
 #include "copse/train/hidden.h"
 #include "copse/train/memory.h"
 #include "copse/train/model_file.h"
+#include "copse/train/predict_cells.h"
 #include "copse/train/slots.h"
 #include "copse/train/update.h"
 #include "copse/train/weights.h"
@@ -65,6 +67,7 @@ static copse_tensor *x, *out;
 static copse_strategy *st;
 static copse_variable *v, *metric;
 static copse_trainer *trainer;
+static copse_early_stopping *stopping;
 static copse_replica_context *rc;
 static copse_cross_device *cross;
 static copse_value *value, *slices, *result;
@@ -372,6 +375,7 @@ static void files(struct probe *p)
     ROW(copse_text_create, NEED(ctx), NEED("none"), 4, NULL, NEED(&one));
     ROW(copse_text_describe, NEED(schema), NEED(&text_info));
     ROW(copse_text_place, NEED(data), 0, NULL, NULL);
+    ROW(copse_dataset_cells, NEED(ctx), NEED(&(struct copse_cells){ .rows = 0 }), NULL, NEED(&one));
     ROW(copse_dataset_columns, NEED(ctx), NEED(&column), 1, 2, NEED(&one));
     ROW(copse_dataset_gather, NEED(data), NEED("x"), rows, 1, NEED(numbers));
     ROW(copse_dataset_split, NEED(data), NULL, NEED(&one), NEED(&two));
@@ -580,8 +584,11 @@ static void training(struct probe *p)
     struct copse_train_step_result step_done;
     struct copse_replica_result of_replica;
     struct copse_gradient_summary summary;
+    const struct copse_named_array *arrays;
     copse_trainer *made;
     copse_train_step *other;
+    copse_early_stopping *watch;
+    size_t count;
     ROW(copse_trainer_create, NEED(st), NEED(&params), NEED(&made));
     ROW(copse_trainer_step, NEED(trainer), NEED(&batch));
     ROW(copse_trainer_feed, NEED(trainer), NEED(&batch));
@@ -598,6 +605,14 @@ static void training(struct probe *p)
     ROW(copse_trainer_replica_result, NEED(trainer), 0, NEED(&of_replica));
     ROW(copse_trainer_fit, NEED(trainer), NEED(batches),
         NEED(&(struct copse_fit_params){ .epochs = 1 }));
+    ROW(copse_early_stopping_create, NEED(trainer), NULL, NEED(&watch));
+    if (!stopping)
+        OK(copse_early_stopping_create(trainer, NULL, &stopping));
+    ROW(copse_early_stopping_observe, NEED(stopping), 1, 1.0, NEED(&is_known));
+    ROW(copse_early_stopping_swap, NEED(stopping));
+    ROW(copse_early_stopping_arrays, NEED(stopping), NEED(&arrays), NEED(&count));
+    /* each call is refused before it is used */
+    ROW(copse_early_stopping_resume, NEED(stopping), NEED((copse_checkpoint *)(void *)&count));
     ROW(copse_trainer_evaluate, NEED(trainer), NEED(&batch), NEED(&done));
     ROW(copse_trainer_predict, NEED(trainer), NEED(predict_nothing), NULL, NEED(&batch), NEED(slot),
         sizeof slot);
@@ -664,10 +679,12 @@ static void models(struct probe *p)
     ROW(copse_model_create, NEED(own), NEED(schema), NEED(&params), NEED(&made));
     ROW(copse_model_fit, NEED(model), NEED(labelled),
         NEED(&(struct copse_model_fit_params){ .epochs = 1 }));
-    ROW(copse_model_load, NEED(own), NEED("none"), NEED(&made));
+    ROW(copse_model_load, NEED(own), NEED("none"), NULL, NEED(&made));
     ROW(copse_model_save, NEED(model), NEED("none/none"), NULL);
     NODE_ROW(copse_model_loss, NEED(g), NEED(&in), NEED(model));
     ROW(copse_model_predict, NEED(model), NEED(labelled), NEED(values));
+    ROW(copse_model_predict_cells, NEED(model), NEED(&(struct copse_cells){ .rows = 0 }), NULL,
+        NEED(values));
     ROW(copse_model_generate, NEED(model), NULL, 0,
         NEED(&(struct copse_generate_params){ .length = 1 }), NEED(take_nothing), NULL);
     ROW(copse_model_evaluate, NEED(model), NEED(labelled), NULL, NEED(&evaluation));

@@ -19,6 +19,7 @@
 #include "copse/distribute/input.h"
 #include "copse/distribute/parameter_server.h"
 #include "copse/distribute/partition.h"
+#include "copse/loop/early_stopping.h"
 #include "copse/loop/event_file.h"
 #include "copse/loop/feed.h"
 #include "copse/loop/monitor.h"
@@ -184,6 +185,7 @@ static void training(struct probe *p)
     RETAIN(copse_layer_retain);
     RELEASE(copse_layer_release, copse_layer);
     ZERO(copse_layer_parameters, NULL);
+    ZERO(copse_layer_is_shared, NULL);
     RETAIN(copse_model_retain);
     RELEASE(copse_model_release, copse_model);
     NOTHING(copse_model_schema, NULL);
@@ -242,6 +244,8 @@ static void training(struct probe *p)
     RELEASE(copse_step_release, copse_step);
     NOTHING(copse_step_strategy, NULL);
     NOTHING(copse_step_trainer, NULL);
+    RELEASE(copse_early_stopping_release, copse_early_stopping);
+    DOES_NOTHING(copse_early_stopping_describe, NULL, NULL);
     RELEASE(copse_monitor_release, copse_monitor);
     TEXT(copse_event_file_path, NULL);
     DOES_NOTHING(copse_monitor_describe, NULL, NULL);
@@ -291,6 +295,7 @@ static void results_are_cleared(void **state)
     uint64_t step = 7;
     CLEARED(struct copse_memory_stats, copse_context_memory(NULL, &got));
     CLEARED(struct copse_dataset_info, copse_dataset_describe(NULL, &got));
+    CLEARED(struct copse_early_stopping_info, copse_early_stopping_describe(NULL, &got));
     CLEARED(struct copse_monitor_info, copse_monitor_describe(NULL, &got));
     CLEARED(size_t, copse_checkpoint_arrays(NULL, &got));
     CLEARED(size_t, copse_checkpoint_metadata(NULL, &got));

@@ -25,6 +25,7 @@
 #include "copse/distribute/partition.h"
 #include "copse/distribute/shards.h"
 #include "copse/distribute/sync.h"
+#include "copse/loop/early_stopping.h"
 #include "copse/loop/feed.h"
 #include "copse/loop/monitor.h"
 #include "copse/nn/layers.h"
@@ -42,6 +43,7 @@
 #include "copse/train/generate.h"
 #include "copse/train/memory.h"
 #include "copse/train/model_file.h"
+#include "copse/train/predict_cells.h"
 #include "copse/train/weights.h"
 #include "tests/rig/data/batch_rig.h"
 #include "tests/rig/graph_rig.h"
@@ -264,6 +266,7 @@ static void input(void)
                                   .source = &(struct copse_source_params){ .text = &p } },
                               &made),
             .context = 1);
+    REFUSED(copse_cells, copse_dataset_cells(ctx, &p, NULL, &made), .rows = 1);
     REFUSED(copse_split_params, copse_dataset_split(data, &p, &made, &rest), .seed = 0);
     REFUSED(copse_loader_params, copse_loader_create(data, &p, &batches), .batch = 1);
     REFUSED(copse_input_context, copse_input_per_replica_batch(&p, 4, &count), .pipelines = 1);
@@ -313,6 +316,7 @@ static void training(void)
     copse_cluster *cluster;
     copse_step *step;
     copse_monitor *monitor;
+    copse_early_stopping *stopping = NULL;
     struct copse_context_params config;
     copse_loader *batches;
     struct copse_step_result result;
@@ -329,7 +333,7 @@ static void training(void)
     };
     copse_dataset *labelled;
     struct copse_evaluation evaluation;
-    copse_model *model;
+    copse_model *model, *loaded;
     OK(copse_dataset_create(ctx, &features, &labels, NULL, &labelled));
     REFUSED(copse_strategy_params, copse_strategy_open(ctx, "host:0", &p, &other),
             .bucket_bytes = 0);
@@ -388,6 +392,8 @@ static void training(void)
     REFUSED(copse_host_batch, copse_trainer_memory(t, 0, &p, 0, &planned),
             COPSE_COLUMNS({ "x", COPSE_F32, COPSE_SHAPE(2), x }), .count = 1);
     OK(copse_loader_create(data, &(struct copse_loader_params){ .batch = 1 }, &batches));
+    REFUSED(copse_early_stopping_params, copse_early_stopping_create(t, &p, &stopping),
+            .patience = 1);
     REFUSED(copse_fit_params, copse_trainer_fit(t, batches, &p), .epochs = 1);
     copse_loader_release(&batches);
     REFUSED(copse_audit_params, copse_trainer_audit(t, &p), .every = 0);
@@ -397,9 +403,14 @@ static void training(void)
     OK(copse_model_create(st, copse_dataset_schema(labelled),
                           &(struct copse_model_params){ .network = "dense out" }, &model));
     REFUSED(copse_model_fit_params, copse_model_fit(model, labelled, &p), .epochs = 1);
+    REFUSED(copse_model_load_params, copse_model_load(st, "none/none", &p, &loaded), .scope = NULL);
     REFUSED(copse_model_save_params, copse_model_save(model, "none/none", &p), .array_count = 0);
     REFUSED(copse_evaluation_params, copse_model_evaluate(model, labelled, &p, &evaluation),
             .worst_count = 0);
+    REFUSED(copse_cells, copse_model_predict_cells(model, &p, NULL, predicted), .rows = 1);
+    const struct copse_cells cells = { .rows = 1 };
+    REFUSED(copse_predict_cells_params, copse_model_predict_cells(model, &cells, &p, predicted),
+            .counts = NULL);
     REFUSED(copse_generate_params, copse_model_generate(model, NULL, 0, &p, take_nothing, NULL),
             .length = 1);
     copse_model_release(&model);

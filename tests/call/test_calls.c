@@ -103,6 +103,34 @@ static void doubles_of_a_dataset_add_up(void **unused)
     }
 }
 
+/* ---- results that are held while the same recording computes again ---- */
+
+static void results_keep_their_values(void **unused)
+{
+    enum { HELD = 4 };
+    (void)unused;
+    FOR_EACH_STRATEGY(st, n)
+    {
+        copse_value *x, *y[HELD], *sum;
+        for (int i = 0; i < HELD; i++) {
+            x = numbered(st, (float)(i + 1));
+            OK(copse_strategy_map(st, twice, NULL, x, &y[i]));
+            copse_value_release(&x);
+            if (i == 1)
+                copse_value_release(&y[1]); /* its memory is free for the next result */
+        }
+        for (int i = 0; i < HELD; i++) {
+            if (i == 1)
+                continue;
+            OK(copse_strategy_reduce(st, COPSE_REDUCE_SUM, y[i], NULL, &sum));
+            reads(sum, (float)((i + 1) * (int)(n * (n + 1))));
+        }
+        copse_value_release(&y[0]);
+        copse_value_release(&y[2]);
+        copse_value_release(&y[3]);
+    }
+}
+
 /* ---- structures of typed inputs, several outputs, a gradient ---- */
 
 /* loss = mean over the examples of (w[id] * pixel / 255 + x)^2 */
@@ -678,6 +706,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(doubles_of_a_dataset_add_up),
+        cmocka_unit_test(results_keep_their_values),
         cmocka_unit_test(replicas_compute_with_typed_inputs_and_gradients),
         cmocka_unit_test(updates_follow_the_aggregation),
         cmocka_unit_test(sums_over_replicas_have_derivatives),

@@ -108,7 +108,7 @@ last evaluator | grep -q '"event":"done"' || fail "the evaluator of a job with a
 
 # with nothing to evaluate: each in one line
 new_job
-task alone evaluator train $options --checkpoint "$work/nothing" --patience 1
+task alone evaluator train $options --checkpoint "$work/nothing" --evaluator-patience 1
 wait $child
 [ $? = 3 ] || fail "the evaluator without a job did not end with 3"
 grep -q "no new checkpoint in '.*nothing' for 1 s, none came at all" "$work/alone.err" || fail "no word of the limit"
@@ -129,7 +129,7 @@ end_of_a_chief() {
         kill -0 $killed 2>/dev/null || fail "the chief ended"
         sleep 0.05
     done
-    task left evaluator train $options --epochs 100000 --checkpoint "$work/killed" --patience 3; left=$child
+    task left evaluator train $options --epochs 100000 --checkpoint "$work/killed" --evaluator-patience 3; left=$child
     task asked evaluator worker $options --epochs 100000 --checkpoint "$work/killed"; asked=$child
     until [ "$(count '"evaluated"' left)" -ge 3 ] && [ "$(count '"evaluated"' asked)" -ge 3 ]; do
         kill -0 $asked 2>/dev/null || fail "nothing was evaluated"

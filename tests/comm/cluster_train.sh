@@ -2,14 +2,14 @@
 # SPDX-License-Identifier: MIT
 # cluster_train.sh ENGINE WORKERS COPSE NODE MODULES DEVICES: trains on the digits with several workers, each
 # with a replica on every one of DEVICES (a list, or "found": the first OpenCL and the first Vulkan
-# device), and demands the file of one process with the same replicas in the same order.
+# device), and demands the file of one process with the same replicas in the same order: of its best epoch, with early stopping.
 set -u
 engine=$1 workers=$2 copse=$3 node=$4 modules=$5 devices=$6
 export COPSE_MODULES=$modules
 work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
 limit=280
-options="--epochs 2 --batch 40 --model mlp:48 --bucket-bytes 8192 --seed 3 --quiet"
+options="--epochs 8 --patience 1 --schedule constant --lr 0.03 --batch 40 --model mlp:48 --bucket-bytes 8192 --seed 3 --quiet"
 
 skip() { printf 'skipped: %s\n' "$1"; exit 77; }
 [ -e "$modules/copse_$engine.so" ] || skip "the engine $engine is not built"

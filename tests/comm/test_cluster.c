@@ -132,10 +132,20 @@ static void clu_2(void **state)
 
 static void forget(void)
 {
-    static const char *const names[] = {
-        "COPSE_CONFIG",         "TF_CONFIG", "PMI_RANK",
-        "OMPI_COMM_WORLD_RANK", "PMI_SIZE",  "OMPI_COMM_WORLD_SIZE"
-    };
+    static const char *const names[] = { "COPSE_CONFIG",
+                                         "TF_CONFIG",
+                                         "PMI_RANK",
+                                         "OMPI_COMM_WORLD_RANK",
+                                         "PMI_SIZE",
+                                         "OMPI_COMM_WORLD_SIZE",
+                                         "SLURM_PROCID",
+                                         "SLURM_STEP_NUM_TASKS",
+                                         "SLURM_NODEID",
+                                         "SLURM_STEP_NODELIST",
+                                         "SLURM_STEP_TASKS_PER_NODE",
+                                         "SLURM_JOB_ID",
+                                         "SLURM_STEP_ID",
+                                         "COPSE_PORT" };
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         unsetenv(names[i]);
 }
@@ -174,6 +184,94 @@ static void test_environment(void **state)
     forget();
 }
 
+/* ---- SLURM ---- */
+
+static void set_step(const char *rank, const char *size, const char *node, const char *hosts,
+                     const char *tasks)
+{
+    forget();
+    setenv("SLURM_PROCID", rank, 1);
+    setenv("SLURM_STEP_NUM_TASKS", size, 1);
+    setenv("SLURM_NODEID", node, 1);
+    setenv("SLURM_STEP_NODELIST", hosts, 1);
+    setenv("SLURM_STEP_TASKS_PER_NODE", tasks, 1);
+    setenv("COPSE_PORT", "9000", 1);
+}
+
+static void tasks_of_slurm_have_addresses(void **state)
+{
+    static const struct {
+        const char *rank, *size, *node, *hosts, *tasks, *all;
+    } rows[] = {
+        { "0", "2", "0", "login", "2", "login:9000 login:9001" },
+        { "1", "2", "1", "a,b", "1(x2)", "a:9000 b:9000" },
+        { "3", "7", "1", "n[08-10,2]", "2(x3),1",
+          "n08:9000 n08:9001 n09:9000 n09:9001 n10:9000 n10:9001 n2:9000" },
+        { "0", "4", "0", "gpu[1]x,c-2,r[1-2]", "1(x4)", "gpu1x:9000 c-2:9000 r1:9000 r2:9000" },
+        { "0", "6", "0", "r[1-2]n[1-3].lan", "1(x6)",
+          "r1n1.lan:9000 r1n2.lan:9000 r1n3.lan:9000 r2n1.lan:9000 r2n2.lan:9000 r2n3.lan:9000" },
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        copse_cluster_spec *spec;
+        char all[512] = "";
+        set_step(rows[i].rank, rows[i].size, rows[i].node, rows[i].hosts, rows[i].tasks);
+        OK(copse_cluster_spec_find(ctx, &spec));
+        assert_non_null(spec);
+        assert_int_equal(copse_cluster_spec_index(spec), atoi(rows[i].rank));
+        assert_false(copse_cluster_spec_is_launched(spec));
+        for (uint32_t k = 0; k < copse_cluster_spec_tasks(spec, COPSE_ROLE_WORKER); k++)
+            snprintf(all + strlen(all), sizeof all - strlen(all), "%s%s", k ? " " : "",
+                     copse_cluster_spec_address(spec, COPSE_ROLE_WORKER, k));
+        assert_string_equal(all, rows[i].all);
+        copse_cluster_spec_release(&spec);
+    }
+    forget();
+}
+
+/* The last ranks become servers, with their addresses. */
+static void servers_of_slurm_keep_their_addresses(void **state)
+{
+    copse_cluster_spec *spec;
+    (void)state;
+    set_step("3", "4", "1", "a,b", "2(x2)");
+    OK(copse_cluster_spec_find(ctx, &spec));
+    OK(copse_cluster_spec_set_servers(spec, 2));
+    assert_int_equal(copse_cluster_spec_role(spec), COPSE_ROLE_PS);
+    assert_int_equal(copse_cluster_spec_index(spec), 1);
+    assert_string_equal(copse_cluster_spec_address(spec, COPSE_ROLE_PS, 0), "b:9000");
+    assert_string_equal(copse_cluster_spec_address(spec, COPSE_ROLE_WORKER, 1), "a:9001");
+    assert_null(copse_cluster_spec_address(spec, COPSE_ROLE_WORKER, 2));
+    copse_cluster_spec_release(&spec);
+    forget();
+}
+
+static void steps_of_slurm_that_are_wrong(void **state)
+{
+    static const struct {
+        const char *hosts, *tasks, *node, *word;
+    } rows[] = {
+        { "a,b", "1(x2)", "0", "distribution=block" }, { "a", "1", "1", "has no node" },
+        { "a,b", "1(x2", "1", "has no node" },         { "a,b", "0,2", "1", "has no node" },
+        { "a[1-2", "1(x2)", "1", "has no node" },      { "a[2-1]", "1(x2)", "1", "has no node" },
+        { "a[]", "1(x2)", "1", "has no node" },
+    };
+    copse_cluster_spec *spec;
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        set_step("1", "2", rows[i].node, rows[i].hosts, rows[i].tasks);
+        FAILS(COPSE_ERR_ARGUMENT, copse_cluster_spec_find(ctx, &spec), rows[i].word);
+    }
+    set_step("0", "1", "0", "a", "1"); /* a task alone */
+    OK(copse_cluster_spec_find(ctx, &spec));
+    assert_null(spec);
+    set_step("0", "2", "0", "a", "2");
+    unsetenv("SLURM_STEP_NUM_TASKS"); /* the script of a batch job */
+    OK(copse_cluster_spec_find(ctx, &spec));
+    assert_null(spec);
+    forget();
+}
+
 static int setup(void **state)
 {
     (void)state;
@@ -203,6 +301,9 @@ int main(void)
         cmocka_unit_test(clu_1),
         cmocka_unit_test(clu_2),
         cmocka_unit_test(test_environment),
+        cmocka_unit_test(tasks_of_slurm_have_addresses),
+        cmocka_unit_test(servers_of_slurm_keep_their_addresses),
+        cmocka_unit_test(steps_of_slurm_that_are_wrong),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -6,6 +6,7 @@
 #include "copse/compat/replicated.h"
 #include "copse/compat/train_step.h"
 #include "copse/ops.h"
+#include "tests/rig/train/tower_buckets.h"
 #include "tests/rig/workers/worker_rig.h"
 
 #define WIDTH 6u
@@ -373,12 +374,47 @@ static void misuse_is_named(void **state)
     assert_all_ok(w, 2);
 }
 
+/* ---- buckets ---- */
+
+/* The hash of all values. Slots move between workers when a bucket is split. */
+static copse_status train_parts(struct worker *w, copse_strategy *st)
+{
+    const struct copse_optimizer_params rule = { .kind = COPSE_ADAM8, .learning_rate = 0.1f };
+    struct parts p;
+    float *all = calloc(PARTS_NUMBERS, sizeof *all);
+    CHECK(all);
+    copse_status s = parts_create(st, &rule, "parts", false, &p);
+    s = s ? s : parts_train(&p, all);
+    const uint64_t hash = copse__hash(COPSE_HASH_START, all, PARTS_NUMBERS * sizeof *all);
+    w->seen[0] = (uint32_t)hash;
+    w->seen[1] = (uint32_t)(hash >> 32);
+    w->seen[2] = (uint32_t)copse_tower_steps(p.t);
+    copse_tower_release(&p.t);
+    free(all);
+    return s;
+}
+
+static void updates_of_some_variables_have_the_bits_of_one_process(void **state)
+{
+    (void)state;
+    for (size_t l = 0; l < COPSE_COUNT(layouts); l++) {
+        struct worker one[1], w[4];
+        run_workers(one, 1, layouts[l][0] * layouts[l][1], train_parts);
+        assert_all_ok(one, 1);
+        run_workers(w, layouts[l][0], layouts[l][1], train_parts);
+        assert_all_ok(w, layouts[l][0]);
+        for (uint32_t v = 0; v < layouts[l][0]; v++)
+            assert_memory_equal(w[v].seen, one[0].seen, 3 * sizeof(uint32_t));
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(workers_hold_the_bits_of_one_process),
         cmocka_unit_test(outputs_are_each_workers_own),
         cmocka_unit_test(what_one_worker_fails_with_all_return),
+        cmocka_unit_test(updates_of_some_variables_have_the_bits_of_one_process),
         cmocka_unit_test(misuse_is_named),
     };
     return cmocka_run_group_tests(tests, open_workers, close_workers);

@@ -364,6 +364,139 @@ static void test_split_is_a_partition_that_depends_on_the_seed(void **state)
     copse_dataset_release(&ds);
 }
 
+/* Rows of the classes in both parts; x is the number of the row. */
+static void split_classes(const int32_t *labels, size_t rows, struct copse_split_params p,
+                          size_t *train, size_t *test, float *order)
+{
+    float *x = malloc(rows * sizeof *x);
+    int32_t *y = malloc(rows * sizeof *y);
+    copse_dataset *all, *part[2];
+    struct copse_dataset_info info[2];
+    assert_true(x && y);
+    for (size_t i = 0; i < rows; i++)
+        x[i] = (float)i;
+    const struct copse_column columns[] = { { "x", COPSE_F32, COPSE_SCALAR, x },
+                                            { "y", COPSE_I32, COPSE_SCALAR, labels } };
+    OK(copse_dataset_columns(ctx, columns, 2, rows, &all));
+    p.stratify = true;
+    OK(copse_dataset_split(all, &p, &part[0], &part[1]));
+    size_t at = 0;
+    for (int i = 0; i < 2; i++) {
+        copse_dataset_describe(part[i], &info[i]);
+        OK(copse_dataset_gather(part[i], "y", NULL, info[i].rows, y));
+        for (size_t k = 0; k < info[i].rows; k++)
+            (i == 0 ? train : test)[y[k]]++;
+        OK(copse_dataset_gather(part[i], "x", NULL, info[i].rows, order + at));
+        for (size_t k = 0; k < info[i].rows; k++)
+            assert_int_equal(labels[(size_t)order[at + k]], y[k]);
+        at += info[i].rows;
+        copse_dataset_release(&part[i]);
+    }
+    assert_int_equal(at, rows);
+    copse_dataset_release(&all);
+    free(x);
+    free(y);
+}
+
+static void test_stratified_split_divides_each_class(void **state)
+{
+    enum { ROWS = 1000, CLASSES = 5 };
+    static int32_t labels[ROWS];
+    static float order[3][ROWS];
+    static const size_t of[CLASSES] = { 700, 293, 4, 2, 1 };
+    uint8_t seen[ROWS] = { 0 };
+    (void)state;
+    for (size_t c = 0, at = 0; c < CLASSES; c++)
+        for (size_t i = 0; i < of[c]; i++)
+            labels[at++] = (int32_t)c;
+    for (int i = 0; i < 3; i++) {
+        size_t train[CLASSES] = { 0 }, test[CLASSES] = { 0 };
+        split_classes(labels, ROWS, (struct copse_split_params){ .seed = (uint64_t)(i / 2) }, train,
+                      test, order[i]);
+        assert_int_equal(train[0], 560);
+        assert_int_equal(train[1] + train[2] + train[4], 239);
+        assert_in_range(train[1], 234, 235);
+        assert_int_equal(train[2], 3);
+        assert_int_equal(train[3], 1);
+        for (int c = 0; c < CLASSES; c++)
+            assert_int_equal(train[c] + test[c], of[c]);
+    }
+    for (int k = 0; k < ROWS; k++)
+        seen[(int)order[0][k]]++;
+    for (int k = 0; k < ROWS; k++)
+        assert_int_equal(seen[k], 1);
+    /* small classes have less than a row of the smaller side each, and get one */
+    size_t some[6] = { 0 }, others[6] = { 0 };
+    for (size_t i = 0; i < 105; i++)
+        labels[i] = i < 95 ? 0 : (int32_t)(1 + (i - 95) / 2);
+    split_classes(labels, 105, (struct copse_split_params){ .train_fraction = 0.2 }, some, others,
+                  order[2]);
+    assert_true(some[0] == 16 && others[0] == 79);
+    for (int c = 1; c < 6; c++)
+        assert_true(some[c] == 1 && others[c] == 1);
+    split_classes(labels, 105, (struct copse_split_params){ .seed = 1 }, some, others, order[2]);
+    assert_memory_equal(order[0], order[1], sizeof order[0]);
+    assert_memory_not_equal(order[0], order[2], sizeof order[0]);
+    assert_true(order[0][0] != 0 || order[0][1] != 1); /* shuffled */
+}
+
+/* Classes of two rows, where one side has fewer rows than there are classes; of one row; a single
+   class. */
+static void test_stratified_split_of_few_rows(void **state)
+{
+    static const struct {
+        size_t rows, each;
+        double fraction;
+    } cases[] = { { 10, 2, 0.8 }, { 10, 2, 0.2 },    { 10, 1, 0.8 }, { 2, 2, 0.5 },
+                  { 7, 7, 0.8 },  { 66000, 2, 0.8 }, { 3, 2, 0.5 } };
+    static int32_t labels[66000];
+    static float order[66000];
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const size_t rows = cases[i].rows,
+                     cut = (size_t)floor((double)rows * cases[i].fraction + 0.5);
+        size_t *train = calloc(2 * rows, sizeof *train), *test = train + rows, sum = 0, both = 0;
+        assert_non_null(train);
+        for (size_t k = 0; k < rows; k++)
+            labels[k] = (int32_t)(k / cases[i].each);
+        split_classes(labels, rows,
+                      (struct copse_split_params){ .train_fraction = cases[i].fraction }, train,
+                      test, order);
+        for (size_t c = 0; c < rows; c++) {
+            sum += train[c];
+            both += train[c] > 0 && test[c] > 0;
+        }
+        assert_int_equal(sum, cut);
+        /* as many classes on both sides as the smaller side has rows, or as have two rows */
+        const size_t less = cut < rows - cut ? cut : rows - cut,
+                     two = cases[i].each >= 2 ? rows / cases[i].each : 0;
+        assert_int_equal(both, less < two ? less : two);
+        free(train);
+    }
+}
+
+static void test_stratified_split_needs_classes(void **state)
+{
+    const float x[4] = { 0, 1, 2, 3 };
+    const int32_t below[4] = { 0, 1, -1, 1 };
+    const struct copse_split_params p = { .stratify = true };
+    copse_dataset *all, *a, *b;
+    (void)state;
+    const struct copse_column columns[] = { { "x", COPSE_F32, COPSE_SCALAR, x },
+                                            { "y", COPSE_F32, COPSE_SCALAR, x },
+                                            { "y", COPSE_I32, COPSE_SCALAR, below } };
+    OK(copse_dataset_columns(ctx, columns, 1, 4, &all));
+    FAILS(COPSE_ERR_ARGUMENT, copse_dataset_split(all, &p, &a, &b), "a class for each row");
+    copse_dataset_release(&all);
+    OK(copse_dataset_columns(ctx, columns, 2, 4, &all));
+    FAILS(COPSE_ERR_ARGUMENT, copse_dataset_split(all, &p, &a, &b), "a class for each row");
+    copse_dataset_release(&all);
+    const struct copse_column wrong[] = { columns[0], columns[2] };
+    OK(copse_dataset_columns(ctx, wrong, 2, 4, &all));
+    FAILS(COPSE_ERR_ARGUMENT, copse_dataset_split(all, &p, &a, &b), "the label of row 3 is -1");
+    copse_dataset_release(&all);
+}
+
 static void test_split_of_a_split_keeps_to_its_rows(void **state)
 {
     copse_dataset *ds = numbered(50), *a, *held_out, *c, *d;
@@ -510,6 +643,9 @@ int main(void)
         cmocka_unit_test(test_npy_with_labels_of_its_own),
         cmocka_unit_test(test_bad_arrays_are_refused),
         cmocka_unit_test(test_split_is_a_partition_that_depends_on_the_seed),
+        cmocka_unit_test(test_stratified_split_divides_each_class),
+        cmocka_unit_test(test_stratified_split_of_few_rows),
+        cmocka_unit_test(test_stratified_split_needs_classes),
         cmocka_unit_test(test_split_of_a_split_keeps_to_its_rows),
         cmocka_unit_test(test_every_allocation_may_fail),
     };

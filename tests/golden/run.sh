@@ -245,6 +245,7 @@ task() {
         command=worker
         [ "$rank" = 0 ] && command=train
         [ "$net" ] && with=$(network "$net") || with="--data $data --model mlp:24,12 --dropout 0 $scale"
+        with="$with $every"
         set -- "$copse" $command --json --devices "$list" $with --batch 40 --seed 3 --lr 0.02 --bucket-bytes 2048 \
             --worker-deadline 240 --save "$work/save" --checkpoint "$work/checkpoint.safetensors" $rest
     fi
@@ -375,6 +376,9 @@ one() {
 # ---- all rows ----
 scale= # a build from before the option divides by the largest magnitude in any case
 "$copse" train --help | grep -q -e '^  --scale ' && scale='--scale max'
+every= # every step counts, not the epochs until the best one
+"$copse" train --help | grep -q -e '^  --save-last' && every='--save-last'
+"$copse" train --help | grep -q -e '^  --split ' && every="$every --split random" # as before the option
 if [ "${GOLDEN_BASE-}" ]; then # called for one row by the loop below
     base=$GOLDEN_BASE data=$GOLDEN_BASE/digits.csv digest_tool=$GOLDEN_BASE/golden_digest
     one "$2"

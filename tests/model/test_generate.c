@@ -297,7 +297,7 @@ static void byte_pairs_are_encoded_and_decoded(void **state)
     const struct written behind = generate(m, prompt, how), alone = generate(m, prompt + 1, how);
     assert_memory_equal(behind.tokens, alone.tokens, sizeof alone.tokens);
     OK(copse_model_save(m, temp_path("pairs.safetensors"), NULL));
-    OK(copse_model_load(one, temp_path("pairs.safetensors"), &loaded));
+    OK(copse_model_load(one, temp_path("pairs.safetensors"), NULL, &loaded));
     const struct written again = generate(loaded, "the rain", how);
     assert_memory_equal(w.tokens, again.tokens, sizeof w.tokens);
     copse_model_release(&loaded);

@@ -2,6 +2,7 @@
 /* Models: what is trained and saved is loaded elsewhere and predicts the same; a file alone is
    enough to compute the predictions; evaluation agrees with a count by hand; what is no model file
    is refused in words. */
+#include "core/model/class_scores.h"
 #include "tests/rig/train/model_rig.h"
 
 #include "copse/state.h"
@@ -75,7 +76,7 @@ static void a_loaded_model_predicts_the_same(void **state)
         copse_context *other = NULL;
         OK(copse_context_create(NULL, &other));
         copse_strategy *one = strategy_of(other, 1);
-        OK(copse_model_load(one, path, &loaded));
+        OK(copse_model_load(one, path, NULL, &loaded));
         copse_dataset *unlabelled =
             make_data(other, is_regression, false, copse_model_schema(loaded));
         OK(copse_model_predict(loaded, unlabelled, there));
@@ -212,7 +213,7 @@ static void layers_of_images_are_saved_and_loaded(void **state)
     assert_non_null(copse_checkpoint_find(file, "conv_transposed1.weight"));
     assert_true(array_of(file, "prelu1.slope", 4, 0)[0] != 0.25f);
     assert_true(array_of(file, "prelu2.slope", 4, 0)[0] != 0.0f);
-    OK(copse_model_load(other, path, &loaded));
+    OK(copse_model_load(other, path, NULL, &loaded));
     OK(copse_model_predict(loaded, data, there));
     assert_memory_equal(here, there, sizeof here);
     copse_checkpoint_release(&file);
@@ -348,6 +349,54 @@ static void bytes_are_scaled_by_the_schema(void **state)
     copse_strategy_release(&st);
 }
 
+/* Arrays of bytes are treated as the same pictures in files, in training and in predictions. */
+static void pictures_in_memory_are_those_of_a_file(void **state)
+{
+    enum { PICTURES = 40, PIXELS = 6 };
+    static uint8_t file[16 + PICTURES * PIXELS] = { 0, 0, 8, 3, 0, 0, 0, PICTURES,
+                                                    0, 0, 0, 3, 0, 0, 0, 2 };
+    static uint8_t marks[8 + PICTURES] = { 0, 0, 8, 1, 0, 0, 0, PICTURES };
+    float values[2][2 * PICTURES], by_file[2 * PICTURES];
+    copse_dataset *data[2] = { NULL, NULL }, *unlabelled = NULL;
+    (void)state;
+    for (int i = 0; i < PICTURES * PIXELS; i++)
+        file[16 + i] = (uint8_t)(i * 89 + i / PIXELS % 2 * 40);
+    for (int i = 0; i < PICTURES; i++)
+        marks[8 + i] = (uint8_t)(file[16 + i * PIXELS] > 100);
+    temp_write("train-images-idx3-ubyte", file, sizeof file);
+    temp_write("train-labels-idx1-ubyte", marks, sizeof marks);
+    const struct copse_array_view x8 = { COPSE_U8, 3, { PICTURES, 3, 2 }, file + 16 },
+                                  y8 = { COPSE_U8, 1, { PICTURES }, marks + 8 };
+    OK(copse_dataset_open(ctx, temp_path("train-images-idx3-ubyte"), NULL, &data[0]));
+    OK(copse_dataset_create(ctx, &x8, &y8, NULL, &data[1]));
+    OK(copse_dataset_create(ctx, &x8, NULL, NULL, &unlabelled));
+    assert_string_equal(copse_schema_text(copse_dataset_schema(data[0])),
+                        copse_schema_text(copse_dataset_schema(data[1])));
+    for (int i = 0; i < 2; i++) {
+        copse_strategy *st = strategy_of(ctx, 2);
+        copse_model *m = make_model(st, data[i], "flatten; dense 8 relu; dense out", NULL);
+        copse_trainer *t = train(m, data[i], 4);
+        OK(copse_model_predict(m, unlabelled, values[i]));
+        if (i == 0)
+            OK(copse_model_predict(m, data[0], by_file));
+        copse_trainer_release(&t);
+        copse_model_release(&m);
+        copse_strategy_release(&st);
+    }
+    assert_memory_equal(values[0], by_file, sizeof by_file);
+    assert_memory_equal(values[0], values[1], sizeof by_file);
+    /* a scale of the caller's makes them numbers */
+    struct copse_column column;
+    copse_dataset_release(&unlabelled);
+    OK(copse_dataset_create(
+        ctx, &x8, NULL, &(struct copse_dataset_params){ .scale = COPSE_SCALE_MAX }, &unlabelled));
+    OK(copse_dataset_column(unlabelled, 0, &column));
+    assert_int_equal(column.type, COPSE_F32);
+    for (int i = 0; i < 2; i++)
+        copse_dataset_release(&data[i]);
+    copse_dataset_release(&unlabelled);
+}
+
 /* ---- evaluation ---- */
 
 /* The same target in a unit a thousand times as large, and without the features' influence. */
@@ -401,6 +450,59 @@ static void each_target_is_measured_in_its_own_unit(void **state)
     copse_strategy_release(&st);
 }
 
+/* By the definitions, over all pairs of rows. */
+static void scores_are(const struct copse_evaluation *e, const uint64_t *confusion,
+                       const double *auc, const float *values)
+{
+    double recall = 0, f1 = 0;
+    for (int c = 0; c < CLASSES; c++) {
+        double rows = 0, guessed = 0, before = 0, pairs = 0;
+        const double right = (double)confusion[c * CLASSES + c];
+        for (int k = 0; k < CLASSES; k++) {
+            rows += (double)confusion[c * CLASSES + k];
+            guessed += (double)confusion[k * CLASSES + c];
+        }
+        recall += right / rows / CLASSES;
+        f1 += 2 * right / (rows + guessed) / CLASSES;
+        for (int a = 0; a < ROWS; a++)
+            for (int b = 0; b < ROWS && y[a] == c; b++) {
+                const float mine = values[a * CLASSES + c], other = values[b * CLASSES + c];
+                pairs += y[b] != c;
+                before += y[b] == c ? 0 : mine > other ? 1 : mine == other ? 0.5 : 0;
+            }
+        rig_near(auc[c], before / pairs, 1e-5);
+    }
+    rig_near(e->balanced_accuracy, recall, 1e-12);
+    rig_near(e->f1, f1, 1e-12);
+}
+
+/* Equal scores, classes that are missing, scores that are no numbers. */
+static void areas_under_the_curve(void **state)
+{
+    struct copse_ranked list[] = {
+        { 0.5f, true }, { 0.5f, false }, { 0.9f, true }, { 0.1f, false }
+    };
+    const struct copse_class_count none[2] = { { 0, 0, 0 } };
+    struct copse_evaluation e;
+    (void)state;
+    rig_near(copse__class_auc(list, 4), 0.875, 1e-15);
+    list[0] = (struct copse_ranked){ INFINITY, false };
+    list[1] = (struct copse_ranked){ -INFINITY, true };
+    rig_near(copse__class_auc(list, 2), 0, 1e-15);
+    assert_true(isnan(copse__class_auc(list, 1)));
+    assert_true(isnan(copse__class_auc(list, 0)));
+    list[1].score = NAN;
+    assert_true(isnan(copse__class_auc(list, 4)));
+    copse__class_scores(none, 2, &e);
+    assert_true(isnan(e.balanced_accuracy) && isnan(e.f1));
+    /* a class that is only predicted: in F1, not in the mean recall */
+    const struct copse_class_count two[2] = { { .rows = 4, .predicted = 3, .right = 3 },
+                                              { .rows = 0, .predicted = 1, .right = 0 } };
+    copse__class_scores(two, 2, &e);
+    rig_near(e.balanced_accuracy, 0.75, 1e-15);
+    rig_near(e.f1, 3.0 / 7, 1e-15);
+}
+
 static void evaluation_agrees_with_a_count(void **state)
 {
     (void)state;
@@ -408,7 +510,7 @@ static void evaluation_agrees_with_a_count(void **state)
     float values[ROWS * CLASSES];
     uint64_t confusion[CLASSES * CLASSES], counted[CLASSES * CLASSES] = { 0 };
     uint32_t worst[WORST];
-    double losses[WORST], loss = 0.0, largest = 0.0;
+    double losses[WORST], auc[CLASSES], loss = 0.0, largest = 0.0;
     size_t right = 0, largest_row = 0;
     struct copse_evaluation e, plain;
     copse_strategy *st = strategy_of(ctx, 2);
@@ -416,11 +518,14 @@ static void evaluation_agrees_with_a_count(void **state)
     copse_model *m = make_model(st, data, network, NULL);
     copse_trainer *t = train(m, data, 5);
     OK(copse_model_predict(m, data, values));
-    OK(copse_model_evaluate(
-        m, data,
-        &(struct copse_evaluation_params){
-            .confusion = confusion, .worst = worst, .worst_losses = losses, .worst_count = WORST },
-        &e));
+    OK(copse_model_evaluate(m, data,
+                            &(struct copse_evaluation_params){ .confusion = confusion,
+                                                               .worst = worst,
+                                                               .worst_losses = losses,
+                                                               .worst_count = WORST,
+                                                               .class_auc = auc },
+                            &e));
+    scores_are(&e, confusion, auc, values);
     for (size_t r = 0; r < ROWS; r++) {
         const float *row = values + r * CLASSES;
         int guess = 0;
@@ -506,12 +611,12 @@ static void a_checkpoint_is_loaded(void **state)
         &(struct copse_state_params){ .metadata = lines, .metadata_count = count }));
     OK(copse_trainer_checkpoint(t, temp_path("plain.safetensors"), NULL));
     OK(copse_model_predict(m, data, here));
-    OK(copse_model_load(one, temp_path("c.safetensors"), &loaded));
+    OK(copse_model_load(one, temp_path("c.safetensors"), NULL, &loaded));
     OK(copse_model_predict(loaded, data, there));
     for (int i = 0; i < ROWS * CLASSES; i++)
         rig_near((double)there[i], (double)here[i], 1e-5);
     copse_model_release(&loaded);
-    FAILS(COPSE_ERR_FORMAT, copse_model_load(one, temp_path("plain.safetensors"), &loaded),
+    FAILS(COPSE_ERR_FORMAT, copse_model_load(one, temp_path("plain.safetensors"), NULL, &loaded),
           "checkpoint without");
     assert_null(loaded);
     copse_trainer_release(&t);
@@ -581,23 +686,25 @@ static void what_is_no_model_file_is_refused(void **state)
     const char *good = temp_path("good.safetensors"), *weights = temp_path("weights.safetensors");
     OK(copse_model_save(m, good, NULL));
     OK(copse_trainer_save(t, weights));
-    FAILS(COPSE_ERR_FORMAT, copse_model_load(other, weights, &loaded), "holds weights only");
-    FAILS(COPSE_ERR_IO, copse_model_load(other, temp_path("none"), &loaded), "none");
-    FAILS(COPSE_ERR_FORMAT, copse_model_load(other, altered(good, "dense 8", "dense 9"), &loaded),
-          "damaged");
+    FAILS(COPSE_ERR_FORMAT, copse_model_load(other, weights, NULL, &loaded), "holds weights only");
+    FAILS(COPSE_ERR_IO, copse_model_load(other, temp_path("none"), NULL, &loaded), "none");
+    FAILS(COPSE_ERR_FORMAT,
+          copse_model_load(other, altered(good, "dense 8", "dense 9"), NULL, &loaded), "damaged");
     FAILS(COPSE_ERR_UNSUPPORTED,
-          copse_model_load(other, altered(good, "model-1", "model-7"), &loaded), "copse-model-7");
+          copse_model_load(other, altered(good, "model-1", "model-7"), NULL, &loaded),
+          "copse-model-7");
     size_t size;
     unsigned char *bytes = temp_bytes(good, &size);
     bytes[size - 2] ^= 1;
     FAILS(COPSE_ERR_FORMAT,
-          copse_model_load(other, temp_write("flipped.safetensors", bytes, size), &loaded),
+          copse_model_load(other, temp_write("flipped.safetensors", bytes, size), NULL, &loaded),
           "damaged");
     FAILS(COPSE_ERR_FORMAT,
-          copse_model_load(other, temp_write("cut.safetensors", bytes, size - 4), &loaded), "cut");
+          copse_model_load(other, temp_write("cut.safetensors", bytes, size - 4), NULL, &loaded),
+          "cut");
     free(bytes);
     assert_null(loaded);
-    OK(copse_model_load(other, good, &loaded));
+    OK(copse_model_load(other, good, NULL, &loaded));
     copse_model_release(&loaded);
     /* Not finite: the older file stays. */
     float inf[IN * HIDDEN] = { INFINITY };
@@ -606,7 +713,7 @@ static void what_is_no_model_file_is_refused(void **state)
     copse_strategy_variables(st, &list, &count);
     OK(copse_variable_assign(list[0], inf));
     FAILS(COPSE_ERR_NONFINITE, copse_model_save(m, good, NULL), "infinite");
-    OK(copse_model_load(strategy_of(ctx, 1), good, &loaded));
+    OK(copse_model_load(strategy_of(ctx, 1), good, NULL, &loaded));
     copse_strategy *leaked = copse_model_strategy(loaded);
     copse_model_release(&loaded);
     copse_strategy_release(&leaked);
@@ -679,7 +786,9 @@ int main(void)
         cmocka_unit_test(layers_of_images_are_saved_and_loaded),
         cmocka_unit_test(the_file_alone_gives_the_predictions),
         cmocka_unit_test(bytes_are_scaled_by_the_schema),
+        cmocka_unit_test(pictures_in_memory_are_those_of_a_file),
         cmocka_unit_test(evaluation_agrees_with_a_count),
+        cmocka_unit_test(areas_under_the_curve),
         cmocka_unit_test(regression_is_measured_in_the_unit_of_the_target),
         cmocka_unit_test(each_target_is_measured_in_its_own_unit),
         cmocka_unit_test(a_checkpoint_is_loaded),

@@ -87,7 +87,7 @@ static void the_shape_of_the_outputs_decides_what_a_text_model_learns(void **sta
         double outputs[6 * 64], loss = 0.0, right = 0.0, largest = 0.0;
         OK(copse_model_save(m, temp_path("text.safetensors"), NULL));
         OK(copse_checkpoint_read(ctx, temp_path("text.safetensors"), &file));
-        OK(copse_model_load(one, temp_path("text.safetensors"), &loaded));
+        OK(copse_model_load(one, temp_path("text.safetensors"), NULL, &loaded));
         const copse_schema *schema = copse_model_schema(loaded);
         copse_dataset_describe(data, &info);
         const uint32_t v = info.classes;

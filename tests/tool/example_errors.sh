@@ -8,6 +8,7 @@ shift
 work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
 cp "$digits" "$work/digits.csv.gz"
+cp "$(dirname "$digits")/../flowers.csv" "$work"
 cd "$work" || exit 1
 failed=0
 
@@ -43,7 +44,7 @@ for program; do
         ends_at loader_next 3 'cat/05.png is a damaged PNG'
         ends_at trainer_result 3 'worker 3 is lost'
         ;;
-    eight_bit_gradients | predict | text) ends_at model_fit 1 'cat/05.png is a damaged PNG' ;;
+    eight_bit_gradients | predict | table | text) ends_at model_fit 1 'cat/05.png is a damaged PNG' ;;
     *) ends_at trainer_fit 1 'cat/05.png is a damaged PNG' ;;
     esac
 done

@@ -94,14 +94,19 @@ fi
 command -v zsh >/dev/null && { zsh -n "$work/made/zsh/_copse" || no 'zsh'; }
 command -v fish >/dev/null && { fish -n "$work/made/fish/copse.fish" || no 'fish'; }
 
-# --patience is for the evaluator of a job: `copse train` without a job does not offer it.
+# --evaluator-patience is for the evaluator of a job: `copse train` without a job does not offer it. --patience is for all.
 for place in "$work/made/bash/copse" "$work/made/zsh/_copse"; do
-    sed -n "/^    train)/,/' ;;\$/p" "$place" | grep -q -- --patience && no "$place offers --patience for train"
-    sed -n "/^    worker)/,/\(' ;;\|_files' ;;\)\$/p" "$place" | grep -q -- --patience || no "$place does not offer --patience for worker"
+    sed -n "/^    train)/,/' ;;\$/p" "$place" >"$work/train"
+    sed -n "/^    worker)/,/\(' ;;\|_files' ;;\)\$/p" "$place" >"$work/worker"
+    grep -q -- --evaluator-patience "$work/train" && no "$place offers --evaluator-patience for train"
+    grep -q -- --patience "$work/train" || no "$place does not offer --patience for train"
+    grep -q -- --evaluator-patience "$work/worker" || no "$place does not offer --evaluator-patience for worker"
 done
-grep -q "seen_subcommand_from train' -l patience" "$work/made/fish/copse.fish" && no 'fish offers --patience for train'
-"$copse" train --help | grep -q -- --patience && no 'train --help has --patience'
-"$copse" worker --help | grep -q -- '--patience SECONDS' || no 'worker --help has no --patience'
+grep -q "seen_subcommand_from train' -l evaluator-patience" "$work/made/fish/copse.fish" && no 'fish offers --evaluator-patience for train'
+grep -q "seen_subcommand_from train' -l patience" "$work/made/fish/copse.fish" || no 'fish does not offer --patience for train'
+"$copse" train --help | grep -q -- --evaluator-patience && no 'train --help has --evaluator-patience'
+"$copse" train --help | grep -q -- '--patience N' || no 'train --help has no --patience'
+"$copse" worker --help | grep -q -- '--evaluator-patience SECONDS' || no 'worker --help has no --evaluator-patience'
 
 # The pages that the texts name are there.
 pages=$("$copse" train --help | sed -n 's/^Pages: //p')

@@ -83,7 +83,7 @@ good 'info json' '^\{"path":".*","bytes":[0-9]+,"parameters":6,"arrays":\[\{"nam
     info "$work/x" --json
 good 'info of a model' '17226 parameters, 8 arrays' info "$work/a.safetensors"
 good 'info of a checkpoint' 'format +copse-checkpoint-1' info "$work/points/$(ls "$work/points" | tail -1)"
-head -1 "$work/stdout" | grep -q ': 17226 parameters, 20 arrays' || no "info of a checkpoint: $(head -1 "$work/stdout")"
+head -1 "$work/stdout" | grep -q ': 17226 parameters, 27 arrays' || no "info of a checkpoint: $(head -1 "$work/stdout")"
 bad 'info of nothing' 'which file' info
 bad 'info of two' 'which file' info "$work/x" "$work/x"
 bad 'info of no file' 'nowhere' info "$work/nowhere"

@@ -70,16 +70,48 @@ good regression_json '"event":"done","steps":[0-9]+,"loss":[^,]*,"r2":[^,]*,"mae
 grep -q 'held-out R2' "$work/out/r.svg" || no 'the plot of a regression has no R2'
 grep -q '"event":"epoch",.*"mae":.*"test_r2":.*"test_mae":' "$work/stdout" || no "events of a regression: $(cat "$work/stdout")"
 
-# What a message advises is possible: `copse predict` reads a missing cell by a model that was trained with --missing mean.
-printf 'n;colour\n;red\n' >"$work/ask.csv"
-for how in refuse mean; do
-    grep -v '^;' "$work/price.csv" >"$work/whole.csv"
-    good "$how" '^R2' --data "$work/whole.csv" --missing $how --epochs 1 --quiet --save "$work/$how"
-    "$copse" predict "$work/$how" "$work/ask.csv" --devices host:0 >"$work/stdout" 2>"$work/stderr"
-    [ $? -eq "$([ $how = mean ] && echo 0 || echo 2)" ] || no "predict by $how: $(cat "$work/stderr")"
-    [ $how = mean ] || grep -q 'the cell is empty; fill it in; a model that is trained with --missing mean takes the mean in its place$' "$work/stderr" ||
-        no "predict by $how: $(cat "$work/stderr")"
-done
+# New rows with cells that training did not have: `copse predict` and `copse evaluate` replace them and warn, or refuse them and
+# advise what is possible.
+printf 'n;colour;price\n;red;\n1;violet;none\n' >"$work/ask.csv"
+grep -v '^;' "$work/price.csv" >"$work/whole.csv"
+# asked RC PATTERN-IN-STDERR ARGUMENT...: `copse predict` of ask.csv
+asked() {
+    code=$1 pattern=$2
+    shift 2
+    "$copse" predict "$work/model" "$work/ask.csv" --devices host:0 "$@" >"$work/stdout" 2>"$work/stderr"
+    [ $? -eq "$code" ] && grep -q "$pattern" "$work/stderr" || no "predict $*: $(cat "$work/stderr")"
+}
+good refuse '^R2' --data "$work/whole.csv" --missing refuse --epochs 1 --quiet --save "$work/model"
+asked 0 'missing cells: 1, the first is row 2, column 1 ("n"); a number becomes the mean of its column'
+grep -q 'that training did not have: 1, the first is "violet" in row 3, column 2 ("colour")' "$work/stderr" || no 'violet'
+[ "$(wc -l <"$work/stdout")" -eq 3 ] || no "predict: $(cat "$work/stdout")"
+cp "$work/stdout" "$work/predicted"
+asked 2 'row 2, column 1 ("n"): the cell is empty; fill it in, or let the column.s mean replace it (--missing mean)$' --missing refuse
+asked 2 '"violet" is none of the 2 categories of the column; correct it, or .* (--unknown ignore)$' --unknown refuse
+asked 0 violet --missing mean
+! grep -q 'missing cells' "$work/stderr" && cmp -s "$work/stdout" "$work/predicted" || no "--missing mean: $(cat "$work/stderr")"
+good mean '^R2' --data "$work/whole.csv" --missing mean --epochs 1 --quiet --save "$work/model"
+asked 0 violet
+! grep -q 'missing cells' "$work/stderr" || no "trained with mean: $(cat "$work/stderr")"
+printf 'n;colour;price\n;red;3\n1;violet;4\n2;red;5\n' >"$work/new.csv"
+"$copse" evaluate "$work/model" "$work/new.csv" --devices host:0 --unknown refuse >"$work/stdout" 2>"$work/stderr"
+[ $? -eq 2 ] && grep -q violet "$work/stderr" || no "evaluate --unknown refuse: $(cat "$work/stderr")"
+"$copse" evaluate "$work/model" "$work/new.csv" --devices host:0 >"$work/stdout" 2>"$work/stderr"
+[ $? -eq 0 ] && grep -q violet "$work/stderr" || no "evaluate: $(cat "$work/stderr")"
+"$copse" evaluate --checkpoint "$work/none" --missing mean >"$work/stdout" 2>"$work/stderr"
+[ $? -eq 2 ] && grep -q 'belong to MODEL and DATA' "$work/stderr" || no "evaluate --checkpoint: $(cat "$work/stderr")"
+
+# The columns of DATA in front of the predictions, and standard input.
+asked 0 violet --keep-columns
+sed 's/^price$/predicted_price/' "$work/predicted" | paste -d ';' "$work/ask.csv" - | cmp -s - "$work/stdout" || no "--keep-columns: $(cat "$work/stdout")"
+printf '"x;y";"red";\n\n1;blue;\r\n' | sed 's/"x;y"/2/' >"$work/bare.csv"
+"$copse" predict "$work/model" - --devices host:0 --keep-columns <"$work/bare.csv" >"$work/stdout" 2>"$work/stderr"
+[ $? -eq 0 ] && [ "$(cut -d ';' -f 1-3 "$work/stdout" | tr '\n' ' ')" = '2;"red"; 1;blue; ' ] || no "a table without a header: $(cat "$work/stdout" "$work/stderr")"
+printf 'n;colour\nx;red\n' | "$copse" predict "$work/model" - --devices host:0 >"$work/stdout" 2>"$work/stderr"
+[ $? -eq 2 ] && grep -q 'csv: standard input, row 2, column 1 ("n"): "x" is not a number' "$work/stderr" || no "standard input: $(cat "$work/stderr")"
+"$copse" evaluate "$work/model" - --devices host:0 <"$work/new.csv" >"$work/stdout" 2>"$work/stderr"
+[ $? -eq 0 ] || no "evaluate of standard input: $(cat "$work/stderr")"
+asked 2 'writes CSV, not --json' --keep-columns --json
 
 # A checkpoint keeps how the table was read; `evaluate` reads it so, and other options are refused.
 good checkpoint 'checkpoint: ' --data "$work/price.csv" --missing mean --epochs 2 --checkpoint "$work/c.safetensors"

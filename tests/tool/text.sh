@@ -144,20 +144,21 @@ bad unknown 'fox.txt: line 1, column 7: the character "x" .U.0078. is none of th
     predict "$work/m.safetensors" "$work/fox.txt" --devices host:0 --output p.csv
 bad 'evaluate unknown' 'line 1, column 7: the character "x"' evaluate "$work/m.safetensors" "$work/fox.txt" --devices host:0 --plot c.svg
 printf 'hoo' >brief.txt
-bad 'predict brief' 'brief.txt has 3 characters; a window of 8 needs 8' predict "$work/m.safetensors" "$work/brief.txt" --devices host:0
+bad 'predict brief' 'brief.txt has 3 characters; a window of 8 needs 8$' predict "$work/m.safetensors" "$work/brief.txt" --devices host:0
 printf 'hoo\nhoo\nhoo\n' >lines.txt
 good 'predict a late line' '^3,4,' predict "$work/m.safetensors" "$work/lines.txt" --devices host:0 --lines
 printf 'hoo\nho\n\n' >lines.txt
-bad 'predict no line' 'no line ends behind 8 characters' predict "$work/every.safetensors" "$work/lines.txt" --devices host:0 --lines
+bad 'predict no line' 'no line ends behind 8 characters; .copse generate. continues shorter texts$' predict "$work/every.safetensors" "$work/lines.txt" --devices host:0 --lines
 "$copse" train --devices host:0 --epochs 1 --quiet --save digits.safetensors >/dev/null
 bad 'lines of a table' '--lines is for models of texts' predict "$work/digits.safetensors" "$work/ask.txt" --devices host:0 --lines
-bad 'a binary file by a text model' 'line 1, column 3 .byte 2.: a NUL' predict "$work/m.safetensors" "$work/digits.safetensors" --devices host:0
+printf 'ab\000c' >binary
+bad 'a binary file by a text model' 'line 1, column 3 .byte 2.: a NUL' predict "$work/m.safetensors" "$work/binary" --devices host:0
 
 # Checkpoints: resumed to the same bits; evaluated; another window is refused.
 good whole 'checkpoint: ' $run --epochs 2 --checkpoint whole.safetensors --checkpoint-every 20
 good half 'checkpoint: ' $run --epochs 1 --schedule constant --checkpoint half.safetensors
-good resumed '^resumed ' $run --epochs 2 --schedule constant --checkpoint half.safetensors --resume --save resumed.safetensors
-good straight 'model: ' $run --epochs 2 --schedule constant --save straight.safetensors
+good resumed '^resumed ' $run --epochs 2 --schedule constant --checkpoint half.safetensors --resume --save resumed.safetensors --save-last
+good straight 'model: ' $run --epochs 2 --schedule constant --save straight.safetensors --save-last
 "$copse" export out/resumed.safetensors --npy resumed_npy >/dev/null && "$copse" export out/straight.safetensors --npy straight_npy >/dev/null
 for name in dense1.weight embedding1.weight dense2.bias; do
     cmp -s resumed_npy/$name.npy straight_npy/$name.npy || no "resumed: another $name"

@@ -134,7 +134,7 @@ good 'labels from 1000, and so many classes' ' 1010 classes' train $host --data 
 tr '\n' '\r' <"$work/digits.csv" | head -c 9000 >"$work/cr.csv"
 bad 'lines that end with CR' 'row 1: a carriage return inside' train $host $save --data "$work/cr.csv"
 head -c 4000 "$work/digits.csv" | iconv -f UTF-8 -t UTF-16 >"$work/wide.csv"
-bad 'text that is not UTF-8' 'invalid UTF-8 at byte 0 .*CSV is text in UTF-8' train $host $save --data "$work/wide.csv"
+bad 'text in UTF-16' 'wide.csv is text in UTF-16; convert it: iconv -f UTF-16 -t UTF-8$' train $host $save --data "$work/wide.csv"
 printf '1,2,\033[31mred\033[0m\n' >"$work/escape.csv"
 bad 'escapes of a terminal' '"\?\[31mred\?\[0m"' train $host $save --data "$work/escape.csv" --task regression
 bad 'a path of two lines' "nowhere/a b'" train $host --save "$work/nowhere/a
@@ -165,10 +165,10 @@ bad 'windows of one process' 'window-bytes.*no job' \
 bad 'a way by size, one way forced' '--one-sided-bytes: belongs to --one-sided auto' \
     train $host $save --one-sided on --one-sided-bytes 8192 --strategy parameter_server
 bad 'a window of a byte' '--window-bytes: 4096 to' train $host $save --window-bytes 1
-bad 'patience with nothing' '--patience.*--checkpoint PATH' train $host $save --patience 3
-bad 'no patience' "--patience: '0' is not a whole number of seconds" evaluate --checkpoint point --watch --patience 0
+bad 'patience with nothing' '--evaluator-patience.*--checkpoint PATH' train $host $save --evaluator-patience 3
+bad 'no patience' "--evaluator-patience: '0' is not a whole number of seconds" evaluate --checkpoint point --watch --evaluator-patience 0
 bad 'a deadline beyond reason' "--worker-deadline: '4294968' is not" train $host --worker-deadline 4294968
-bad 'patience of nobody' '--patience.*job with an evaluator' train $host --checkpoint point --patience 3
+bad 'patience of nobody' '--evaluator-patience.*job with an evaluator' train $host --checkpoint point --evaluator-patience 3
 bad 'servers of one process, by name' '--servers.*mpirun' train $host $save --servers 1 --strategy parameter_server
 bad 'servers of a mirrored strategy' '--servers.*parameter_server' train $host $save --servers 2 --strategy mirrored
 bad 'too many steps to a run' '1024' train $host $save --strategy accelerator --steps-per-run 1025
@@ -302,7 +302,7 @@ bad 'evaluating nothing' "no checkpoint in '.*nowhere'" evaluate --checkpoint "$
 bad 'evaluating no file' "no checkpoint file 'no.safetensors'" evaluate --checkpoint no.safetensors
 bad 'evaluating something else' 'neither a folder of checkpoints nor FILE.safetensors' \
     evaluate --checkpoint "$work/ones.csv"
-bad 'patience once' '--watch' evaluate --checkpoint "$work/points-c" --patience 3
+bad 'patience once' '--watch' evaluate --checkpoint "$work/points-c" --evaluator-patience 3
 "$copse" train $host --quiet --save "$work/plain.safetensors" >/dev/null || no 'saving to evaluate'
 bad 'evaluating parameters alone' "plain.safetensors' was not made by copse train --checkpoint" \
     evaluate --checkpoint "$work/plain.safetensors"

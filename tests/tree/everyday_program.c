@@ -71,7 +71,7 @@ static copse_status of_a_model(copse_context *ctx, copse_dataset *data, copse_lo
     copse_model_release(&m);
     copse_strategy_release(&st);
     COPSE_TRY(copse_one_device_create(ctx, "host:0", NULL, &other));
-    COPSE_TRY(copse_model_load(other, path, &m));
+    COPSE_TRY(copse_model_load(other, path, NULL, &m));
     COPSE_TRY(copse_model_predict(m, data, values));
     copse_model_release(&m);
     copse_strategy_release(&other);

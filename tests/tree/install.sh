@@ -96,6 +96,9 @@ unset COPSE_CONFIG TF_CONFIG
 "$work/parameter_servers" >"$work/log" && grep -q 'slope 3.000' "$work/log" || { cat "$work/log"; exit 1; }
 (cd "$work" && ./predict) >"$work/log" && grep -q '^[0-9]* of 300 points are inside; 9[0-9.]* % of the labels are right$' "$work/log" ||
     { cat "$work/log"; exit 1; }
+(cd "$work" && ./table "$examples/data/flowers.csv") >"$work/log" &&
+    awk '/^red, length 0[.]0: / { low = $4 } /^red, length 2[.]5: / { high = $4 } END { exit !(low < 20 && high > 60 && NR == 6) }' "$work/log" ||
+    { cat "$work/log"; exit 1; }
 "$work/user_op" >"$work/log" && grep -q '^host:0: [1-9][0-9]* cases passed, 0 failed$' "$work/log" &&
     grep -q '^swish(2) = 1.761594, slope 1.090784$' "$work/log" || { cat "$work/log"; exit 1; }
 "$work/layers" "$(find "$prefix" -name digits.csv.gz)" >"$work/log" && grep -q '^total  *13,258$' "$work/log" &&

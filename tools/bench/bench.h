@@ -68,7 +68,7 @@ double peer_matmul(uint32_t size, double seconds);
 /* One row. Rates are per second in base units; times in seconds. */
 struct figure {
     const char *device; /* ids, with commas between them */
-    const char *what;   /* "matmul", "copy", "row", "update", "step", "run", "ahead" */
+    const char *what;   /* "matmul", "copy", "row", "update", "step", "loop", "run", "ahead" */
     char size[64];      /* "1024", "16 MiB", "64-128-64-10, batch 64" */
     bool is_time;       /* best and median are times, not rates */
     double best, median;
@@ -106,8 +106,8 @@ copse_status bench_rows(struct bench *b, const struct copse_device_info *info);
    `copy_rate`. */
 copse_status bench_update(const struct bench *b, const struct copse_device_info *info,
                           double copy_rate);
-/* Training steps of two perceptrons, one replica on each device; on a single device also runs of 16
-   steps. */
+/* Training steps of two perceptrons, one replica on each device, and a loop of calls; on a single
+   device also runs of 16 steps. */
 copse_status bench_steps(const struct bench *b, const struct copse_device_info *const *infos,
                          size_t count);
 

@@ -19,6 +19,7 @@ static const struct row {
     { "step", "step", "ms", 1e3 },
     { "run", "step", "ms", 1e3 },
     { "ahead", "step", "ms", 1e3 },
+    { "loop", "loop", "ms", 1e3 },
 };
 
 static const struct row *row_of(const struct figure *f)

@@ -9,13 +9,14 @@
 #include "copse/loop/feed.h"
 #include "copse/train/audit.h"
 
-#include "tools/bench/bench.h"
+#include "tools/bench/bench_loop.h"
 #include "tools/train/train.h"
 
 /* How a step gets its batches. Zeroed: each step writes its own batch. */
 struct way {
     uint32_t per_run;  /* of an accelerator */
     uint32_t prefetch; /* uploaded ahead */
+    bool is_loop;      /* of calls, without a trainer */
 };
 
 struct steps {
@@ -24,20 +25,24 @@ struct steps {
     int32_t *labels;
     uint32_t classes;
     uint32_t random;
+    uint32_t pending; /* results that were not taken */
     struct way way;
 };
 
 #define STEPS_PER_RUN 16
 #define BATCHES_AHEAD 2
 
-static copse_status bench_step_take(copse_trainer *t, bool wait)
+/* Take the results that are there, and wait until at most `most` are left. */
+static copse_status bench_step_take(struct steps *r, uint32_t most)
 {
     struct copse_step_result result;
     for (;;) {
-        const copse_status s = copse_trainer_result(t, wait, &result);
+        const bool wait = r->pending > most;
+        const copse_status s = copse_trainer_result(r->trainer, wait, &result);
         if (s == COPSE_ERR_END || (!wait && s == COPSE_ERR_TIMEOUT))
             return COPSE_OK;
         COPSE_TRY(s);
+        r->pending--;
     }
 }
 
@@ -48,10 +53,16 @@ static uint32_t next_random(uint32_t *state)
 }
 
 /* New labels every step: a memorized batch leads to denormal numbers, which are slow. */
-static const struct copse_host_batch *next_batch(struct steps *r)
+static void draw_labels(void *user)
 {
+    struct steps *r = user;
     for (size_t k = 0; r->labels && k < r->batch.count; k++)
         r->labels[k] = (int32_t)(next_random(&r->random) % r->classes);
+}
+
+static const struct copse_host_batch *next_batch(struct steps *r)
+{
+    draw_labels(r);
     return &r->batch;
 }
 
@@ -59,19 +70,25 @@ static copse_status run_steps(void *user, unsigned count)
 {
     struct steps *r = user;
     const uint32_t ahead = r->way.per_run ? r->way.per_run : r->way.prefetch;
+    /* what a trainer keeps after one more */
+    const uint32_t most = r->way.per_run ? r->way.per_run : COPSE_STEPS_IN_PROGRESS - 1;
     unsigned fed = 0;
     for (unsigned i = 0; i < count; i++) {
+        COPSE_TRY(bench_step_take(r, most));
         if (ahead == 0)
             COPSE_TRY(copse_trainer_step(r->trainer, next_batch(r)));
         for (; fed < count && copse_trainer_fed(r->trainer) < ahead; fed++)
             COPSE_TRY(copse_trainer_feed(r->trainer, next_batch(r)));
         if (r->way.prefetch > 0)
             COPSE_TRY(copse_trainer_step(r->trainer, NULL));
-        else if (ahead > 0 && i + 1 == fed)
+        if (r->way.per_run == 0) {
+            r->pending++;
+        } else if (i + 1 == fed) {
+            r->pending += copse_trainer_fed(r->trainer);
             COPSE_TRY(copse_trainer_run(r->trainer));
-        COPSE_TRY(bench_step_take(r->trainer, false));
+        }
     }
-    return bench_step_take(r->trainer, true);
+    return bench_step_take(r, 0);
 }
 
 /* ---- the update ---- */
@@ -141,12 +158,8 @@ copse_status bench_update(const struct bench *b, const struct copse_device_info 
 
 /* ---- whole steps ---- */
 
-struct model {
-    uint32_t layers, widths[4], batch;
-};
-
 /* The time of arithmetic and update alone at the limits. */
-static double step_limit(const struct bench *b, const struct model *m)
+static double step_limit(const struct bench *b, const struct bench_perceptron *m)
 {
     double multiplied = 0.0, parameters = 0.0;
     for (uint32_t i = 0; i < m->layers; i++) {
@@ -162,20 +175,23 @@ static double step_limit(const struct bench *b, const struct model *m)
            parameters * UPDATE_BYTES / update;
 }
 
-static copse_status make_trainer(const struct bench *b, const struct model *m,
-                                 struct network *network, const char *const *ids, size_t count,
-                                 const struct way *way, copse_strategy **st, copse_trainer **out)
+static copse_status make_strategy(const struct bench *b, const char *const *ids, size_t count,
+                                  const struct way *way, copse_strategy **st)
 {
     const struct copse_strategy_params params = { .kernels = b->settings.kernels };
     if (way->per_run > 0)
-        COPSE_TRY(copse_accelerator_create(
+        return copse_accelerator_create(
             b->ctx, ids, count,
             &(struct copse_accelerator_params){ .strategy = params, .steps_per_run = way->per_run },
-            st));
-    else if (count == 1)
-        COPSE_TRY(copse_one_device_create(b->ctx, ids[0], &params, st));
-    else
-        COPSE_TRY(copse_mirrored_create(b->ctx, ids, count, &params, st));
+            st);
+    return count == 1 ? copse_one_device_create(b->ctx, ids[0], &params, st)
+                      : copse_mirrored_create(b->ctx, ids, count, &params, st);
+}
+
+static copse_status make_trainer(const struct bench *b, const struct bench_perceptron *m,
+                                 struct network *network, const struct way *way, copse_strategy *st,
+                                 copse_trainer **out)
+{
     char text[64], meaning[256];
     /* all have two hidden layers */
     snprintf(text, sizeof text, "mlp:%u,%u", m->widths[1], m->widths[2]);
@@ -185,10 +201,10 @@ static copse_status make_trainer(const struct bench *b, const struct model *m,
              m->widths[0], m->widths[m->layers]);
     copse_schema *schema;
     COPSE_TRY(copse_schema_parse(b->ctx, meaning, &schema));
-    const copse_status s = network_create(network, *st, b->ctx, schema, text, 0.0f, 1);
+    const copse_status s = network_create(network, st, b->ctx, schema, text, 0.0f, 1);
     copse_schema_release(&schema);
     COPSE_TRY(s);
-    COPSE_TRY(copse_trainer_create(*st,
+    COPSE_TRY(copse_trainer_create(st,
                                    &(struct copse_trainer_params){
                                        .loss = copse_model_loss,
                                        .user = network->model,
@@ -201,8 +217,9 @@ static copse_status make_trainer(const struct bench *b, const struct model *m,
         *out, &(struct copse_audit_params){ .is_off = true, .is_cross_check_off = true });
 }
 
-static copse_status time_steps(const struct bench *b, const struct model *m, const char *const *ids,
-                               size_t count, const struct way *way, struct timing *t)
+static copse_status time_steps(const struct bench *b, const struct bench_perceptron *m,
+                               const char *const *ids, size_t count, const struct way *way,
+                               struct timing *t)
 {
     const size_t values = (size_t)m->batch * m->widths[0];
     struct network network = { 0 };
@@ -221,7 +238,13 @@ static copse_status time_steps(const struct bench *b, const struct model *m, con
                                             { "y", COPSE_I32, COPSE_SCALAR, steps.labels } };
     steps.batch =
         (struct copse_host_batch){ .columns = columns, .column_count = 2, .count = m->batch };
-    COPSE_TRY_OR(done, s, make_trainer(b, m, &network, ids, count, way, &st, &steps.trainer));
+    COPSE_TRY_OR(done, s, make_strategy(b, ids, count, way, &st));
+    if (way->is_loop) {
+        const struct bench_batch batch = { b->ctx, x, steps.labels, m->batch, draw_labels, &steps };
+        s = bench_loop(st, m, &batch, 2.0 * bench_budget(b), t);
+        goto done;
+    }
+    COPSE_TRY_OR(done, s, make_trainer(b, m, &network, way, st, &steps.trainer));
     COPSE_TRY_OR(done, s, bench_time(run_steps, &steps, 0.05, 2.0 * bench_budget(b), t));
 done:
     copse_trainer_release(&steps.trainer);
@@ -232,12 +255,14 @@ done:
     return s;
 }
 
-static copse_status bench_model(const struct bench *b, const struct model *m, const char *names,
-                                const char *const *ids, size_t count, struct way way, bool is_cpu)
+static copse_status bench_model(const struct bench *b, const struct bench_perceptron *m,
+                                const char *names, const char *const *ids, size_t count,
+                                struct way way, bool is_cpu)
 {
     struct figure f = { .device = names,
                         .what = way.per_run    ? "run"
                                 : way.prefetch ? "ahead"
+                                : way.is_loop  ? "loop"
                                                : "step",
                         .is_time = true };
     struct timing t;
@@ -263,7 +288,7 @@ static copse_status bench_model(const struct bench *b, const struct model *m, co
 copse_status bench_steps(const struct bench *b, const struct copse_device_info *const *infos,
                          size_t count)
 {
-    static const struct model models[] = {
+    static const struct bench_perceptron models[] = {
         { .layers = 3, .widths = { 64, 128, 64, 10 }, .batch = 64 },
         { .layers = 3, .widths = { 784, 512, 512, 10 }, .batch = 256 },
     };
@@ -280,6 +305,9 @@ copse_status bench_steps(const struct bench *b, const struct copse_device_info *
        small one, whose time is mostly launch overhead. */
     for (size_t i = 0; i < sizeof models / sizeof *models; i++)
         COPSE_TRY(bench_model(b, &models[i], names, ids, count, (struct way){ 0 }, is_cpu));
+    if (models[1].batch % count == 0)
+        COPSE_TRY(
+            bench_model(b, &models[1], names, ids, count, (struct way){ .is_loop = true }, is_cpu));
     COPSE_TRY(bench_model(b, &models[1], names, ids, count,
                           (struct way){ .prefetch = BATCHES_AHEAD }, is_cpu));
     return count == 1 ? bench_model(b, &models[0], names, ids, count,

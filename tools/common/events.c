@@ -35,13 +35,9 @@ copse_status event_start(const struct train_settings *s, copse_strategy *st, siz
     return json_print(o);
 }
 
-copse_status event_epoch(const struct progress *p, const struct score *test)
+/* The score on the held-out part after an epoch. */
+static void add_held_out(cJSON *o, const struct score *test)
 {
-    cJSON *o = events_event("epoch");
-    json_add_count(o, "epoch", p->epoch);
-    json_add_count(o, "steps", p->step);
-    json_add_number(o, "loss", p->loss);
-    json_add_number(o, test->is_regression ? "mae" : "accuracy", p->accuracy);
     json_add_number(o, "test_loss", test->loss);
     json_add_number(o, test->is_regression ? "test_r2" : "test_accuracy", test->accuracy);
     if (test->is_regression)
@@ -50,11 +46,21 @@ copse_status event_epoch(const struct progress *p, const struct score *test)
         json_add_number(o, "test_perplexity", score_perplexity(test));
     if (test->is_sequence)
         json_add_number(o, "test_bits_per_byte", score_bits(test));
+}
+
+copse_status event_epoch(const struct progress *p, const struct score *test)
+{
+    cJSON *o = events_event("epoch");
+    json_add_count(o, "epoch", p->epoch);
+    json_add_count(o, "steps", p->step);
+    json_add_number(o, "loss", p->loss);
+    json_add_number(o, test->is_regression ? "mae" : "accuracy", p->accuracy);
+    if (!test->is_absent)
+        add_held_out(o, test);
     json_add_number(o, "samples_per_s", p->seconds > 0.0 ? (double)p->samples / p->seconds : 0.0);
     json_add_number(o, "data_wait", progress_wait(p));
     return json_print(o);
 }
-
 /* Accuracy, or what a regression has in its place. */
 static void add_score(cJSON *o, const struct score *test)
 {
@@ -67,14 +73,17 @@ static void add_score(cJSON *o, const struct score *test)
         json_add_number(o, "bits_per_byte", score_bits(test));
 }
 
-copse_status event_done(const struct progress *p, const struct score *test, copse_strategy *st,
-                        uint64_t audits)
+copse_status event_done(const struct progress *p, const struct score *test, uint32_t epoch,
+                        copse_strategy *st, uint64_t audits)
 {
     cJSON *o = events_event("done");
     json_add_count(o, "steps", p->step);
     json_add_number(o, "loss", p->loss);
-    add_score(o, test);
-    json_add_number(o, "test_loss", test->loss);
+    if (!test->is_absent)
+        add_score(o, test);
+    if (!test->is_absent)
+        json_add_number(o, "test_loss", test->loss);
+    json_add_count(o, "best_epoch", epoch);
     json_add_number(o, "seconds", p->seconds);
     json_add_number(o, "samples_per_s", p->seconds > 0.0 ? (double)p->samples / p->seconds : 0.0);
     json_add_count(o, "audits", audits);

@@ -11,8 +11,9 @@
 copse_status event_start(const struct train_settings *s, copse_strategy *st, size_t train,
                          size_t test);
 copse_status event_epoch(const struct progress *p, const struct score *test);
-copse_status event_done(const struct progress *p, const struct score *test, copse_strategy *st,
-                        uint64_t audits);
+/* `test`: of this epoch, which is the result. */
+copse_status event_done(const struct progress *p, const struct score *test, uint32_t epoch,
+                        copse_strategy *st, uint64_t audits);
 /* `name`: "evaluated", or "done" for the last one of the run. */
 copse_status event_evaluated(const char *name, const char *path, uint64_t step,
                              const struct copse_position *position, const struct score *test);

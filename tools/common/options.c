@@ -181,10 +181,10 @@ static bool make_words(const struct option_row *rows, size_t most)
     return true;
 }
 
-/* False if the command takes no words. */
+/* False if the command takes no words. "-" is one: standard input. */
 static bool take_word(const struct option_row *rows, const char *word)
 {
-    const struct option_row *row = strncmp(word, "-", 1) != 0 ? words_row(rows) : NULL;
+    const struct option_row *row = word[0] != '-' || !word[1] ? words_row(rows) : NULL;
     struct option_words *words = row ? row->to : NULL;
     if (!words)
         return false;

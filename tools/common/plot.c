@@ -84,8 +84,9 @@ static void plot_lines(FILE *f, const struct history *h, double top)
                     y_of(h->epochs[i].score.loss, top));
     fprintf(f, "'/>\n<polyline stroke='#0060a0' stroke-width='2' stroke-dasharray='6 3' points='");
     for (size_t i = 0; i < h->epoch_count; i++)
-        fprintf(f, "%.1f,%.1f ", x_of((double)h->epochs[i].step, steps),
-                y_of(h->epochs[i].score.accuracy, 1.0));
+        if (isfinite(h->epochs[i].score.accuracy))
+            fprintf(f, "%.1f,%.1f ", x_of((double)h->epochs[i].step, steps),
+                    y_of(h->epochs[i].score.accuracy, 1.0));
     fprintf(f, "'/>\n</g>\n");
 }
 

@@ -48,6 +48,14 @@ copse_status session_open_files(copse_context **out)
     return s;
 }
 
+static const char *renamed_path, *renamed_as;
+
+void session_rename(const char *path, const char *shown)
+{
+    renamed_path = path;
+    renamed_as = shown;
+}
+
 static char own_text[1200];
 
 copse_status session_set_error(copse_status status, const char *fmt, ...)
@@ -63,8 +71,15 @@ copse_status session_set_error(copse_status status, const char *fmt, ...)
    the terminal. */
 const char *session_plain(char *out, size_t room, const char *text)
 {
+    const size_t path = renamed_path ? strlen(renamed_path) : 0;
     size_t n = 0;
     for (const char *p = text; *p && n + 1 < room; p++) {
+        if (path > 0 && strncmp(p, renamed_path, path) == 0) {
+            n += (size_t)snprintf(out + n, room - n, "%s", renamed_as);
+            n = n < room ? n : room - 1;
+            p += path - 1;
+            continue;
+        }
         /* U+0080 to U+009F */
         const bool is_c1 = (unsigned char)p[0] == 0xc2 && ((unsigned char)p[1] & 0xe0) == 0x80;
         out[n++] = *p == '\n' ? ' ' : is_c1 || iscntrl((unsigned char)*p) ? '?' : *p;

@@ -10,6 +10,18 @@
 
 #include "tools/common/characters.h"
 
+const struct option_name use_missings[] = {
+    { "auto", COPSE_MISSING_AUTO },
+    { "mean", COPSE_MISSING_MEAN },
+    { "refuse", COPSE_MISSING_REFUSE },
+    { NULL, 0 },
+};
+const struct option_name use_unknowns[] = {
+    { "ignore", COPSE_UNKNOWN_IGNORE },
+    { "refuse", COPSE_UNKNOWN_REFUSE },
+    { NULL, 0 },
+};
+
 copse_status use_load(struct use *u)
 {
     char id[1][32];
@@ -19,7 +31,7 @@ copse_status use_load(struct use *u)
     if (s != COPSE_OK) /* more devices than one are fine: the first is used */
         return s;
     COPSE_TRY(copse_one_device_create(u->ctx, id[0], NULL, &u->strategy));
-    COPSE_TRY(copse_model_load(u->strategy, u->model_path, &u->model));
+    COPSE_TRY(copse_model_load(u->strategy, u->model_path, NULL, &u->model));
     u->schema = copse_model_schema(u->model);
     return copse_schema_describe(u->schema, &u->info);
 }
@@ -28,18 +40,28 @@ copse_status use_open(struct use *u)
 {
     struct system_file file;
     COPSE_TRY(use_load(u));
+    if (strcmp(u->data_path, "-") == 0) {
+        COPSE_TRY(standard_input_take(&u->input));
+        u->data_path = u->input.path;
+    }
     if (u->text_rows == COPSE_TEXT_LINES && u->info.kind != COPSE_DATA_TEXT)
         return session_set_error(COPSE_ERR_ARGUMENT, "--lines is for models of texts");
     const struct copse_text_params text = { .rows = u->text_rows };
     const struct copse_source_params source = { .text = u->info.kind == COPSE_DATA_TEXT ? &text
                                                                                         : NULL };
     const bool is_folder = system_look(u->data_path, &file) && file.kind == SYSTEM_FOLDER;
+    const bool is_table = u->info.kind == COPSE_DATA_TABLE;
+    if (!is_table && (u->missing != COPSE_MISSING_AUTO || u->unknown != COPSE_UNKNOWN_IGNORE))
+        return session_set_error(COPSE_ERR_ARGUMENT,
+                                 "--missing and --unknown are for models of tables");
     COPSE_TRY(copse_dataset_open(
         u->ctx, u->data_path,
         &(struct copse_dataset_params){ .schema = u->schema,
                                         .labels = u->labels,
                                         .source = &source,
-                                        .no_labels = u->ignores_labels && is_folder },
+                                        .missing = u->missing,
+                                        .unknown = u->unknown,
+                                        .no_labels = u->ignores_labels && (is_folder || is_table) },
         &u->data));
     copse_dataset_describe(u->data, &u->rows);
     return COPSE_OK;
@@ -47,6 +69,7 @@ copse_status use_open(struct use *u)
 
 void use_close(struct use *u)
 {
+    standard_input_end(&u->input);
     copse_dataset_release(&u->data);
     copse_model_release(&u->model);
     copse_strategy_release(&u->strategy);
@@ -111,12 +134,13 @@ copse_status use_window(const struct use *u, uint32_t row, char *text, size_t ro
     return s;
 }
 
-void use_cell(FILE *to, const char *text)
+void use_cell(FILE *to, const char *text, char delimiter)
 {
+    const char quoted[] = { delimiter, '"', '\r', '\n', '\0' };
     unsigned columns;
     if (to == stdout && system_is_terminal(&columns))
         text = session_shown(text);
-    if (!strpbrk(text, ",\"\r\n")) {
+    if (!strpbrk(text, quoted)) {
         fputs(text, to);
         return;
     }

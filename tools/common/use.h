@@ -7,14 +7,18 @@
 #include "copse/data/text.h"
 #include "copse/model.h"
 
+#include "tools/common/standard_input.h"
 #include "tools/tool.h"
 
 struct use {
     const char *model_path, *data_path, *labels, *devices; /* the first of `devices` is used */
     copse_text_rows text_rows;                             /* of a text */
     struct session_how how;
-    /* of folders: the names of class folders need not be classes of the model */
+    /* labels are not looked at: those of new rows may be missing, or no class of the model */
     bool ignores_labels;
+    copse_missing missing;
+    copse_unknown unknown;
+    struct standard_input input; /* where data_path was "-" */
     copse_context *ctx;
     copse_strategy *strategy;
     copse_model *model;
@@ -23,6 +27,11 @@ struct use {
     struct copse_schema_info info;
     struct copse_dataset_info rows;
 };
+
+/* Values of --missing and --unknown, for data of a model. */
+extern const struct option_name use_missings[], use_unknowns[];
+#define USE_MISSING_HELP "missing cells: mean, refuse, auto (mean, warns of news) [auto]"
+#define USE_UNKNOWN_HELP "categories that training did not have: ignore, refuse [ignore]"
 
 /* Load the model alone. */
 copse_status use_load(struct use *u);
@@ -39,7 +48,7 @@ const char *use_name(const struct use *u, uint32_t i);
 void token_text(const copse_schema *schema, uint32_t i, char text[TOKEN_TEXT]);
 /* The window of a row of a text, at most its last tokens; in `text`. */
 copse_status use_window(const struct use *u, uint32_t row, char *text, size_t room);
-/* A cell of a CSV file, quoted where necessary. */
-void use_cell(FILE *to, const char *text);
+/* A cell of a file whose cells end at `delimiter`, quoted where necessary. */
+void use_cell(FILE *to, const char *text, char delimiter);
 
 #endif

@@ -24,6 +24,10 @@ static copse_status evaluate_file(struct run *r)
     struct copse_host_batch batch;
     double loss = 0.0, report = 0.0;
     copse_status s;
+    if (!r->held_out)
+        return session_set_error(COPSE_ERR_ARGUMENT,
+                                 "the run holds no examples out (--held-out none), so there is "
+                                 "nothing to evaluate it with");
     copse_dataset_describe(r->held_out, &info);
     COPSE_TRY(copse_loader_start(r->held, 0, 0));
     while ((s = copse_loader_next(r->held, &batch)) == COPSE_OK) {
@@ -65,6 +69,7 @@ struct watch {
     struct copse_position at; /* the chief's */
     /* workers that share the batches: those of a job with parameter servers, else 1 */
     uint32_t workers;
+    bool is_stopped; /* the newest of them is of a run that --patience ended */
 };
 
 static bool is_file_of(const char *path, const struct system_file *then)
@@ -172,6 +177,7 @@ static copse_status evaluate_take(struct watch *w)
     copse_checkpoint *file = NULL;
     COPSE_TRY(run_take(r, w->path, &w->at, &file));
     take_places(w, file);
+    w->is_stopped = run_was_stopped_early(file);
     copse_checkpoint_release(&file);
     const uint64_t step = copse_trainer_steps(r->trainer);
     if (w->count > 0 && step == w->step) /* the single file was replaced while it was opened */
@@ -221,14 +227,15 @@ static bool is_over(const struct watch *w)
     const uint32_t epochs = w->r->settings.epochs;
     if (w->count == 0 || epochs == 0)
         return false;
-    return w->at.epoch >= epochs || (w->at.epoch + 1 == epochs &&
-                                     w->at.batch + w->workers > copse_loader_count(w->r->batches));
+    return w->is_stopped || w->at.epoch >= epochs ||
+           (w->at.epoch + 1 == epochs &&
+            w->at.batch + w->workers > copse_loader_count(w->r->batches));
 }
 
 static double patience_of(const struct train_settings *s)
 {
     const double three = 3.0 * s->every_seconds;
-    return s->patience > 0 ? s->patience : three > PATIENCE ? three : PATIENCE;
+    return s->evaluator_patience > 0 ? s->evaluator_patience : three > PATIENCE ? three : PATIENCE;
 }
 
 static copse_status fail_patience(const struct watch *w)
@@ -240,12 +247,12 @@ static copse_status fail_patience(const struct watch *w)
         return session_set_error(
             COPSE_ERR_TIMEOUT,
             "no new checkpoint %s '%s' for %.0f s, none came at all: is it the --checkpoint of "
-            "the job? if so, start this again with a longer --patience",
+            "the job? if so, start this again with a longer --evaluator-patience",
             at, s->checkpoint, patience_of(s));
     return session_set_error(
         COPSE_ERR_TIMEOUT,
         "no new checkpoint %s '%s' for %.0f s, the last one is of step %llu: if the job still "
-        "runs, start this again with a longer --patience",
+        "runs, start this again with a longer --evaluator-patience",
         at, s->checkpoint, patience_of(s), (unsigned long long)w->step);
 }
 
@@ -355,6 +362,8 @@ int cmd_evaluate(int argc, char **argv)
         return evaluate_model(&(struct use){ .model_path = p->words.at[0],
                                              .data_path = p->words.at[1],
                                              .labels = p->labels,
+                                             .missing = (copse_missing)p->missing.at->value,
+                                             .unknown = (copse_unknown)p->unknown.at->value,
                                              .devices = p->devices,
                                              .how = p->how },
                               &(struct evaluate_outputs){ .plot = p->plot,

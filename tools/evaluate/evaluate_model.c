@@ -40,10 +40,25 @@ static void print_share(uint64_t part, uint64_t whole)
         printf(" %10s", "-");
 }
 
+/* The mean over the classes; NaN: one has none. */
+static double mean_auc(const struct verdict *v)
+{
+    double sum = v->auc ? 0 : NAN;
+    for (uint32_t i = 0; v->auc && i < v->use.info.outputs; i++)
+        sum += v->auc[i] / v->use.info.outputs;
+    return sum;
+}
+
 static void print_classes(const struct verdict *v)
 {
     char plain[200];
-    printf("\n  %-24s %8s %10s %10s\n", "class", "rows", "precision", "recall");
+    printf("\n  balanced accuracy %.2f %%, F1 %.4f, ROC AUC ", 100.0 * v->is.balanced_accuracy,
+           v->is.f1);
+    if (isnan(mean_auc(v)))
+        printf("not known: a class has no row\n");
+    else
+        printf("%.4f\n", mean_auc(v));
+    printf("\n  %-24s %8s %10s %10s %10s\n", "class", "rows", "precision", "recall", "F1");
     for (uint32_t i = 0; i < v->use.info.outputs; i++) {
         const struct class_counts c = verdict_class(v, i);
         if (c.rows == 0 && c.predicted == 0)
@@ -52,6 +67,7 @@ static void print_classes(const struct verdict *v)
                (unsigned long long)c.rows);
         print_share(c.right, c.predicted);
         print_share(c.right, c.rows);
+        print_share(2 * c.right, c.rows + c.predicted);
         printf("\n");
     }
 }
@@ -157,6 +173,9 @@ static bool add_classes(cJSON *o, const struct verdict *v)
     cJSON *list = cJSON_AddArrayToObject(o, "classes"),
           *matrix = cJSON_AddArrayToObject(o, "confusion");
     bool ok = list && matrix;
+    json_add_number(o, "balanced_accuracy", v->is.balanced_accuracy);
+    json_add_number(o, "f1", v->is.f1);
+    json_add_number(o, "auc", mean_auc(v));
     for (uint32_t i = 0; ok && i < classes; i++) {
         const struct class_counts c = verdict_class(v, i);
         cJSON *one = cJSON_CreateObject(), *row = cJSON_CreateArray();
@@ -165,6 +184,8 @@ static bool add_classes(cJSON *o, const struct verdict *v)
         json_add_count(one, "rows", c.rows);
         json_add_number(one, "precision", verdict_share(c.right, c.predicted));
         json_add_number(one, "recall", verdict_share(c.right, c.rows));
+        json_add_number(one, "f1", verdict_share(2 * c.right, c.rows + c.predicted));
+        json_add_number(one, "auc", v->auc ? v->auc[i] : NAN);
         for (uint32_t k = 0; ok && k < classes; k++)
             ok = cJSON_AddItemToArray(
                 row, cJSON_CreateNumber((double)v->confusion[(size_t)i * classes + k]));
@@ -267,13 +288,19 @@ static copse_status evaluate_model_evaluate(struct verdict *v, bool is_plotted)
             return session_set_error(COPSE_ERR_NO_MEMORY, "no memory for %zu targets", classes);
         v->mae = v->r2 + classes;
     }
+    if (v->confusion && !is_text(v)) {
+        v->auc = malloc(classes * sizeof *v->auc);
+        if (!v->auc)
+            return session_set_error(COPSE_ERR_NO_MEMORY, "no memory for %zu classes", classes);
+    }
     return copse_model_evaluate(v->use.model, v->use.data,
                                 &(struct copse_evaluation_params){ .confusion = v->confusion,
                                                                    .worst = v->worst,
                                                                    .worst_losses = v->losses,
                                                                    .worst_count = WORST_ROWS,
                                                                    .target_r2 = v->r2,
-                                                                   .target_mae = v->mae },
+                                                                   .target_mae = v->mae,
+                                                                   .class_auc = v->auc },
                                 &v->is);
 }
 
@@ -300,6 +327,7 @@ int evaluate_model(const struct use *use, const struct evaluate_outputs *out)
     const int code = s == COPSE_OK ? EXIT_DONE : session_fail(s);
     free(v.confusion);
     free(v.r2);
+    free(v.auc);
     use_close(&v.use);
     return code;
 }

@@ -17,6 +17,7 @@ struct verdict {
     /* [classes, classes]: labels, predictions; NULL: a regression, or a text without --plot */
     uint64_t *confusion;
     double *r2, *mae; /* of each target, in one array; NULL: no regression */
+    double *auc;      /* of each class; NULL: no classes */
     uint32_t worst[WORST_ROWS];
     double losses[WORST_ROWS];
 };

@@ -93,7 +93,7 @@ static copse_status make_model(struct planned *p)
     struct network n = { .model = NULL };
     const char *one_line, *text;
     if (p->how->path)
-        return copse_model_load(p->strategy, p->how->path, &p->model);
+        return copse_model_load(p->strategy, p->how->path, NULL, &p->model);
     COPSE_TRY(network_settle(p->how->model, 0.0f, &one_line, &text));
     COPSE_TRY(open_data(p, network_is_text(p->how->model) || p->how->context > 0 ||
                                p->how->tokens.at->value != TEXT_NONE));

@@ -3,6 +3,7 @@
    training. */
 #include "tools/info/info_model.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -225,6 +226,10 @@ static void print_history(const struct info_model *m)
                  columns = m->epoch_columns;
     if (m->epoch_count == 0)
         return;
+    if (isnan(m->epochs[1])) {
+        printf("\n  %zu epochs; no example was held out\n", m->epoch_count);
+        return;
+    }
     printf("\n  epoch %10s %15s %12s%s\n", "step", "held-out loss", columns > 3 ? "R2" : "accuracy",
            columns > 3 ? "   mean error" : "");
     for (size_t i = 0; i < m->epoch_count; i++) {

@@ -5,8 +5,10 @@
 #include <string.h>
 
 #include "copse/data/pictures.h"
+#include "copse/train/model_file.h"
 
 #include "tools/common/json.h"
+#include "tools/predict/keep_columns.h"
 #include "tools/predict/predict_text.h"
 
 static uint32_t predict_rows_largest(const float *row, uint32_t count)
@@ -19,28 +21,49 @@ static uint32_t predict_rows_largest(const float *row, uint32_t count)
 
 /* ---- CSV ---- */
 
-static void write_csv(FILE *to, const struct use *u, const float *values)
+/* `prefix`: of all names, which the columns of the data may have, too. */
+static void write_header(FILE *to, const struct use *u, const char *prefix, char delimiter)
 {
-    const bool has_classes = u->info.task != COPSE_TASK_REGRESSION;
-    const uint32_t outputs = u->info.outputs;
-    const bool has_files = copse_dataset_file(u->data, 0) != NULL;
-    fputs(has_files ? "file," : "", to);
-    fputs(has_classes ? "class," : "", to);
-    for (uint32_t i = 0; i < outputs; i++) {
-        use_cell(to, use_name(u, i));
-        fputc(i + 1 < outputs ? ',' : '\n', to);
+    char name[1200];
+    if (copse_dataset_file(u->data, 0))
+        fprintf(to, "file%c", delimiter);
+    if (u->info.task != COPSE_TASK_REGRESSION)
+        fprintf(to, "%sclass%c", prefix, delimiter);
+    for (uint32_t i = 0; i < u->info.outputs; i++) {
+        snprintf(name, sizeof name, "%s%s", prefix, use_name(u, i));
+        use_cell(to, name, delimiter);
+        fputc(i + 1 < u->info.outputs ? delimiter : '\n', to);
     }
-    for (size_t r = 0; r < u->rows.rows; r++, values += outputs) {
-        if (has_files) {
-            use_cell(to, copse_dataset_file(u->data, r));
-            fputc(',', to);
-        }
-        if (has_classes) {
-            use_cell(to, use_name(u, predict_rows_largest(values, outputs)));
-            fputc(',', to);
-        }
-        for (uint32_t i = 0; i < outputs; i++)
-            fprintf(to, "%.9g%c", (double)values[i], i + 1 < outputs ? ',' : '\n');
+}
+
+static void write_csv_row(FILE *to, const struct use *u, size_t r, const float *values,
+                          char delimiter)
+{
+    const uint32_t outputs = u->info.outputs;
+    if (copse_dataset_file(u->data, r)) {
+        use_cell(to, copse_dataset_file(u->data, r), delimiter);
+        fputc(delimiter, to);
+    }
+    if (u->info.task != COPSE_TASK_REGRESSION) {
+        use_cell(to, use_name(u, predict_rows_largest(values, outputs)), delimiter);
+        fputc(delimiter, to);
+    }
+    for (uint32_t i = 0; i < outputs; i++)
+        fprintf(to, "%.9g%c", (double)values[i], i + 1 < outputs ? delimiter : '\n');
+}
+
+/* `kept`: the lines of the data; NULL: predictions alone. A table without a header gets none. */
+static void write_csv(FILE *to, const struct use *u, struct kept_columns *kept, const float *values)
+{
+    const char delimiter = kept ? kept->delimiter : ',';
+    if (kept && kept->has_header)
+        keep_columns_write(to, kept);
+    if (!kept || kept->has_header)
+        write_header(to, u, kept ? "predicted_" : "", delimiter);
+    for (size_t r = 0; r < u->rows.rows; r++, values += u->info.outputs) {
+        if (kept)
+            keep_columns_write(to, kept);
+        write_csv_row(to, u, r, values, delimiter);
     }
 }
 
@@ -70,20 +93,38 @@ static copse_status write_json(FILE *to, const struct use *u, const float *value
 
 /* ---- the command ---- */
 
-static copse_status write_all(FILE *to, const struct use *u, bool is_json, const float *values)
+/* What is written. */
+struct form {
+    bool is_json, keeps_columns;
+    struct kept_columns kept;
+};
+
+static copse_status write_all(FILE *to, const struct use *u, struct form *f, const float *values)
 {
     if (u->info.kind == COPSE_DATA_TEXT)
-        return predict_text_write(to, u, is_json, values);
-    if (is_json)
+        return predict_text_write(to, u, f->is_json, values);
+    if (f->is_json)
         return write_json(to, u, values);
-    write_csv(to, u, values);
+    write_csv(to, u, f->keeps_columns ? &f->kept : NULL, values);
     return COPSE_OK;
 }
 
-static copse_status predict_rows_predict(struct use *u, bool is_json, const char *path)
+/* A text that is shorter than the window. */
+static copse_status advise_text(const struct use *u, copse_status s)
+{
+    copse_shape shape;
+    if (s != COPSE_ERR_SHAPE || !u->model || u->info.kind != COPSE_DATA_TEXT ||
+        copse_layer_output(copse_model_layer(u->model), &shape) != COPSE_OK || shape.rank != 2)
+        return s;
+    return session_set_error(s, "%s; `copse generate` continues shorter texts", session_error());
+}
+
+static copse_status predict_rows_predict(struct use *u, struct form *f, const char *path)
 {
     struct output o;
-    COPSE_TRY(use_open(u));
+    COPSE_TRY(advise_text(u, use_open(u)));
+    if (f->keeps_columns)
+        COPSE_TRY(keep_columns_open(&f->kept, u));
     float *values = malloc(u->rows.rows * u->info.outputs * sizeof *values);
     copse_status s =
         values ? copse_model_predict(u->model, u->data, values)
@@ -91,11 +132,11 @@ static copse_status predict_rows_predict(struct use *u, bool is_json, const char
     if (s == COPSE_OK && path) {
         s = output_open(&o, path);
         if (s == COPSE_OK)
-            s = output_end(&o, write_all(o.stream, u, is_json, values));
+            s = output_end(&o, write_all(o.stream, u, f, values));
         if (s == COPSE_OK)
             printf("%zu rows: %s\n", u->rows.rows, path);
     } else if (s == COPSE_OK) {
-        s = write_all(stdout, u, is_json, values);
+        s = write_all(stdout, u, f, values);
     }
     free(values);
     return s;
@@ -105,16 +146,23 @@ int cmd_predict(int argc, char **argv)
 {
     struct option_words words = { .count = 0 };
     struct use u = { .devices = "auto", .ignores_labels = true };
+    struct option_choice missing = { .names = use_missings, .at = use_missings };
+    struct option_choice unknown = { .names = use_unknowns, .at = use_unknowns };
     const char *path = NULL;
-    bool is_json = false, is_csv = false, is_by_line = false;
+    struct form form = { .is_json = false };
+    bool is_csv = false, is_by_line = false;
     const struct option_row rows[] = {
         { "", OPTION_WORDS, &words, "MODEL DATA",
-          "what `copse train --save` wrote; rows of the same kind of data" },
+          "what `copse train --save` wrote; such rows, or - for standard input" },
         { "csv", OPTION_FLAG, &is_csv, NULL,
           "a line for each row: class and probabilities, or values [default]" },
-        { "json", OPTION_FLAG, &is_json, NULL, "one JSON object per row" },
+        { "json", OPTION_FLAG, &form.is_json, NULL, "one JSON object per row" },
+        { "keep-columns", OPTION_FLAG, &form.keeps_columns, NULL,
+          "tables: the columns of DATA first, then the predictions" },
         { "lines", OPTION_FLAG, &is_by_line, NULL,
           "texts: the token behind each line [behind the whole text]" },
+        { "missing", OPTION_CHOICE, &missing, "NAME", USE_MISSING_HELP },
+        { "unknown", OPTION_CHOICE, &unknown, "NAME", USE_UNKNOWN_HELP },
         { "output", OPTION_TEXT, &path, "FILE", "write to this file [standard output]" },
         { "devices", OPTION_TEXT, &u.devices, "WHICH",
           "the first of these devices is used [auto]" },
@@ -126,6 +174,8 @@ int cmd_predict(int argc, char **argv)
         { "verbose", OPTION_FLAG, &u.how.is_verbose, NULL, "log what the library does" },
         { "", OPTION_EXAMPLE, NULL, NULL,
           "copse predict model.safetensors new.csv --output predictions.csv" },
+        { "", OPTION_EXAMPLE, NULL, NULL,
+          "head -9 new.csv | copse predict model.safetensors - --keep-columns" },
         { "", OPTION_EXAMPLE, NULL, NULL, "copse predict model.safetensors photo.jpg" },
         { 0 },
     };
@@ -137,15 +187,19 @@ int cmd_predict(int argc, char **argv)
         "For a text: the most likely next character or byte.");
     if (code >= 0)
         return code;
-    const char *wrong = words.count != 2    ? "give MODEL and DATA"
-                        : is_csv && is_json ? "--csv or --json, not both"
-                                            : NULL;
+    const char *wrong = words.count != 2         ? "give MODEL and DATA"
+                        : is_csv && form.is_json ? "--csv or --json, not both"
+                        : form.keeps_columns && form.is_json
+                            ? "--keep-columns writes CSV, not --json"
+                            : NULL;
     if (wrong) {
         fprintf(stderr, "copse predict: %s\n", wrong);
         return EXIT_BAD_INPUT;
     }
     u.model_path = words.at[0];
     u.data_path = words.at[1];
+    u.missing = (copse_missing)missing.at->value;
+    u.unknown = (copse_unknown)unknown.at->value;
     u.text_rows = is_by_line ? COPSE_TEXT_LINES : COPSE_TEXT_END;
     copse_status s = path ? output_check(path) : COPSE_OK;
     if (s == COPSE_OK && path &&
@@ -154,8 +208,9 @@ int cmd_predict(int argc, char **argv)
             COPSE_ERR_ARGUMENT,
             "--output would replace '%s', which this command reads; name another file", path);
     if (s == COPSE_OK)
-        s = predict_rows_predict(&u, is_json, path);
+        s = predict_rows_predict(&u, &form, path);
     code = s == COPSE_OK ? EXIT_DONE : session_fail(s);
+    keep_columns_end(&form.kept);
     use_close(&u);
     return code;
 }

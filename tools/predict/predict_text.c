@@ -54,7 +54,7 @@ copse_status predict_text_write(FILE *to, const struct use *u, bool is_json, con
         const uint32_t best = predict_text_largest(values, u->info.outputs);
         fprintf(to, "%llu,%llu,", (unsigned long long)line, (unsigned long long)column);
         token_text(u->schema, best, token);
-        use_cell(to, token);
+        use_cell(to, token, ',');
         fprintf(to, ",%.9g\n", (double)values[best]);
     }
     return COPSE_OK;

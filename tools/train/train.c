@@ -45,11 +45,11 @@ static copse_status open_cluster(struct run *r)
             COPSE_ERR_ARGUMENT,
             "--servers: there are no ranks to be parameter servers: start this under "
             "mpirun, or leave it out");
-    if (s->patience > 0 && (!r->job || copse_cluster_spec_is_launched(r->job)))
-        return session_set_error(
-            COPSE_ERR_ARGUMENT,
-            "--patience: belongs to a job with an evaluator, which COPSE_CONFIG or --cluster "
-            "describes; here it is an option of `copse evaluate --watch`");
+    if (s->evaluator_patience > 0 && (!r->job || copse_cluster_spec_is_launched(r->job)))
+        return session_set_error(COPSE_ERR_ARGUMENT,
+                                 "--evaluator-patience: belongs to a job with an evaluator, which "
+                                 "COPSE_CONFIG or --cluster "
+                                 "describes; here it is an option of `copse evaluate --watch`");
     COPSE_TRY(run_set_servers(r));
     if (!run_has_servers(r) && settings_want_windows(s))
         return session_set_error(
@@ -182,6 +182,7 @@ static copse_status make_trainer(struct run *r)
                                               .is_off = s->audit == 0,
                                               .is_cross_check_off = s->has_no_cross_check };
     COPSE_TRY(copse_trainer_audit(r->trainer, &audit));
+    COPSE_TRY(run_best_open(r));
     if (is_talking(r) && !r->is_recovering) {
         const bool is_half = s->precision.at->value != COPSE_F32;
         printf("model    %s: %llu parameters; %s, learning rate %g (%s), batch %u%s%s\n", s->model,
@@ -209,6 +210,7 @@ void run_close(struct run *r)
 {
     (void)run_log_close(r); /* a run without errors closed it */
     copse_monitor_release(&r->monitor);
+    copse_early_stopping_release(&r->stopping);
     copse_trainer_release(&r->trainer);
     copse_schedule_release(&r->schedule);
     copse_model_release(&r->model.model);
@@ -243,6 +245,11 @@ copse_status run_results(struct run *r, uint64_t most)
 static void show_score(const struct progress *p, const struct score *test)
 {
     printf("epoch %3u/%u  loss %.4f  ", p->epoch, p->epochs, p->loss);
+    if (test->is_absent) {
+        printf(test->is_regression ? "mean error %.5g\n" : "accuracy %5.1f %%\n",
+               test->is_regression ? p->accuracy : 100.0 * p->accuracy);
+        return;
+    }
     if (test->is_regression)
         printf("mean error %.5g  held-out loss %.4f  mean error %.5g  R2 %6.3f\n", p->accuracy,
                test->loss, test->mae, test->accuracy);
@@ -277,39 +284,54 @@ static copse_status end_epoch(struct run *r)
 {
     COPSE_TRY(run_results(r, 0));
     r->progress.seconds += run_now() - r->clock;
-    if (!run_is_apart(r))
+    if (!r->held_out)
+        r->test.loss = r->test.accuracy = r->test.mae = NAN;
+    else if (!run_is_apart(r))
         COPSE_TRY(run_evaluate(r));
     if (!history_epoch(&r->history, r->progress.step, &r->test))
         return session_set_error(COPSE_ERR_NO_MEMORY, "no memory for the loss curve");
     COPSE_TRY(show_epoch(r));
     COPSE_TRY(run_log_epoch(r));
     /* A non-finite last update of an epoch is first detected here. */
-    if (!isfinite(r->test.loss))
+    if (r->held_out && !isfinite(r->test.loss))
         return session_set_error(COPSE_ERR_NONFINITE, "the held-out loss is %s",
                                  isnan(r->test.loss) ? "NaN" : "infinite");
-    if (r->schedule)
+    if (r->schedule && r->held_out)
         COPSE_TRY(copse_schedule_observe(r->schedule, r->test.loss));
+    COPSE_TRY(run_best_observe(r));
     r->epoch++;
     r->progress.examples = 0; /* the bar has no numbers until the next epoch has results */
     COPSE_TRY(run_save_epoch(r));
     r->clock = run_now();
-    return r->epoch < r->settings.epochs ? copse_loader_start(r->batches, r->epoch, 0) : COPSE_OK;
+    return run_is_over(r) ? COPSE_OK : copse_loader_start(r->batches, r->epoch, 0);
 }
 
-/* One batch, or run, and the work between two passes. */
+/* Workers of parameter servers learn from the next batch whether the epoch has one for them. */
+static bool is_epoch_complete(const struct run *r)
+{
+    uint32_t epoch;
+    size_t next;
+    copse_loader_position(r->batches, &epoch, &next);
+    return !run_is_served(r) && epoch == r->epoch && next == copse_loader_count(r->batches);
+}
+
+/* One batch, or run, and the work between two passes: a checkpoint after the last batch of an epoch
+   has its score, and whether it stops the run. */
 static copse_status run_step(void *user)
 {
     struct run *r = user;
     struct progress *p = &r->progress;
     struct copse_host_batch batch;
     copse_status s = COPSE_ERR_END;
-    if (signals_caught() && (!r->cluster || run_is_served(r)))
-        return COPSE_ERR_CANCELLED;
     if (!r->trainer)
         return session_set_error(COPSE_ERR_DEVICE_LOST, "the devices could not be opened again");
-    while (r->epoch < r->settings.epochs && (s = run_next(r, &batch)) == COPSE_ERR_END)
+    if (run_is_over(r))
+        return COPSE_ERR_END;
+    if (signals_caught() && (!r->cluster || run_is_served(r)))
+        return COPSE_ERR_CANCELLED;
+    while (!run_is_over(r) && (s = run_next(r, &batch)) == COPSE_ERR_END)
         COPSE_TRY(end_epoch(r));
-    if (r->epoch == r->settings.epochs)
+    if (run_is_over(r))
         return COPSE_ERR_END;
     COPSE_TRY(s);
     p->epoch = r->epoch + 1;
@@ -317,6 +339,8 @@ static copse_status run_step(void *user)
     if (s == COPSE_ERR_CANCELLED)
         COPSE_TRY(copse_loader_start(r->batches, batch.epoch, batch.index));
     COPSE_TRY(s);
+    if (is_epoch_complete(r))
+        return end_epoch(r);
     const uint32_t each = run_steps_per_run(r);
     COPSE_TRY(run_results(r, each > 7 ? each : 7));
     if (is_talking(r) && run_now() - r->drawn > 0.1) {
@@ -333,6 +357,7 @@ static copse_status train_recover(void *user)
 {
     struct run *r = user;
     r->is_recovering = true;
+    copse_early_stopping_release(&r->stopping);
     copse_trainer_release(&r->trainer);
     copse_model_release(&r->model.model); /* keeps the strategy */
     copse_strategy_release(&r->strategy);
@@ -386,10 +411,28 @@ static copse_status make_monitor(struct run *r)
     return status;
 }
 
+/* The result where no example is held out. */
+static void show_training(const struct run *r)
+{
+    const struct progress *p = &r->progress;
+    struct copse_dataset_info train;
+    copse_dataset_describe(r->train, &train);
+    if (p->is_regression)
+        printf("mean absolute error %.6g on the %zu training examples in the last epoch (loss "
+               "%.4f); none is held out\n",
+               p->accuracy, train.rows, p->loss);
+    else
+        printf("%.2f %% of the %zu training %s were right in the last epoch (loss %.4f); none is "
+               "held out\n",
+               100.0 * p->accuracy, train.rows * r->model.positions,
+               r->test.is_sequence ? "tokens" : "examples", p->loss);
+}
+
 static copse_status train_finish(struct run *r)
 {
     const struct train_settings *s = &r->settings;
     const struct progress *p = &r->progress;
+    const struct score *score = run_best_score(r);
     struct copse_dataset_info test;
     unsigned columns;
     copse_dataset_describe(r->held_out, &test);
@@ -397,19 +440,27 @@ static copse_status train_finish(struct run *r)
         return COPSE_OK;
     if (s->plot) {
         char title[256];
-        snprintf(title, sizeof title, "copse train %s, %u epochs: held-out %s %.*f%s", s->model,
-                 s->epochs, r->test.is_regression ? "R2" : "accuracy",
-                 r->test.is_regression ? 4 : 2,
-                 r->test.is_regression ? r->test.accuracy : 100.0 * r->test.accuracy,
-                 r->test.is_regression ? "" : " %");
+        snprintf(title, sizeof title,
+                 score->is_absent ? "copse train %s, %u epochs"
+                                  : "copse train %s, %u epochs: held-out %s %.*f%s",
+                 s->model, r->epoch, score->is_regression ? "R2" : "accuracy",
+                 score->is_regression ? 4 : 2,
+                 score->is_regression ? score->accuracy : 100.0 * score->accuracy,
+                 score->is_regression ? "" : " %");
         COPSE_TRY(plot_write(s->plot, &r->history, title));
     }
     if (is_json(r))
-        return event_done(p, &r->test, r->strategy, copse_trainer_audits(r->trainer));
+        return event_done(p, score, run_best_epoch(r) ? run_best_epoch(r) : r->epoch, r->strategy,
+                          copse_trainer_audits(r->trainer));
     if (!s->is_quiet && terminal_is(&columns))
         curve_draw(&r->history);
     printf("%s", s->is_quiet ? "" : "\n");
-    score_print(&r->test, test.rows * r->model.positions);
+    if (score->is_absent)
+        show_training(r);
+    else
+        score_print(score, test.rows * r->model.positions);
+    if (!s->is_quiet && r->stopping && r->held_out)
+        run_best_show(r);
     if (p->resumed_step > 0)
         printf("%llu of ", (unsigned long long)(p->step - p->resumed_step));
     printf("%llu steps in %.1f s, %.0f samples/s on %u device%s", (unsigned long long)p->step,
@@ -461,7 +512,7 @@ static copse_status train_network(struct run *r)
     const copse_status s = copse_monitor_run(r->monitor, COPSE_ALL, NULL);
     r->progress.seconds += run_now() - r->clock;
     const bool is_unwritten =
-        s == COPSE_ERR_IO && r->epoch == r->settings.epochs && (!r->cluster || run_is_served(r));
+        s == COPSE_ERR_IO && run_is_over(r) && (!r->cluster || run_is_served(r));
     if (is_unwritten)
         snprintf(r->unwritten, sizeof r->unwritten, "%s", session_error());
     else

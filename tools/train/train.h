@@ -30,12 +30,20 @@ struct train_settings {
     uint64_t every_steps;
     double every_seconds;
     uint32_t keep;
-    uint32_t patience;            /* of an evaluator, in seconds; 0 = default */
+    uint32_t evaluator_patience; /* seconds; 0 = default */
+    uint32_t patience;           /* epochs without a lower held-out loss; 0 = for ever;
+                                     UINT32_MAX = not given */
+    float min_delta;             /* lower by more than this */
+    bool saves_last;             /* --save writes the last epoch, not the best one */
+    const char *held_out;        /* a part, a file, or "none"; NULL: the default part */
+    struct option_choice split;
+    bool is_held_file;            /* of a checkpoint: its run held out a file */
     const char *label, *ignore;   /* label: name or position; NULL: the last column, none */
     const char *resize, *augment; /* of pictures; NULL: neither */
     struct option_choice scale, task, missing, header;
-    struct option_choice tokens; /* of a text */
-    uint32_t context, stride;    /* 0 = default */
+    struct option_choice unknown; /* of `copse evaluate` */
+    struct option_choice tokens;  /* of a text */
+    uint32_t context, stride;     /* 0 = default */
     struct option_choice strategy, optimizer, reduction, transfer, engine, on_loss, one_sided,
         precision;
     const char *schedule; /* copse/optim/schedule.h */
@@ -85,8 +93,9 @@ int train_settings_parse(int argc, char **argv, bool is_worker, struct train_set
 const char *settings_default_data(void);
 /* Notes of --help (train_notes.c). */
 extern const char train_note_strategies[], train_note_lines[];
-/* Decide the defaults that depend on the number of rows for training. */
-void train_settings_fit(struct train_settings *s, size_t rows, bool is_table);
+/* Decide the defaults that depend on the number of rows for training. `can_stop`: --patience is
+   possible. */
+void train_settings_fit(struct train_settings *s, size_t rows, bool is_table, bool can_stop);
 
 /* ---- the optimizer (train_optimizer.c) ---- */
 
@@ -100,6 +109,18 @@ void train_optimizer_settle(struct train_settings *s, const float *rate);
 const char *train_optimizer_check(const struct train_settings *s);
 /* Set kind, rate and settings. */
 void train_optimizer_fill(const struct train_settings *s, struct copse_optimizer_params *p);
+
+/* ---- the held-out part (train_split.c) ---- */
+
+/* Values of `split`; auto: stratified where there are classes. */
+enum { SPLIT_AUTO, SPLIT_STRATIFIED, SPLIT_RANDOM };
+extern const struct option_name split_names[];
+/* An error text, or NULL. */
+const char *split_check(const struct train_settings *s);
+/* Whether all examples train. */
+bool split_is_none(const struct train_settings *s);
+/* Take a setting from a checkpoint; false if it is none of these, or wrong. */
+bool split_take(struct train_settings *s, const char *name, const char *value);
 
 /* ---- texts (train_text.c) ---- */
 
@@ -156,6 +177,7 @@ struct score {
     double mae;         /* of a regression: mean absolute error in the unit of the target */
     double token_bytes; /* of a text: mean size of the tokens that are predicted */
     bool is_regression, is_sequence;
+    bool is_absent; /* no example is held out */
 };
 /* e to the loss: of a text. */
 double score_perplexity(const struct score *s);

@@ -9,7 +9,7 @@
 
 #include "tools/train/train_run.h"
 
-#define LINES_MAX 32
+#define LINES_MAX 64
 
 /* The digest of a line as whole numbers that f32 represents exactly. */
 static float train_across_digest(const char *line, size_t length)

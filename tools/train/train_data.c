@@ -122,22 +122,29 @@ static void train_data_show(const struct run *r, const copse_schema *schema)
         show_pictures(s, &info);
     if (info.kind == COPSE_DATA_TABLE || has_files || info.task == COPSE_TASK_REGRESSION)
         show_task(s, schema, &info);
-    printf("         %zu for training, %zu held out, shuffled with seed %llu\n", train.rows,
-           test.rows, (unsigned long long)s->seed);
+    if (!r->held_out)
+        printf("         all for training, none held out: the last epoch counts\n");
+    else if (train.rows == all.rows)
+        printf("         %zu for training, %zu held out: %s\n", train.rows, test.rows, s->held_out);
+    else
+        printf("         %zu for training, %zu held out, %sshuffled with seed %llu\n", train.rows,
+               test.rows, s->split.at->value == SPLIT_STRATIFIED ? "of each class its part, " : "",
+               (unsigned long long)s->seed);
 }
 
 /* ---- the data ---- */
 
-/* The squared differences of held-out targets from their mean, over all targets: what R2 compares
+/* The squared differences of held-out targets, or else of all, from their mean, over all targets: what R2 compares
    with. */
 static copse_status measure_spread(struct run *r, uint32_t targets)
 {
+    const copse_dataset *held = r->held_out ? r->held_out : r->all;
     struct copse_dataset_info test;
-    copse_dataset_describe(r->held_out, &test);
+    copse_dataset_describe(held, &test);
     float *y = malloc(test.rows * targets * sizeof *y);
     if (!y)
         return session_set_error(COPSE_ERR_NO_MEMORY, "no memory for the targets");
-    const copse_status s = copse_dataset_gather(r->held_out, "y", NULL, test.rows, y);
+    const copse_status s = copse_dataset_gather(held, "y", NULL, test.rows, y);
     r->spread = 0.0;
     for (uint32_t t = 0; s == COPSE_OK && t < targets; t++) {
         double mean = 0.0;
@@ -150,30 +157,29 @@ static copse_status measure_spread(struct run *r, uint32_t targets)
     return s;
 }
 
-/* FNV-1a of the labels or targets, words of 32 bits. */
-static copse_status sum_labels(struct run *r)
+copse_status run_sum_labels(const copse_dataset *data, uint32_t *out)
 {
     enum { ROWS = 1024 };
     struct copse_dataset_info info;
     struct copse_column y = { .name = NULL };
     uint32_t rows[ROWS];
     size_t words = 1;
-    copse_dataset_describe(r->all, &info);
+    copse_dataset_describe(data, &info);
     for (size_t i = 0; i < info.columns && (!y.name || strcmp(y.name, "y") != 0); i++)
-        COPSE_TRY(copse_dataset_column(r->all, i, &y));
+        COPSE_TRY(copse_dataset_column(data, i, &y));
     for (uint32_t i = 0; i < y.shape.rank; i++)
         words *= y.shape.dims[i];
     uint32_t *labels = malloc(ROWS * words * sizeof *labels);
     copse_status s =
         labels ? COPSE_OK : session_set_error(COPSE_ERR_NO_MEMORY, "no memory for the labels");
-    r->label_sum = 2166136261u;
+    *out = 2166136261u;
     for (size_t at = 0, n; s == COPSE_OK && at < info.rows; at += n) {
         n = info.rows - at < ROWS ? info.rows - at : ROWS;
         for (size_t i = 0; i < n; i++)
             rows[i] = (uint32_t)(at + i);
-        s = copse_dataset_gather(r->all, "y", rows, n, labels);
+        s = copse_dataset_gather(data, "y", rows, n, labels);
         for (size_t i = 0; s == COPSE_OK && i < n * words; i++)
-            r->label_sum = (r->label_sum ^ labels[i]) * 16777619u;
+            *out = (*out ^ labels[i]) * 16777619u;
     }
     free(labels);
     return s;
@@ -219,7 +225,8 @@ copse_status run_open_data(struct run *r)
     struct copse_schema_info described;
     struct copse_source_params source;
     struct copse_dataset_params params = params_of(s, &source);
-    COPSE_TRY(text_open(r, &params, &r->all));
+    run_keep_split(r);
+    COPSE_TRY(text_open(r, s->data, &params, &r->all));
     copse_dataset_describe(r->all, &info);
     if (!info.has_labels)
         return session_set_error(
@@ -229,12 +236,16 @@ copse_status run_open_data(struct run *r)
                 : "'%s' has no labels: name their file with --labels, or give a CSV "
                   "with a label column or a folder with an IDX pair",
             s->data);
-    COPSE_TRY(copse_dataset_split(r->all, &(struct copse_split_params){ .seed = s->seed },
-                                  &r->train, &r->held_out));
+    if (s->is_held_file && !s->held_out)
+        return session_set_error(COPSE_ERR_ARGUMENT,
+                                 "the run held out a file of its own: name it with --held-out");
+    COPSE_TRY(run_divide(r));
+    r->test.is_absent = !r->held_out;
     copse_dataset_describe(r->train, &train);
     copse_dataset_describe(r->held_out, &test);
     COPSE_TRY(copse_schema_describe(copse_dataset_schema(r->all), &described));
-    train_settings_fit(s, train.rows, described.kind == COPSE_DATA_TABLE);
+    train_settings_fit(s, train.rows, described.kind == COPSE_DATA_TABLE,
+                       r->held_out && !run_is_served(r) && !r->is_evaluator);
     if (r->is_evaluator && s->batch > train.rows)
         return session_set_error(
             COPSE_ERR_ARGUMENT,
@@ -242,12 +253,13 @@ copse_status run_open_data(struct run *r)
             "--data of the run",
             s->data, train.rows, s->batch);
     COPSE_TRY(take_schema(r, copse_dataset_schema(r->all)));
-    COPSE_TRY(sum_labels(r));
+    COPSE_TRY(run_sum_labels(r->all, &r->label_sum));
     if (is_talking(r))
         train_data_show(r, copse_dataset_schema(r->all));
     const struct copse_loader_params held = { .batch = test.rows < 1000 ? test.rows : 1000,
                                               .no_shuffle = true };
-    COPSE_TRY(copse_loader_create(r->held_out, &held, &r->held));
+    if (r->held_out)
+        COPSE_TRY(copse_loader_create(r->held_out, &held, &r->held));
     return copse_loader_create(
         r->train,
         &(struct copse_loader_params){

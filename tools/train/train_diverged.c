@@ -16,7 +16,7 @@ enum { TRAIN_FACTOR = 10, HELD_OUT_FACTOR = 100, REGRESSION_FACTOR = 1000 };
 static double constant_loss(const struct run *r)
 {
     struct copse_dataset_info held;
-    copse_dataset_describe(r->held_out, &held);
+    copse_dataset_describe(r->held_out ? r->held_out : r->all, &held);
     return r->model.is_regression ? r->spread / (double)held.rows / r->model.outputs
                                   : log(r->model.outputs);
 }
@@ -24,8 +24,7 @@ static double constant_loss(const struct run *r)
 bool run_has_diverged(const struct run *r)
 {
     const struct history *h = &r->history;
-    const bool is_complete =
-        r->epoch == r->settings.epochs && h->step_count > 0 && h->epoch_count > 0;
+    const bool is_complete = run_is_over(r) && h->step_count > 0 && h->epoch_count > 0;
     if (!is_complete || run_is_apart(r)) /* such a worker does not evaluate */
         return false;
     const double base = fmax(constant_loss(r), h->steps[0].loss), train = r->progress.loss,

@@ -48,6 +48,8 @@ static copse_status log_steps(struct run *r)
 static copse_status log_score(const struct run *r, uint64_t step)
 {
     const struct score *s = &r->test;
+    if (!r->held_out)
+        return COPSE_OK;
     COPSE_TRY(copse_event_file_scalar(r->log, "loss/held out", step, s->loss));
     COPSE_TRY(copse_event_file_scalar(
         r->log, s->is_regression ? "R2/held out" : "accuracy/held out", step, s->accuracy));

@@ -4,6 +4,7 @@
 #define TRAIN_RUN_H
 
 #include "copse/data/checkpoint.h"
+#include "copse/loop/early_stopping.h"
 #include "copse/loop/event_file.h"
 #include "copse/optim/schedule.h"
 
@@ -16,7 +17,7 @@
 struct run {
     struct train_settings settings;
     copse_context *ctx;
-    copse_dataset *all, *train, *held_out;
+    copse_dataset *all, *train, *held_out; /* held_out, held: NULL: all examples train */
     copse_loader *batches;
     copse_loader *held;      /* the held-out part */
     copse_cluster_spec *job; /* NULL: a single process */
@@ -24,13 +25,14 @@ struct run {
     copse_strategy *strategy;
     copse_trainer *trainer;
     copse_monitor *monitor;
-    copse_schedule *schedule; /* NULL: the rate is constant */
+    copse_schedule *schedule;       /* NULL: the rate is constant */
+    copse_early_stopping *stopping; /* NULL: parameter servers have the variables */
     struct network model;
     struct history history;
     copse_event_file *log; /* of --logdir, or NULL */
     size_t logged_steps;   /* of `history`: in `log`, or in earlier files */
     struct progress progress;
-    uint32_t epoch;          /* current epoch, from 0; settings.epochs: all are complete */
+    uint32_t epoch;          /* current epoch, from 0: so many are complete */
     struct score test;       /* on the held-out part */
     uint32_t label_sum;      /* identifies the data */
     double spread;           /* sum of squared differences of held-out targets from their mean */
@@ -43,7 +45,7 @@ struct run {
     /* why FILE of --save, or the last checkpoint, was not written; "": it was */
     char unsaved[700], unwritten[700];
     bool is_evaluator;  /* of a job, or `copse evaluate`: uses one device and writes nothing */
-    bool is_left_alone; /* an evaluator: no checkpoint arrived for --patience */
+    bool is_left_alone; /* an evaluator: no checkpoint arrived for --evaluator-patience */
     /* the first remaining worker after the loss of the previous chief: it now prints and writes */
     bool is_successor;
     bool is_recovering; /* devices are being reopened: nothing is printed again */
@@ -68,8 +70,11 @@ static inline bool is_talking(const struct run *r)
 
 /* Open and split the data, and print a description. (train_data.c) */
 copse_status run_open_data(struct run *r);
-/* Open --data as these params say, or as a text. (train_text.c) */
-copse_status text_open(const struct run *r, struct copse_dataset_params *p, copse_dataset **out);
+/* FNV-1a of the labels or targets, words of 32 bits. */
+copse_status run_sum_labels(const copse_dataset *data, uint32_t *out);
+/* Open a file of data as these params say, or as a text. (train_text.c) */
+copse_status text_open(const struct run *r, const char *path, struct copse_dataset_params *p,
+                       copse_dataset **out);
 /* Set test.token_bytes: the model is made. Otherwise than for a text it does nothing. */
 copse_status text_measure(struct run *r);
 /* Print how a text is used. */
@@ -103,9 +108,35 @@ copse_status run_train(struct run *r, const struct copse_host_batch *first);
 /* Add a step to the history, and to the means of its epoch. */
 copse_status run_add_result(struct run *r, double loss, double accuracy);
 
+/* ---- the held-out part (train_split.c) ---- */
+
+/* A run that is resumed keeps its part and its way to split, unless the command line has others. */
+void run_keep_split(struct run *r);
+/* Set `train` and `held_out`, NULL without a held-out part. */
+copse_status run_divide(struct run *r);
+/* For the settings in a checkpoint; a file is known by its content. Lifetime: until the next call. */
+const char *run_held_out_text(const struct run *r);
+const char *run_split_text(const struct run *r);
+
+/* ---- early stopping (train_best.c) ---- */
+
+/* Begin to watch the held-out loss; after an epoch: take it. All synchronous workers call both. */
+copse_status run_best_open(struct run *r);
+copse_status run_best_observe(struct run *r);
+/* Whether no step follows: all epochs are complete, or --patience ended the run. */
+bool run_is_over(const struct run *r);
+bool run_is_stopped_early(const struct run *r);
+/* The epoch whose values are the result, from 1; 0: the last one. And its score. */
+uint32_t run_best_epoch(const struct run *r);
+const struct score *run_best_score(const struct run *r);
+/* Call a function while the variables have the values of this epoch, or their averages. */
+copse_status run_with_best(struct run *r, copse_status (*fn)(struct run *r));
+/* Print the epoch, its loss, and why the run ended before its last epoch. */
+void run_best_show(const struct run *r);
+
 /* ---- the file of --save (train_save.c) ---- */
 
-/* FILE once all epochs are complete and the run has not diverged, else FILE.partial. Lifetime:
+/* FILE once the run is over and has not diverged, else FILE.partial. Lifetime:
    until the next call. */
 const char *run_save_path(const struct run *r);
 /* After r->epoch epochs: write FILE.partial, or after the last one FILE, and remove FILE.partial.
@@ -123,7 +154,7 @@ copse_status run_save_stopped(struct run *r);
 
 /* ---- runs that diverge (train_diverged.c) ---- */
 
-/* Whether all epochs are complete, and a loss is far above the loss without training, or below
+/* Whether the run is over, and a loss is far above the loss without training, or below
    zero. Such a run writes no FILE of --save, only FILE.partial. */
 bool run_has_diverged(const struct run *r);
 /* Print it in one line, with what to do. */
@@ -144,7 +175,7 @@ copse_status run_log_close(struct run *r);
 /* The score on the held-out examples, into `test`. */
 copse_status run_evaluate(struct run *r);
 /* The evaluator task of a job: evaluates each checkpoint of the other tasks, until the last one.
-   COPSE_ERR_TIMEOUT if none arrived for --patience; COPSE_ERR_CANCELLED after a signal. */
+   COPSE_ERR_TIMEOUT if none arrived for --evaluator-patience; COPSE_ERR_CANCELLED after a signal. */
 copse_status run_evaluator(struct run *r);
 /* Print one line with the reason for the end, and return the exit code. */
 int evaluation_fail(const struct run *r, copse_status s);
@@ -192,6 +223,8 @@ copse_status run_take(struct run *r, const char *path, struct copse_position *at
                       copse_checkpoint **file);
 /* The metadata under a key, or NULL. Lifetime: that of the file. */
 const char *run_find(const copse_checkpoint *file, const char *key);
+/* Whether --patience had ended the run when the checkpoint was written. */
+bool run_was_stopped_early(const copse_checkpoint *file);
 /* The settings stored in a checkpoint, "--name=value" lines, in `text`. */
 copse_status run_settings_of(copse_context *ctx, const char *path, char *text, size_t room);
 /* The settings that must be equal on all synchronous workers, "--name=value" lines, in `text`. */

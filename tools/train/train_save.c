@@ -12,7 +12,7 @@
 
 static bool is_complete(const struct run *r)
 {
-    return r->epoch == r->settings.epochs && !run_has_diverged(r);
+    return run_is_over(r) && !run_has_diverged(r);
 }
 
 const char *run_save_path(const struct run *r)
@@ -51,7 +51,9 @@ copse_status run_save_parameters(struct run *r)
     if (!r->settings.save || run_is_apart(r))
         return COPSE_OK;
     signals_hold();
-    copse_status s = r->settings.saves_average ? run_with_averages(r, save_model) : save_model(r);
+    copse_status s = is_complete(r)              ? run_with_best(r, save_model)
+                     : r->settings.saves_average ? run_with_averages(r, save_model)
+                                                 : save_model(r);
     if (s == COPSE_OK && is_complete(r))
         s = remove_partial(r);
     signals_release();

@@ -9,6 +9,7 @@
 #include "copse/data/pictures.h"
 #include "copse/train/weights.h"
 
+#include "tools/common/use.h"
 #include "tools/train/train.h"
 
 static const struct option_name strategies[] = {
@@ -96,7 +97,11 @@ static const struct option_name headers[] = {
 #define UNSET_RATE (-FLT_MAX) /* and a rate */
 
 /* Defaults for small tables, which train too few steps and overfit with those of larger data. */
-enum { SMALL_ROWS = 1000, SMALL_STEPS = 400 };
+enum { SMALL_ROWS = 1000, SMALL_STEPS = 1000 };
+/* A large table trains for about LARGE_STEPS steps: later epochs of it overfit. */
+enum { LARGE_STEPS = 20000, LARGE_EPOCHS = 5, EPOCHS = 40 };
+/* A run whose length is not given stops early. */
+enum { PATIENCE = 10, PATIENCE_PART = 4 };
 /* A text trains for about TEXT_STEPS steps by default. A text of TEXT_MANY windows or more has
    larger batches. */
 enum { TEXT_STEPS = 10000, TEXT_MANY = 10000 };
@@ -126,6 +131,7 @@ static int check_files(const struct train_settings *s)
     } files[] = {
         { "data", s->data, false },
         { "labels", s->labels, false },
+        { "held-out", s->held_out && !split_is_none(s) ? s->held_out : NULL, false },
         { "init", s->init, false },
         { "save", s->save, true },
         { "save", s->save ? partial : NULL, true },
@@ -183,8 +189,9 @@ static const char *check_checkpoints(struct train_settings *s, const char *every
 {
     if (!s->checkpoint && (s->is_resume || s->keep || every))
         return "--resume, --keep and --checkpoint-every need --checkpoint PATH";
-    if (!s->checkpoint && s->patience > 0)
-        return "--patience belongs to a job with an evaluator, which waits for checkpoints: it "
+    if (!s->checkpoint && s->evaluator_patience > 0)
+        return "--evaluator-patience belongs to a job with an evaluator, which waits for "
+               "checkpoints: it "
                "needs --checkpoint PATH";
     if (!s->checkpoint && s->on_loss.at->value == COPSE_LOSS_CONTINUES)
         return "--on-loss continue resumes from a checkpoint: it needs --checkpoint PATH";
@@ -245,6 +252,8 @@ static int train_settings_check(struct train_settings *s, const char *every)
         wrong = text_check(s);
     if (!wrong)
         wrong = train_optimizer_check(s);
+    if (!wrong)
+        wrong = split_check(s);
     if (wrong)
         ;
     else if ((s->data && !*s->data) || (s->labels && !*s->labels))
@@ -269,6 +278,8 @@ static int train_settings_check(struct train_settings *s, const char *every)
         wrong = "--dropout: must be at least 0 and less than 1";
     else if (s->momentum < 0.0f || s->momentum >= 1.0f)
         wrong = "--momentum: must be at least 0 and less than 1";
+    else if (!(s->min_delta >= 0.0f && s->min_delta <= FLT_MAX))
+        wrong = "--min-delta: must be at least 0, and finite";
     else if (s->weight_decay < 0.0f)
         wrong = "--weight-decay: must be at least 0";
     else if (s->bucket_bytes > SIZE_MAX / 2)
@@ -282,7 +293,15 @@ static int train_settings_check(struct train_settings *s, const char *every)
     return wrong ? EXIT_BAD_INPUT : check_files(s);
 }
 
-void train_settings_fit(struct train_settings *s, size_t rows, bool is_table)
+static uint32_t table_epochs(uint32_t steps, bool is_small)
+{
+    if (is_small && EPOCHS * steps < SMALL_STEPS)
+        return (SMALL_STEPS + steps - 1) / steps;
+    const uint32_t most = LARGE_STEPS / steps;
+    return most > EPOCHS ? EPOCHS : most < LARGE_EPOCHS ? LARGE_EPOCHS : most;
+}
+
+void train_settings_fit(struct train_settings *s, size_t rows, bool is_table, bool can_stop)
 {
     const bool is_small = is_table && rows < SMALL_ROWS;
     if (s->batch == UNSET && settings_are_text(s) && rows >= TEXT_MANY)
@@ -290,10 +309,17 @@ void train_settings_fit(struct train_settings *s, size_t rows, bool is_table)
     if (s->batch == UNSET)
         s->batch = rows < 64 ? (uint32_t)rows : 64;
     const uint32_t steps = (uint32_t)((rows + s->batch - 1) / s->batch); /* of a pass */
+    const bool is_length_given = s->epochs != UNSET;
     if (s->epochs == UNSET && settings_are_text(s))
-        s->epochs = steps > TEXT_STEPS ? 1 : TEXT_STEPS / steps < 40 ? TEXT_STEPS / steps : 40;
+        s->epochs = steps > TEXT_STEPS            ? 1
+                    : TEXT_STEPS / steps < EPOCHS ? TEXT_STEPS / steps
+                                                  : EPOCHS;
     if (s->epochs == UNSET)
-        s->epochs = is_small && 40 * steps < SMALL_STEPS ? (SMALL_STEPS + steps - 1) / steps : 40;
+        s->epochs = is_table ? table_epochs(steps, is_small) : EPOCHS;
+    if (s->patience == UNSET)
+        s->patience = is_length_given || !can_stop           ? 0
+                      : s->epochs / PATIENCE_PART > PATIENCE ? s->epochs / PATIENCE_PART
+                                                             : PATIENCE;
     if (s->dropout == UNSET_RATE)
         s->dropout = is_small && network_is_mlp(s->model) ? SMALL_DROPOUT : 0.0f;
 }
@@ -313,6 +339,7 @@ int train_settings_parse(int argc, char **argv, bool is_worker, struct train_set
         .dropout = UNSET_RATE,
         .batch = UNSET,
         .epochs = UNSET,
+        .patience = UNSET,
         .seed = 1,
         .audit = 128,
         .engine = CHOICE(engines),
@@ -322,6 +349,7 @@ int train_settings_parse(int argc, char **argv, bool is_worker, struct train_set
         .header = CHOICE(headers),
         .on_loss = CHOICE(answers),
         .one_sided = CHOICE(accesses),
+        .split = CHOICE(split_names),
         .init_layout = CHOICE(layouts),
         .is_worker = is_worker,
         .steps_per_run = UNSET,
@@ -357,6 +385,10 @@ int train_settings_parse(int argc, char **argv, bool is_worker, struct train_set
           "text: tokens from which the next one is predicted [16]" },
         { "stride", OPTION_COUNT, &s->stride, "N",
           "text: tokens between two windows [each token is predicted once]" },
+        { "held-out", OPTION_TEXT, &s->held_out, "X|FILE",
+          "what judges each epoch: a part of --data, a file, or none [0.2]" },
+        { "split", OPTION_CHOICE, &s->split, "NAME",
+          "of the part: stratified (each class its part) or random [by task]" },
         { "seed", OPTION_U64, &s->seed, "N", "of the split, the order and the start [1]" },
         { "", OPTION_GROUP, NULL, NULL, "Model" },
         { "model", OPTION_TEXT, &s->model, "SPEC",
@@ -371,7 +403,11 @@ int train_settings_parse(int argc, char **argv, bool is_worker, struct train_set
         { "batch", OPTION_COUNT, &s->batch, "N",
           "examples per step, over all devices [64, or all; long text: 256]" },
         { "epochs", OPTION_COUNT, &s->epochs, "N",
-          "passes over the training part [40; small CSV: 400 steps; text: 10000]" },
+          "passes over the training part [40; CSV, text: by their rows]" },
+        { "patience", OPTION_COUNT, &s->patience, "N",
+          "stop after N epochs without a lower held-out loss; 0: never [automatic]" },
+        { "min-delta", OPTION_FLOAT, &s->min_delta, "X",
+          "of --patience: lower by more than X counts [0]" },
         { "augment", OPTION_TEXT, &s->augment, "STEPS",
           "change pictures: \"flip; shift 2; brightness 20\" [none]" },
         { "loss", OPTION_TEXT, &s->loss, "SPEC",
@@ -427,6 +463,8 @@ int train_settings_parse(int argc, char **argv, bool is_worker, struct train_set
         { "", OPTION_GROUP, NULL, NULL, "Output" },
         { "save", OPTION_TEXT, &s->save, "FILE",
           "write the model, for `copse predict`; until the end to FILE.partial" },
+        { "save-last", OPTION_FLAG, &s->saves_last, NULL,
+          "--save writes the last epoch, not the one with the lowest held-out loss" },
         { "checkpoint", OPTION_TEXT, &s->checkpoint, "PATH",
           "write checkpoints: a folder, or FILE.safetensors" },
         { "checkpoint-every", OPTION_TEXT, &every, "N|Ns",
@@ -457,7 +495,7 @@ int train_settings_parse(int argc, char **argv, bool is_worker, struct train_set
           "with auto: larger variables use messages [512 KiB]" },
         { "window-bytes", OPTION_U64, &s->window_bytes, "N",
           "window size of each server [16 MiB]" },
-        { "patience", OPTION_SECONDS, &s->patience, "SECONDS", /* without a job it is nothing */
+        { "evaluator-patience", OPTION_SECONDS, &s->evaluator_patience, "SECONDS", /* in a job */
           is_worker ? "evaluator: exit if no new checkpoint arrives for so long [1800]" : NULL },
         { "", OPTION_NOTE, NULL, NULL, train_note_strategies },
         { "", OPTION_NOTE, NULL, NULL, train_note_lines },
@@ -514,9 +552,11 @@ int evaluate_settings_parse(int argc, char **argv, struct train_settings *s)
         .engine = CHOICE(engines),
         .on_loss = CHOICE(answers),
         .tokens = TOKENS,
+        .split = CHOICE(split_names),
         .scale = CHOICE(scales),
         .task = CHOICE(tasks),
-        .missing = CHOICE(missings),
+        .missing = CHOICE(use_missings),
+        .unknown = CHOICE(use_unknowns),
         .header = CHOICE(headers),
     };
     const struct option_row rows[] = {
@@ -525,16 +565,20 @@ int evaluate_settings_parse(int argc, char **argv, struct train_settings *s)
         { "plot", OPTION_TEXT, &s->plot, "FILE.svg", "MODEL: draw the confusion matrix" },
         { "logdir", OPTION_TEXT, &s->logdir, "DIR",
           "MODEL: write the pictures with the largest losses for TensorBoard" },
+        { "missing", OPTION_CHOICE, &s->missing, "NAME", "MODEL: " USE_MISSING_HELP },
+        { "unknown", OPTION_CHOICE, &s->unknown, "NAME", "MODEL: " USE_UNKNOWN_HELP },
         { "checkpoint", OPTION_TEXT, &s->checkpoint, "PATH",
           "instead of MODEL: checkpoints of a run, a folder or FILE.safetensors" },
         { "data", OPTION_TEXT, &s->data, "PATH", "the data of that run [the digits set]" },
         { "labels", OPTION_TEXT, &s->labels, "FILE", "its labels, as for `copse train`" },
         { "classes", OPTION_COUNT, &s->classes, "N", "as for `copse train` [largest label + 1]" },
+        { "held-out", OPTION_TEXT, &s->held_out, "FILE",
+          "the file of its --held-out, if it was one [the part of the run]" },
         { "devices", OPTION_TEXT, &s->devices, "WHICH",
           "the first of these devices is used [auto]" },
         { "watch", OPTION_FLAG, &s->is_watching, NULL,
           "evaluate each checkpoint that the run writes, until its last one" },
-        { "patience", OPTION_SECONDS, &s->patience, "SECONDS",
+        { "evaluator-patience", OPTION_SECONDS, &s->evaluator_patience, "SECONDS",
           "with --watch: exit if no new checkpoint arrives for so long [1800]" },
         { "json", OPTION_FLAG, &s->is_json, NULL, "one JSON object per line" },
         { "quiet", OPTION_FLAG, &s->is_quiet, NULL, "only the result" },
@@ -559,20 +603,22 @@ int evaluate_settings_parse(int argc, char **argv, struct train_settings *s)
     if (s->is_default_data)
         s->data = settings_default_data();
     const bool is_model = s->words.count == 2 && !s->checkpoint && s->is_default_data;
-    const char *wrong = s->words.count > 0 && !is_model
-                            ? "give MODEL and DATA, or --checkpoint PATH"
-                        : s->plot && !is_model     ? "--plot belongs to MODEL and DATA"
-                        : s->logdir && !is_model   ? "--logdir belongs to MODEL and DATA"
-                        : s->logdir && !*s->logdir ? "--logdir: the path is empty"
-                        : is_model                 ? s->is_watching || s->patience > 0
-                                                         ? "--watch and --patience belong to --checkpoint"
-                                                         : NULL
-                        : !s->checkpoint || !*s->checkpoint
-                            ? "which model? give MODEL and DATA, or --checkpoint PATH"
-                        : s->patience > 0 && !s->is_watching ? "--patience belongs to --watch"
-                        : (s->data && !*s->data) || (s->labels && !*s->labels)
-                            ? "--data and --labels: a path is empty"
-                            : NULL;
+    const bool has_cells = s->missing.at != use_missings || s->unknown.at != use_unknowns;
+    const char *wrong =
+        s->words.count > 0 && !is_model ? "give MODEL and DATA, or --checkpoint PATH"
+        : s->plot && !is_model          ? "--plot belongs to MODEL and DATA"
+        : s->logdir && !is_model        ? "--logdir belongs to MODEL and DATA"
+        : has_cells && !is_model        ? "--missing and --unknown belong to MODEL and DATA"
+        : s->logdir && !*s->logdir      ? "--logdir: the path is empty"
+        : is_model                      ? s->is_watching || s->evaluator_patience > 0
+                                              ? "--watch and --evaluator-patience belong to --checkpoint"
+                                              : NULL
+        : !s->checkpoint || !*s->checkpoint
+            ? "which model? give MODEL and DATA, or --checkpoint PATH"
+        : s->evaluator_patience > 0 && !s->is_watching ? "--evaluator-patience belongs to --watch"
+        : (s->data && !*s->data) || (s->labels && !*s->labels)
+            ? "--data and --labels: a path is empty"
+            : NULL;
     if (wrong)
         fprintf(stderr, "copse evaluate: %s\n", wrong);
     s->is_one_file = s->checkpoint && ends_with(s->checkpoint, ".safetensors");
@@ -632,7 +678,7 @@ static bool take_one(struct train_settings *s, const char *name, const char *val
         s->augment = *value ? value : NULL;
     else
         return strcmp(name, "--data") == 0 /* the content of the data, not its path */ ||
-               text_take(s, name, value);
+               split_take(s, name, value) || text_take(s, name, value);
     return *s->model != '\0';
 }
 
@@ -640,6 +686,7 @@ bool train_settings_take(struct train_settings *s, char *text)
 {
     s->batch = s->epochs = 0;
     option_choose(&s->scale, "max"); /* of versions that had no --scale */
+    option_choose(&s->split, "random");
     while (*text) {
         char *end = text + strcspn(text, "\n"), *value = strchr(text, '=');
         if (!value || value > end)

@@ -14,6 +14,7 @@
 /* f64 [epochs, 3]: step, held-out loss, accuracy; of a regression [epochs, 4]: step, held-out loss,
    R2, mean absolute error */
 #define EPOCHS       "application/epochs"
+#define STOPPED      "application.stopped_early"
 #define HISTORY_ROWS 10000
 #define SETTINGS     "application.settings" /* a run continues only with them */
 #define TRAINING     "application.training" /* the same in a model file, for people */
@@ -97,6 +98,8 @@ static copse_status train_state_describe(const struct run *r, bool is_for_file, 
     add_count(t, "--batch", s->batch);
     if (is_for_file)
         add_count(t, "--epochs", s->epochs);
+    train_state_add(t, "--held-out", run_held_out_text(r));
+    train_state_add(t, "--split", run_split_text(r));
     add_count(t, "--seed", s->seed);
     return t->used < sizeof t->bytes
                ? COPSE_OK
@@ -112,9 +115,10 @@ copse_status run_describe(const struct run *r, char *text, size_t room)
     const int used =
         snprintf(text, room,
                  "%s--on-loss=%s\n--init=%s\n--init-layout=%s\n--save=%s\n--save-average=%d\n--"
-                 "checkpoint=%s\n",
+                 "checkpoint=%s\n--patience=%u\n--min-delta=%.9g\n--save-last=%d\n",
                  t.bytes, s->on_loss.at->name, s->init ? "FILE" : "(none)", s->init_layout.at->name,
-                 s->save ? "FILE" : "(none)", s->saves_average, s->checkpoint ? "PATH" : "(none)");
+                 s->save ? "FILE" : "(none)", s->saves_average, s->checkpoint ? "PATH" : "(none)",
+                 s->patience, (double)s->min_delta, s->saves_last);
     return used >= 0 && (size_t)used < room
                ? COPSE_OK
                : session_set_error(COPSE_ERR_ARGUMENT, "the settings are too long to be compared");
@@ -176,15 +180,22 @@ static copse_status check_settings(const struct run *r, const copse_checkpoint *
     static const char before[] =
         "--scale=max\n--task=auto\n--missing=refuse\n--header=auto\n--label=\n--ignore=\n";
     struct text now = { .used = 0 };
-    static const char precision[] = "--precision=f32\n", loss[] = "--loss=\n";
-    char then[sizeof now.bytes + sizeof before + sizeof precision + sizeof loss];
+    static const char precision[] = "--precision=f32\n", loss[] = "--loss=\n",
+                      split[] = "--held-out=0.2\n--split=random\n";
+    char then[sizeof now.bytes + sizeof before + sizeof precision + sizeof loss + sizeof split];
     const char *found = run_find(file, SETTINGS);
     if (!found || strlen(found) >= sizeof now.bytes)
         return session_set_error(COPSE_ERR_ARGUMENT, "'%s' was not made by copse train", path);
     COPSE_TRY(train_state_describe(r, false, &now));
-    snprintf(then, sizeof then, "%s%s%s%s", found, strstr(found, "--scale=") ? "" : before,
-             strstr(found, "--precision=") ? "" : precision, strstr(found, "--loss=") ? "" : loss);
+    snprintf(then, sizeof then, "%s%s%s%s%s", found, strstr(found, "--scale=") ? "" : before,
+             strstr(found, "--precision=") ? "" : precision, strstr(found, "--loss=") ? "" : loss,
+             strstr(found, "--held-out=") ? "" : split);
     return train_state_compare(path, then, now.bytes);
+}
+
+bool run_was_stopped_early(const copse_checkpoint *file)
+{
+    return run_find(file, STOPPED) != NULL;
 }
 
 copse_status run_settings_of(copse_context *ctx, const char *path, char *text, size_t room)
@@ -215,7 +226,9 @@ struct extras {
     char seed[24];
     struct copse_metadata lines[16];
     size_t line_count;
-    struct copse_named_array arrays[2];
+    struct copse_named_array arrays[2]; /* of a model file */
+    struct copse_named_array *all; /* of a checkpoint: these, and those of early stopping; owned */
+    size_t array_count;
     double *steps, *epochs; /* owned */
 };
 
@@ -279,6 +292,23 @@ static void extras_free(struct extras *e)
 {
     free(e->steps);
     free(e->epochs);
+    free(e->all);
+}
+
+static copse_status collect_best(const struct run *r, struct extras *e)
+{
+    const struct copse_named_array *best = NULL;
+    size_t count = 0;
+    if (r->stopping)
+        COPSE_TRY(copse_early_stopping_arrays(r->stopping, &best, &count));
+    e->all = malloc((2 + count) * sizeof *e->all);
+    if (!e->all)
+        return session_set_error(COPSE_ERR_NO_MEMORY, "no memory for the best values");
+    memcpy(e->all, e->arrays, sizeof e->arrays);
+    if (count > 0)
+        memcpy(e->all + 2, best, count * sizeof *best);
+    e->array_count = 2 + count;
+    return COPSE_OK;
 }
 
 static copse_status train_state_collect(const struct run *r, bool is_checkpoint, struct extras *e)
@@ -290,13 +320,17 @@ static copse_status train_state_collect(const struct run *r, bool is_checkpoint,
     e->lines[e->line_count++] =
         (struct copse_metadata){ is_checkpoint ? SETTINGS : TRAINING, e->settings.bytes };
     e->lines[e->line_count++] = (struct copse_metadata){ "application.split_seed", e->seed };
-    e->lines[e->line_count++] = (struct copse_metadata){ "application.split_fraction", "0.2" };
+    e->lines[e->line_count++] =
+        (struct copse_metadata){ "application.split_fraction", run_held_out_text(r) };
     const struct copse_metadata *model = copse_model_metadata(r->model.model, &count);
     for (size_t i = 0;
-         is_checkpoint && i < count && e->line_count < sizeof e->lines / sizeof *e->lines; i++)
+         is_checkpoint && i < count && e->line_count + 1 < sizeof e->lines / sizeof *e->lines; i++)
         e->lines[e->line_count++] = model[i];
+    if (is_checkpoint && run_is_stopped_early(r))
+        e->lines[e->line_count++] = (struct copse_metadata){ STOPPED, "yes" };
     COPSE_TRY(collect_steps(&r->history, is_checkpoint, e));
-    return collect_epochs(r, is_checkpoint, e);
+    COPSE_TRY(collect_epochs(r, is_checkpoint, e));
+    return is_checkpoint ? collect_best(r, e) : COPSE_OK;
 }
 
 copse_status run_save_model(struct run *r, const char *path)
@@ -324,14 +358,13 @@ copse_status run_save(void *user, const char *path)
     COPSE_TRY(run_results(r, 0));
     copse_status s = train_state_collect(r, true, &e);
     copse_loader_position(r->batches, &epoch, &index);
-    const bool is_over = r->epoch == r->settings.epochs;
-    const struct copse_position position = { r->epoch, is_over ? 0 : index };
+    const struct copse_position position = { r->epoch, run_is_over(r) ? 0 : index };
     if (s == COPSE_OK)
         s = copse_trainer_checkpoint(
             r->trainer, path,
             &(struct copse_state_params){ .position = position,
-                                          .arrays = e.arrays,
-                                          .array_count = 2,
+                                          .arrays = e.all,
+                                          .array_count = e.array_count,
                                           .metadata = e.lines,
                                           .metadata_count = e.line_count });
     extras_free(&e);
@@ -369,7 +402,7 @@ static copse_status take_history(struct run *r, const copse_checkpoint *file)
         r->test.accuracy = x[2];
         r->test.mae = columns > 3 ? x[3] : 0.0;
         ok = history_epoch(&r->history, (uint64_t)x[0], &r->test);
-        if (r->schedule)
+        if (r->schedule && r->held_out)
             COPSE_TRY(copse_schedule_observe(r->schedule, x[1]));
     }
     x = rows_of(file, STEPS, 2, &count);
@@ -486,6 +519,10 @@ copse_status run_restore(void *user, const char *path)
     copse_status s = take_position(r, path, &at);
     if (s == COPSE_OK)
         s = take_history(r, file);
+    if (s == COPSE_OK && r->stopping)
+        s = copse_early_stopping_resume(r->stopping, file);
+    if (s == COPSE_OK && run_is_over(r))
+        r->progress.epoch = r->epoch;
     const uint32_t epochs = epochs_of(file);
     copse_checkpoint_release(&file);
     return s == COPSE_OK ? train_state_show(r, path, &at, epochs) : s;

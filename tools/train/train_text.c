@@ -115,13 +115,14 @@ static bool ends_with(const char *text, const char *end)
 }
 
 /* A file that was read as a table, and whose name is not that of one. */
-static copse_status train_text_hint(const struct train_settings *s, copse_status status)
+static copse_status train_text_hint(const struct train_settings *s, const char *path,
+                                    copse_status status)
 {
     static const char *const tables[] = { ".csv",    ".csv.gz", ".tsv",     ".npy",
                                           ".npy.gz", "ubyte",   "ubyte.gz", "/" };
     char plain[900];
     for (size_t i = 0; i < sizeof tables / sizeof *tables; i++)
-        if (ends_with(s->data, tables[i]))
+        if (ends_with(path, tables[i]))
             return status;
     if (status != COPSE_ERR_FORMAT || s->labels || !strstr(session_error(), "csv: "))
         return status;
@@ -130,7 +131,8 @@ static copse_status train_text_hint(const struct train_settings *s, copse_status
                              plain);
 }
 
-copse_status text_open(const struct run *r, struct copse_dataset_params *p, copse_dataset **out)
+copse_status text_open(const struct run *r, const char *path, struct copse_dataset_params *p,
+                       copse_dataset **out)
 {
     const struct train_settings *s = &r->settings;
     const bool is_text = settings_are_text(s);
@@ -143,9 +145,9 @@ copse_status text_open(const struct run *r, struct copse_dataset_params *p, cops
     struct copse_source_params source = { .text = &text };
     if (is_text)
         p->source = &source;
-    const copse_status status = copse_dataset_open(r->ctx, s->data, p, out);
+    const copse_status status = copse_dataset_open(r->ctx, path, p, out);
     p->source = NULL;
-    return is_text ? status : train_text_hint(s, status);
+    return is_text ? status : train_text_hint(s, path, status);
 }
 
 /* Bytes of the tokens that a batch predicts, `positions` for each window. */
@@ -169,7 +171,7 @@ copse_status text_measure(struct run *r)
     struct copse_host_batch batch;
     double bytes = 0.0;
     copse_status s;
-    if (!r->test.is_sequence)
+    if (!r->test.is_sequence || !r->held)
         return COPSE_OK;
     copse_dataset_describe(r->held_out, &info);
     COPSE_TRY(copse_loader_start(r->held, 0, 0));
@@ -193,5 +195,9 @@ void text_show(const struct run *r, const copse_schema *schema)
            all.rows, info.context, noun, info.stride, info.vocabulary, noun);
     if (info.tokens == COPSE_TOKENS_BPE)
         printf("         the byte pairs were learned from the training part\n");
-    printf("         %zu for training, %zu held out: the end of the text\n", train.rows, test.rows);
+    if (!r->held_out)
+        printf("         all for training, none held out: the last epoch counts\n");
+    else
+        printf("         %zu for training, %zu held out: %s\n", train.rows, test.rows,
+               train.rows == all.rows ? r->settings.held_out : "the end of the text");
 }

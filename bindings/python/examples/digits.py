@@ -18,6 +18,6 @@ def loss(inputs):
 
 
 trainer = copse.Trainer(strategy, loss, learning_rate=0.003)
-trainer.fit(train.batches(64, seed=1), 30, lambda epoch, last: print(f"epoch {epoch + 1:2} loss {last.loss:.4f}"))
+trainer.fit(train.batches(64, seed=1), epochs=30, verbose=2)
 print("held out:", trainer.evaluate({"x": test.column("x"), "y": test.column("y")}).reports)
 trainer.save("digits.safetensors")

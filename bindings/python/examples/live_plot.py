@@ -28,8 +28,8 @@ losses: list[float] = []
 axes.set(xlabel="epoch", ylabel="loss")
 
 
-def draw(epoch, last):
-    losses.append(last.loss)
+def draw(epoch, means):
+    losses.append(means["loss"])
     curve.set_data(range(1, len(losses) + 1), losses)
     axes.relim()
     axes.autoscale_view()

@@ -260,7 +260,7 @@ CASES = {
 # Ops that need a trainer: the tests of the classes that are named have them.
 ELSEWHERE = {"all_reduce": "Synchronized", "sync_moments": "Synchronized", "sync_batch_norm": "Synchronized",
              "report": "Training", "update": "Synchronized", "set_precision": "Precision",
-             "recompute_begin": "Recomputation", "recompute_end": "Recomputation"}
+             "recompute_begin": "Recomputation", "recompute_end": "Recomputation", "all_gather": "Gathered"}
 
 
 def declared():
@@ -420,6 +420,19 @@ class Synchronized(unittest.TestCase):
         self.assertAlmostEqual(reports.reports["variance"], x.var(0).sum(), places=4)
         y = (x - x.mean(0)) / np.sqrt(x.var(0) + 1e-6) * [2, 1] + [1, 0]
         self.assertAlmostEqual(reports.loss, (y ** 2).mean(), places=4)
+
+
+class Gathered(unittest.TestCase):
+    def test_all_gather(self):
+        """Each replica compares its rows with those of all."""
+        x = np.arange(8, dtype=np.float32).reshape(4, 2)
+        for device in "host:0", "host:0,host:0":
+            strategy = copse.Strategy(device)
+            strategy.variable("w")
+            trainer = copse.Trainer(strategy, lambda inputs: ops.sum(ops.all_gather(inputs["x"], inputs.replica)))
+            self.assertEqual(trainer.evaluate({"x": x}).loss, 28.0)
+        with self.assertRaises(copse.errors.ArgumentError):
+            copse.Trainer(strategy, lambda inputs: ops.sum(ops.all_gather(inputs["x"], 2))).evaluate({"x": x})
 
 
 if __name__ == "__main__":

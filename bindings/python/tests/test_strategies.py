@@ -40,7 +40,8 @@ class Strategies(unittest.TestCase):
             strategy = copse.Strategy("host:0,host:0", **settings)
             trainer = copse.Trainer(strategy, perceptron(strategy, 8, 3, 4))
             results = []
-            trainer.fit(data.batches(16, seed=1), 2, lambda epoch, result: results.append((epoch, result.step, result.loss)))
+            trainer.fit(data.batches(16, seed=1), 2,
+                        lambda epoch, means: results.append((epoch, trainer.steps, means["loss"])))
             weights.append(strategy.variables()[0].numpy())
             seen.append(results)
         np.testing.assert_array_equal(weights[0], weights[1])

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Training, layers and models."""
+import gc
 import logging
 import os
 import unittest
@@ -19,7 +20,7 @@ class Training(unittest.TestCase):
         strategy = copse.Strategy("host")
         trainer = copse.Trainer(strategy, perceptron(strategy, 64), learning_rate=0.003)
         seen = []
-        trainer.fit(train.batches(64, seed=1), 25, lambda epoch, result: seen.append(result.loss))
+        trainer.fit(train.batches(64, seed=1), 25, lambda epoch, means: seen.append(means["loss"]))
         self.assertEqual(len(seen), 25)
         result = trainer.evaluate({"x": test.column("x"), "y": test.column("y")})
         self.assertGreaterEqual(result.reports["accuracy"], 0.97)
@@ -175,8 +176,6 @@ class Training(unittest.TestCase):
         trainer.step({"x": x, "y": y})
         self.assertEqual(asked[0], 1)
         np.testing.assert_array_equal(strategy.variables()[0].numpy(), before)
-        with self.assertRaisesRegex(copse.errors.ArgumentError, "clip_norms"):
-            copse.Trainer(strategy, lambda inputs: None, clip_norms=1.0)
 
 
 class Layers(unittest.TestCase):
@@ -253,8 +252,28 @@ class Models(InFolder):
         again = copse.Model.load(copse.Strategy("host"), self.folder / "model.safetensors")
         np.testing.assert_array_equal(again.predict(self.folder / "new.csv"), probabilities)
         (self.folder / "bad.csv").write_text("colour,length\ngreen,2.3\n")
+        with self.assertLogs("copse", "WARNING") as log:
+            self.assertEqual(again.predict(self.folder / "bad.csv").argmax(1).tolist(), [1])
+        self.assertRegex(log.output[0], 'the first is "green" in row 2')
         with self.assertRaisesRegex(copse.errors.FormatError, "row 2.*green"):
+            again.predict(self.folder / "bad.csv", unknown="refuse")
+        (self.folder / "bad.csv").write_text("colour,length\nred,long\n")
+        with self.assertRaisesRegex(copse.errors.FormatError, "row 2.*long"):
             again.predict(self.folder / "bad.csv")
+
+    def test_a_newer_model_is_loaded_beside_an_older_one(self):
+        data = copse.Dataset.arrays(np.eye(4, dtype=np.float32), np.arange(4) % 2)
+        strategy = copse.Strategy("host")
+        first = copse.Model(strategy, data, "dense out", seed=1)
+        first.save(self.folder / "model.safetensors")
+        values = first.predict(data)
+        for i in range(3):
+            newer = copse.Model.load(strategy, self.folder / "model.safetensors", scope=f"number{i}")
+            self.assertEqual([v.name for v in newer.variables], [f"number{i}/dense1.weight", f"number{i}/dense1.bias"])
+            first = newer  # the older one goes, with its variables
+            gc.collect()
+            self.assertEqual(len(strategy.variables()), 2)
+            np.testing.assert_array_equal(first.predict(data), values)
 
     def test_regression_from_arrays(self):
         rng = np.random.default_rng(3)

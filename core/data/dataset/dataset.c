@@ -11,6 +11,8 @@
 
 /* Row numbers that are mapped at once, on the stack. */
 #define MAPPED 1024u
+/* Most classes of a split by class. */
+#define CLASSES_MAX 65536
 
 copse_status copse__dataset_add(copse_dataset *ds, const char *name, copse_type type,
                                 copse_shape shape, copse_array *values)
@@ -293,6 +295,53 @@ static void order_rows(const copse_dataset *ds, uint64_t seed, uint32_t *order)
         order[i] = (uint32_t)i;
 }
 
+static copse_status read_labels(const copse_dataset *data, int32_t *labels, size_t *classes)
+{
+    struct copse_column y = { .name = NULL };
+    for (size_t i = 0; i < data->info.columns && (!y.name || strcmp(y.name, "y") != 0); i++)
+        COPSE_TRY(copse_dataset_column(data, i, &y));
+    if (!y.name || strcmp(y.name, "y") != 0 || y.type != COPSE_I32 || y.shape.rank != 0 ||
+        data->is_ordered)
+        return copse_fail(COPSE_ERR_ARGUMENT,
+                          "dataset: `stratify` needs a column \"y\" with a class for each row: "
+                          "leave it out for values and texts");
+    COPSE_TRY(copse_dataset_gather(data, "y", NULL, data->info.rows, labels));
+    *classes = 0;
+    for (size_t i = 0; i < data->info.rows; i++) {
+        if (labels[i] < 0 || labels[i] >= CLASSES_MAX)
+            return copse_fail(
+                COPSE_ERR_ARGUMENT,
+                "dataset: `stratify`: the label of row %zu is %d; classes are 0 to %d", i + 1,
+                (int)labels[i], CLASSES_MAX - 1);
+        *classes = COPSE_MAX(*classes, (size_t)labels[i] + 1);
+    }
+    return COPSE_OK;
+}
+
+static copse_status order_by_class(const copse_dataset *data, uint32_t *order, size_t cut)
+{
+    struct copse_mem *mem = &copse__base(data->ctx)->mem;
+    size_t classes = 0;
+    int32_t *labels = copse__alloc(mem, data->info.rows, sizeof *labels);
+    copse_status s = copse_need_memory(labels, "dataset");
+    if (s == COPSE_OK)
+        s = read_labels(data, labels, &classes);
+    if (s == COPSE_OK)
+        s = copse__stratify(mem, labels, classes, order, data->info.rows, cut);
+    copse__free(mem, labels);
+    return s;
+}
+
+static copse_status cut_rows(copse_dataset *data, const uint32_t *order, size_t cut, size_t gap,
+                             copse_dataset **train, copse_dataset **test)
+{
+    COPSE_TRY(make_part(data, order, cut, train));
+    const copse_status s = make_part(data, order + cut + gap, data->info.rows - cut - gap, test);
+    if (s != COPSE_OK)
+        copse_dataset_release(train);
+    return s;
+}
+
 copse_status copse_dataset_split(copse_dataset *data, const struct copse_split_params *params,
                                  copse_dataset **train, copse_dataset **test)
 {
@@ -317,11 +366,11 @@ copse_status copse_dataset_split(copse_dataset *data, const struct copse_split_p
     if (order == NULL)
         return copse_fail(COPSE_ERR_NO_MEMORY, "dataset: no memory");
     order_rows(data, params != NULL ? params->seed : 0, order);
-    copse_status s = make_part(data, order, cut, train);
+    copse_status s = COPSE_OK;
+    if (params != NULL && params->stratify)
+        s = order_by_class(data, order, cut);
     if (s == COPSE_OK)
-        s = make_part(data, order + cut + gap, rows - cut - gap, test);
+        s = cut_rows(data, order, cut, gap, train, test);
     copse__free(mem, order);
-    if (s != COPSE_OK)
-        copse_dataset_release(train);
     return s;
 }

@@ -43,6 +43,11 @@ copse_status copse__dataset_add_rows(copse_dataset *ds, const char *name, copse_
 /* Add column "y" of the dataset's schema. */
 copse_status copse__dataset_add_labels(copse_dataset *ds, copse_array *labels);
 
+/* Move rows of `order`, all rows in some order, so that each class has its part of the first `cut`
+   rows; labels are 0..classes-1 (stratify.c). */
+copse_status copse__stratify(struct copse_mem *mem, const int32_t *labels, size_t classes,
+                             uint32_t *order, size_t rows, size_t cut);
+
 /* Set the fields of `info` that describe a row of the first column. */
 void copse__dataset_describe_row(copse_dataset *ds);
 
@@ -51,10 +56,9 @@ copse_status copse__dataset_no_reserved(const struct copse_dataset_params *param
 /* COPSE_ERR_ARGUMENT if `params` breaks a rule of every source. */
 copse_status copse__dataset_check(const struct copse_dataset_params *params);
 /* `owner`: the array of `features` if it has no other user (it may be kept and changed), otherwise
-   NULL. `is_idx`: they come from IDX files. `labels` may be NULL. Error texts use `name`. */
+   NULL. `labels` may be NULL. Error texts use `name`. */
 copse_status copse__dataset_make(copse_context *ctx, const struct copse_array_view *features,
-                                 copse_array *owner, bool is_idx,
-                                 const struct copse_array_view *labels,
+                                 copse_array *owner, const struct copse_array_view *labels,
                                  const struct copse_dataset_params *params, const char *name,
                                  copse_dataset **out);
 /* The rows of CSV files. `labels`: those of another file, or NULL. */
@@ -79,7 +83,6 @@ copse_status copse__dataset_join(copse_context *ctx, const char *const *paths, s
 /* Arrays as they are in a file, before a dataset is made of them. (source.c) */
 struct copse_source_arrays {
     copse_array *features, *labels; /* NULL: none */
-    bool is_idx;                    /* features */
 };
 copse_status copse__source_read(copse_context *ctx, const char *path,
                                 const struct copse_dataset_params *params,

@@ -102,13 +102,13 @@ static copse_status set_scaling(struct source *f, copse_feature_scale scale,
 
 /* ---- the schema ---- */
 
-static copse_status make_schema(copse_context *ctx, struct source *f, bool is_idx,
+static copse_status make_schema(copse_context *ctx, struct source *f,
                                 const struct copse_array_view *labels,
                                 const struct copse_dataset_params *params, const char *label_name,
                                 copse_schema **out)
 {
     struct copse_schema_parts p = { .kind = COPSE_DATA_ARRAY, .type = COPSE_F32, .input_scale = 1 };
-    const bool is_picture = is_idx && f->from->type == COPSE_U8 && f->from->rank >= 3;
+    const bool is_picture = f->from->type == COPSE_U8 && f->from->rank >= 3;
     const bool is_scaled =
         params->scale == COPSE_SCALE_STANDARD || params->scale == COPSE_SCALE_MAX;
 
@@ -135,7 +135,9 @@ static copse_status check_schema(const struct source *f, const copse_schema *sch
         if (schema->is.columns[i].role == COPSE_COLUMN_CATEGORY)
             return copse_fail(
                 COPSE_ERR_SHAPE,
-                "dataset: %s: the schema has columns of categories, which are read from CSV",
+                "dataset: %s: the schema has columns of categories; give cells "
+                "(copse_dataset_cells, copse_model_predict_cells), or rows that are encoded by the "
+                "schema, without it",
                 f->name);
     return f->row_size == wanted
                ? COPSE_OK
@@ -261,7 +263,7 @@ copse_status copse__dataset_check(const struct copse_dataset_params *params)
     return dataset_arrays_check(NULL, params, "", NULL);
 }
 
-static copse_status dataset_arrays_fill(copse_dataset *ds, struct source *f, bool is_idx,
+static copse_status dataset_arrays_fill(copse_dataset *ds, struct source *f,
                                         const struct copse_array_view *labels,
                                         const struct copse_dataset_params *params)
 {
@@ -277,7 +279,7 @@ static copse_status dataset_arrays_fill(copse_dataset *ds, struct source *f, boo
     if (by != NULL)
         ds->schema = copse_schema_retain((copse_schema *)(uintptr_t)by);
     else
-        COPSE_TRY(make_schema(ds->ctx, f, is_idx, labels, params, label_name, &ds->schema));
+        COPSE_TRY(make_schema(ds->ctx, f, labels, params, label_name, &ds->schema));
     COPSE_TRY(set_features(ds, f));
     if (by == NULL && ds->schema->is.scaling_count == 1)
         ds->info.scale = (float)ds->schema->is.scales[0];
@@ -288,8 +290,7 @@ static copse_status dataset_arrays_fill(copse_dataset *ds, struct source *f, boo
 }
 
 copse_status copse__dataset_make(copse_context *ctx, const struct copse_array_view *features,
-                                 copse_array *owner, bool is_idx,
-                                 const struct copse_array_view *labels,
+                                 copse_array *owner, const struct copse_array_view *labels,
                                  const struct copse_dataset_params *params, const char *name,
                                  copse_dataset **out)
 {
@@ -305,7 +306,7 @@ copse_status copse__dataset_make(copse_context *ctx, const struct copse_array_vi
                         count / features->shape[0],
                         { .mem = &copse__base(ctx)->mem } };
     COPSE_TRY(copse__dataset_new(ctx, f.rows, &ds));
-    copse_status s = dataset_arrays_fill(ds, &f, is_idx, labels, params);
+    copse_status s = dataset_arrays_fill(ds, &f, labels, params);
     copse__arena_fini(&f.arena);
     if (s != COPSE_OK)
         copse_dataset_release(&ds);
@@ -321,6 +322,6 @@ copse_status copse_dataset_create(copse_context *ctx, const struct copse_array_v
 
     COPSE_TRY(copse_need("dataset", ctx, features, out));
     COPSE_TRY(copse__dataset_no_reserved(params));
-    return copse__dataset_make(ctx, features, NULL, false, labels,
-                               params != NULL ? params : &defaults, "arrays", out);
+    return copse__dataset_make(ctx, features, NULL, labels, params != NULL ? params : &defaults,
+                               "arrays", out);
 }

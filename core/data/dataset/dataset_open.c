@@ -88,10 +88,8 @@ static copse_status join_parts(copse_context *ctx, struct copse_source_arrays *p
         list != NULL ? COPSE_OK
                      : copse_fail(COPSE_ERR_NO_MEMORY, "dataset: no memory for %zu files", count);
 
-    out->is_idx = true;
     for (size_t i = 0; s == COPSE_OK && i < count; i++) {
         list[i] = parts[i].features;
-        out->is_idx &= parts[i].is_idx;
     }
     if (s == COPSE_OK)
         s = dataset_open_join(ctx, list, count, COPSE_F32, &out->features);
@@ -107,7 +105,7 @@ static copse_status dataset_open_make(copse_context *ctx, struct copse_source_ar
                                       const struct copse_dataset_params *params, const char *name,
                                       copse_dataset **out)
 {
-    return copse__dataset_make(ctx, copse_array_view(a->features), a->features, a->is_idx,
+    return copse__dataset_make(ctx, copse_array_view(a->features), a->features,
                                a->labels != NULL ? copse_array_view(a->labels) : NULL, params, name,
                                out);
 }

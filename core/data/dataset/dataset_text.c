@@ -94,8 +94,9 @@ static copse_status dataset_text_check(const struct copse_dataset_params *p,
         return copse_fail(COPSE_ERR_ARGUMENT,
                           "text: vocabulary and train_fraction belong to the tokens \"bpe\"");
     if (p->labels != NULL || p->classes != 0 || p->scale != COPSE_SCALE_AUTO ||
-        p->missing != COPSE_MISSING_REFUSE || p->ignore != NULL || csv->label_name != NULL ||
-        csv->label_column != 0 || csv->header != COPSE_CSV_HEADER_AUTO)
+        p->missing > COPSE_MISSING_REFUSE || p->unknown != COPSE_UNKNOWN_IGNORE ||
+        p->ignore != NULL || csv->label_name != NULL || csv->label_column != 0 ||
+        csv->header != COPSE_CSV_HEADER_AUTO)
         return copse_fail(
             COPSE_ERR_ARGUMENT,
             "text: labels, classes, scale, missing, ignore and csv belong to other data");

@@ -183,7 +183,6 @@ static copse_status read_file(copse_context *ctx, const char *path,
     bool found;
 
     COPSE_TRY(copse__file_kind(mem, path, &kind));
-    out->is_idx = kind == COPSE_FILE_IDX;
     COPSE_TRY(read_any(ctx, path, p->max_bytes, kind, &out->features));
     if (p->labels != NULL)
         return copse__source_labels(ctx, p, &out->labels);
@@ -223,7 +222,6 @@ static copse_status read_folder(copse_context *ctx, const char *path,
         s = copse_fail(COPSE_ERR_IO, "dataset: the folder %s changed while it was read", path);
     if (s == COPSE_OK)
         s = read_any(ctx, best.images, p->max_bytes, COPSE_FILE_IDX, &out->features);
-    out->is_idx = true;
     if (s == COPSE_OK && p->labels != NULL)
         s = copse__source_labels(ctx, p, &out->labels);
     else if (s == COPSE_OK && best.want_labels)

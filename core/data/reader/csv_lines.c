@@ -38,12 +38,50 @@ copse_status copse__csv_open(struct copse_csv *c, struct copse_mem *mem, const c
     return c->bytes != NULL ? COPSE_OK : no_memory(c);
 }
 
+void copse__csv_open_cells(struct copse_csv *c, struct copse_mem *mem, const char *name,
+                           const struct copse_cells *cells)
+{
+    *c = (struct copse_csv){ .mem = mem, .path = name, .cells = cells };
+}
+
 void copse__csv_close(struct copse_csv *c)
 {
+    if (c->cells != NULL)
+        return;
     copse__input_close(&c->in);
     copse__free(c->mem, c->bytes);
     copse__free(c->mem, c->line.at);
     c->bytes = c->line.at = NULL;
+}
+
+/* A line that is no UTF-8, from byte `at` on: what its encoding may be. */
+static copse_status refuse_encoding(const struct copse_csv *c, size_t at)
+{
+    const unsigned char *b = (const unsigned char *)c->line.at;
+    const size_t all = c->line.count;
+    const bool has_mark = c->row == 1 && all >= 2 &&
+                          ((b[0] == 0xff && b[1] == 0xfe) || (b[0] == 0xfe && b[1] == 0xff));
+    size_t zeros = 0, controls = 0;
+
+    for (size_t i = 0; i < all; i++) {
+        zeros += b[i] == 0;
+        controls += b[i] < 32 && b[i] != '\t' && b[i] != '\r' && b[i] != '\n';
+    }
+    if (has_mark || (c->row == 1 && 5 * zeros >= 2 * all))
+        return copse_fail(COPSE_ERR_FORMAT,
+                          "csv: %s is text in UTF-16; convert it: iconv -f UTF-16%s -t UTF-8",
+                          c->path,
+                          has_mark    ? ""
+                          : b[0] == 0 ? "BE"
+                                      : "LE");
+    const copse_status s = copse_fail(
+        COPSE_ERR_FORMAT, "csv: %s, row %zu: %s at byte %llu of the file", c->path, c->row,
+        b[at] == 0 ? "a NUL" : "invalid UTF-8", (unsigned long long)(c->offset + at));
+    return controls == 0
+               ? copse_note(s, "text in Latin-1 or of Windows becomes UTF-8 by: iconv -f "
+                               "WINDOWS-1252 -t UTF-8")
+               : copse_note(s, "CSV is text in UTF-8, other files are IDX or .npy, any of them "
+                               "plain or gzip");
 }
 
 /* Read the next line without its end into c->line, NUL-terminated; *has is false at the end of the
@@ -80,13 +118,7 @@ static copse_status next_line(struct copse_csv *c, bool *has)
         return COPSE_OK;
     c->row++;
     size_t valid = copse__utf8_valid(c->line.at, c->line.count);
-    if (valid < c->line.count)
-        return copse_note(
-            copse_fail(COPSE_ERR_FORMAT, "csv: %s, row %zu: %s at byte %llu of the file", c->path,
-                       c->row, c->line.at[valid] == 0 ? "a NUL" : "invalid UTF-8",
-                       (unsigned long long)(c->offset + valid)),
-            "CSV is text in UTF-8, other files are IDX or .npy, any of them plain or gzip");
-    return COPSE_OK;
+    return valid < c->line.count ? refuse_encoding(c, valid) : COPSE_OK;
 }
 
 /* The text of the line without end of line, byte order mark and surrounding blanks. */
@@ -140,10 +172,26 @@ static char find_delimiter(const struct copse_cell *line)
     return delimiters[0];
 }
 
+/* The next row of cells; the line has no text. */
+static void next_of_cells(struct copse_csv *c, struct copse_cell *line, bool *has)
+{
+    static char none[] = "";
+
+    *line = (struct copse_cell){ none, 0 };
+    *has = true;
+    if (c->has_begun || c->cells->names == NULL)
+        *has = c->row++ < c->cells->rows;
+    c->has_begun = true;
+}
+
 copse_status copse__csv_next(struct copse_csv *c, struct copse_cell *line, bool *has)
 {
     const bool is_first = c->row == 0;
 
+    if (c->cells != NULL) {
+        next_of_cells(c, line, has);
+        return COPSE_OK;
+    }
     for (;;) {
         COPSE_TRY(next_line(c, has));
         if (!*has)
@@ -167,9 +215,28 @@ copse_status copse__csv_next(struct copse_csv *c, struct copse_cell *line, bool 
     return COPSE_OK;
 }
 
+static copse_status cell_in_memory(const struct copse_csv *c, size_t column,
+                                   struct copse_cell *cell, bool *more)
+{
+    const struct copse_cells *from = c->cells;
+    const char *text =
+        c->row == 0 ? from->names[column] : from->cells[(c->row - 1) * from->columns + column];
+
+    text = text != NULL ? text : "";
+    *cell = (struct copse_cell){ (char *)(uintptr_t)text, strlen(text) };
+    *more = column + 1 < from->columns;
+    if (copse__utf8_valid(text, cell->size) < cell->size)
+        return copse_fail(COPSE_ERR_FORMAT, "csv: %s, row %zu, column %zu: invalid UTF-8", c->path,
+                          c->row, column + 1);
+    csv_lines_trim(c, cell);
+    return COPSE_OK;
+}
+
 copse_status copse__csv_cell(const struct copse_csv *c, size_t column, struct copse_cell *rest,
                              struct copse_cell *cell, bool *more)
 {
+    if (c->cells != NULL)
+        return cell_in_memory(c, column, cell, more);
     char *p = rest->text, *end = p + rest->size;
 
     while (p < end && is_blank(c, *p))
@@ -219,6 +286,8 @@ copse_status copse__csv_note_delimiter(const struct copse_csv *c, const struct c
                                        copse_status s)
 {
     static const char *const names[] = { "','", "';'", "a tab", "'|'" };
+    if (c->cells != NULL)
+        return s;
     const char *name = names[strchr(delimiters, c->delimiter) - delimiters];
 
     for (size_t i = 0; i < COPSE_COUNT(names); i++)

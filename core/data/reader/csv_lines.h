@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* A CSV file as lines and cells, for the readers of CSV. */
+/* A CSV file, or a table in memory, as lines and cells, for the readers of CSV. */
 #ifndef COPSE_DATA_CSV_LINES_H
 #define COPSE_DATA_CSV_LINES_H
 
-#include "copse/data.h"
+#include "copse/data/cells.h"
 #include "core/data/reader/byte_stream.h"
 
 struct copse_csv {
@@ -13,6 +13,9 @@ struct copse_csv {
     char delimiter;         /* 0 until it is known */
     size_t row;             /* line number, from 1 */
     bool begins_as_comment; /* with a '#' */
+    /* the lines are these: first the names, if there are any, as row 0; no file */
+    const struct copse_cells *cells;
+    bool has_begun; /* of cells: a line was taken */
 
     char *bytes; /* read but not yet split: at..have */
     size_t at, have;
@@ -39,12 +42,15 @@ copse_status copse__csv_check(const struct copse_csv_params *p);
 /* Close also on failure. */
 copse_status copse__csv_open(struct copse_csv *c, struct copse_mem *mem, const char *path,
                              uint64_t max_bytes, char delimiter);
+/* The same for cells in memory, which need no closing. */
+void copse__csv_open_cells(struct copse_csv *c, struct copse_mem *mem, const char *name,
+                           const struct copse_cells *cells);
 void copse__csv_close(struct copse_csv *c);
 
 /* The next line that is not blank, valid until the next call; *has is false at the end of the file.
    The first line decides the delimiter if none is set. */
 copse_status copse__csv_next(struct copse_csv *c, struct copse_cell *line, bool *has);
-/* Remove the next cell from `rest`, column `column` from 0; *more is true if a delimiter followed.
+/* Remove the next cell from `rest`, column `column` from 0, the columns in their order; *more is true if a delimiter followed.
    Quotes are removed in place, so that a line can be split once. */
 copse_status copse__csv_cell(const struct copse_csv *c, size_t column, struct copse_cell *rest,
                              struct copse_cell *cell, bool *more);

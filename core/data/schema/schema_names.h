@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Words in the text of a schema, indexed by the values of the enums. */
+/* Words in the text of a schema, indexed by the values of the enums; `missing`: refuse, then mean. */
 #ifndef COPSE_CORE_DATA_SCHEMA_NAMES_H
 #define COPSE_CORE_DATA_SCHEMA_NAMES_H
 

@@ -331,7 +331,7 @@ static copse_status take_table(struct parser *p, const cJSON *header, const cJSO
     COPSE_TRY(take_bool(header, "the schema", "header", &p->parts.has_header));
     COPSE_TRY(take_word(missing, "the schema", "missing", copse__schema_missing,
                         COPSE_SCHEMA_MISSING, &at));
-    p->parts.missing = (copse_missing)at;
+    p->parts.missing = at == 0 ? COPSE_MISSING_REFUSE : COPSE_MISSING_MEAN;
     if (!cJSON_IsArray(columns) || columns->child == NULL)
         return schema_parse_wrong("the schema", "columns", "an array of columns");
     p->parts.column_count = schema_parse_length(columns);

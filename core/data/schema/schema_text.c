@@ -102,7 +102,7 @@ static bool add_column(cJSON *list, const struct copse_schema_column *c)
 static bool add_table(cJSON *root, const struct copse_schema_parts *p)
 {
     bool ok = cJSON_AddBoolToObject(root, "header", p->has_header) != NULL &&
-              add_text(root, "missing", copse__schema_missing[p->missing]);
+              add_text(root, "missing", copse__schema_missing[p->missing == COPSE_MISSING_MEAN]);
     cJSON *list = ok ? cJSON_AddArrayToObject(root, "columns") : NULL;
 
     ok = list != NULL;

@@ -12,6 +12,16 @@
 /* so many different cells are categories or classes without more conditions */
 #define COPSE_FEW 20u
 
+#define COPSE_CELLS_NAME "cells" /* in place of a path */
+
+/* Where the rows of a table are: files with the same columns, or cells in memory. */
+struct copse_table_source {
+    const char *const *paths; /* of cells one name, for error texts */
+    size_t count;
+    const struct copse_cells *cells; /* NULL: files */
+    const struct copse_dataset_params *params;
+};
+
 /* What is known of the cells of a column. */
 struct copse_table_column {
     const char *name;               /* "" without a header */
@@ -27,6 +37,7 @@ struct copse_table_column {
 
 struct copse_table_facts {
     struct copse_mem *mem;
+    const struct copse_logger *log;
     struct copse_arena arena;
     const struct copse_dataset_params *params;
     const char *path; /* of the first file, for error texts */
@@ -45,25 +56,29 @@ struct copse_table_facts {
     const char *fraction_path;
 };
 
-/* Look at all cells of `count` files, which have the same columns. Fini also on failure.
-   (table_survey.c) */
+/* Look at all cells of the source. Fini also on failure. (table_survey.c) */
 copse_status copse__table_survey(struct copse_table_facts *f, copse_context *ctx,
-                                 const char *const *paths, size_t count,
-                                 const struct copse_dataset_params *params);
+                                 const struct copse_table_source *from);
 void copse__table_facts_fini(struct copse_table_facts *f);
 /* Decide roles, scaling, task and classes. `labels` has the outputs of labels in another file; it
    is zeroed otherwise. (table_schema.c) */
 copse_status copse__table_schema(copse_context *ctx, struct copse_table_facts *f,
                                  const struct copse_schema_parts *labels, copse_schema **out);
 
-/* Read the rows of `count` files by a schema of a table: x is F32 [rows, width]; y is I32 [rows] or
-   F32 [rows, 1], or NULL if the files have no label column. `header`: YES or NO if it is known.
-   `rows`: their number, 0 if it is not known. (table_read.c) */
-copse_status copse__table_read(copse_context *ctx, const char *const *paths, size_t count,
-                               const struct copse_dataset_params *params,
+/* Read the rows of a source by a schema of a table: x is F32 [rows, width]; y is I32 [rows] or F32
+   [rows, 1], or NULL if the source has no label column. `header`: YES or NO if it is known. `rows`:
+   their number, of the source that the schema was made from; otherwise 0. (table_read.c) */
+copse_status copse__table_read(copse_context *ctx, const struct copse_table_source *from,
                                const copse_schema *schema, copse_csv_header header, size_t rows,
                                copse_array **x, copse_array **y);
 
+/* COPSE_ERR_ARGUMENT or COPSE_ERR_SHAPE if cells in memory lack something. (table_cells.c) */
+copse_status copse__cells_check(const struct copse_cells *cells);
+/* COPSE_ERR_ARGUMENT for values that no enumerator has. (table_cells.c) */
+copse_status copse__table_check_policy(copse_missing missing, copse_unknown unknown);
+/* Open a part of a source; close it also on failure. (table_cells.c) */
+copse_status copse__table_open(struct copse_csv *csv, struct copse_mem *mem,
+                               const struct copse_table_source *from, size_t part);
 /* Whether a cell is missing: empty, NA, N/A, NaN, null or ?. (table_cells.c) */
 bool copse__table_is_missing(const struct copse_cell *cell);
 /* A number that f32 holds; a text that is no number is COPSE_ERR_FORMAT, too. */
@@ -76,6 +91,9 @@ copse_status copse__table_fail(copse_status code, const char *path, size_t row, 
 copse_status copse__table_fail_missing(const struct copse_csv *c, size_t column, const char *name,
                                        const struct copse_cell *cell, bool is_label,
                                        bool is_by_schema);
+/* What the different texts of a column are if all are written numbers or dates, and what to do;
+   else NULL. */
+const char *copse__table_looks_like(const struct copse_dictionary *words);
 /* Whether a cell is a number with a decimal comma. */
 bool copse__table_has_comma(const struct copse_cell *cell);
 /* Whether a number can be the name of a class. */

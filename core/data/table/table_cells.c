@@ -38,6 +38,97 @@ bool copse__table_has_comma(const struct copse_cell *cell)
     return copse__number_parse(text, cell->size, &v);
 }
 
+/* ---- texts that are written numbers or dates ---- */
+
+static bool is_amount(const char *text, size_t size)
+{
+    char plain[64];
+    size_t n = 0;
+    double v;
+
+    for (size_t i = 0; i < size && n < sizeof plain; i++)
+        if (text[i] != ',' && text[i] != ' ')
+            plain[n++] = text[i];
+    return n > 0 && n < sizeof plain && copse__number_parse(plain, n, &v);
+}
+
+static bool is_percent(const char *text, size_t size)
+{
+    return size > 1 && text[size - 1] == '%' && is_amount(text, size - 1);
+}
+
+static bool is_currency(const char *text, size_t size)
+{
+    static const char *const signs[] = { "$", "\xe2\x82\xac", "\xc2\xa3", "\xc2\xa5" };
+
+    for (size_t i = 0; i < COPSE_COUNT(signs); i++) {
+        const size_t n = strlen(signs[i]);
+        if (size > n && ((memcmp(text, signs[i], n) == 0 && is_amount(text + n, size - n)) ||
+                         (memcmp(text + size - n, signs[i], n) == 0 && is_amount(text, size - n))))
+            return true;
+    }
+    return false;
+}
+
+static bool is_separated(const char *text, size_t size)
+{
+    return memchr(text, ',', size) != NULL && is_amount(text, size);
+}
+
+/* Three numbers with one of - / . between them, one of four digits or all of two; a time may
+   follow. */
+static bool is_date(const char *text, size_t size)
+{
+    size_t at = 0, fours = 0, twos = 0;
+    char between = 0;
+
+    for (int part = 0; part < 3; part++) {
+        size_t digits = 0;
+        while (at < size && isdigit((unsigned char)text[at]))
+            at++, digits++;
+        if (digits == 0 || digits == 3 || digits > 4)
+            return false;
+        fours += digits == 4;
+        twos += digits == 2;
+        if (part == 2)
+            break;
+        if (at == size || strchr("-/.", text[at]) == NULL || (between != 0 && text[at] != between))
+            return false;
+        between = text[at++];
+    }
+    if (fours != 1 && twos != 3)
+        return false;
+    return at == size || ((text[at] == ' ' || text[at] == 'T') &&
+                          strspn(text + at + 1, "0123456789:.+-Z ") == size - at - 1);
+}
+
+const char *copse__table_looks_like(const struct copse_dictionary *words)
+{
+    static const struct {
+        bool (*is)(const char *text, size_t size);
+        const char *what;
+    } kinds[] = {
+        { is_percent, "numbers with '%'; without the sign the column is one number" },
+        { is_currency, "amounts of money; without the sign the column is one number" },
+        { is_separated, "numbers with a decimal comma or separators; with '.' alone the column is "
+                        "one number" },
+        { is_date, "dates; leave the column out (--ignore), or make columns of numbers of it, "
+                   "such as year, month and day" },
+    };
+
+    for (size_t k = 0; k < COPSE_COUNT(kinds); k++) {
+        size_t i = 0;
+        while (i < words->entries.count &&
+               kinds[k].is(words->entries.at[i].text, words->entries.at[i].size))
+            i++;
+        if (i > 0 && i == words->entries.count)
+            return kinds[k].what;
+    }
+    return NULL;
+}
+
+/* ---- error texts ---- */
+
 copse_status copse__table_fail(copse_status code, const char *path, size_t row, size_t column,
                                const char *name, const char *fmt, ...)
 {
@@ -65,11 +156,10 @@ copse_status copse__table_fail_missing(const struct copse_csv *c, size_t column,
                  cell->text);
     return copse__table_fail(
         COPSE_ERR_FORMAT, c->path, c->row, column, name, "%s; %s", what,
-        is_label ? "every row needs a label"
-        : is_by_schema
-            ? "fill it in; a model that is trained with --missing mean takes the mean in its place"
-            : "fill it in, leave the column out (--ignore), or let the mean replace it "
-              "(--missing mean)");
+        is_label       ? "every row needs a label"
+        : is_by_schema ? "fill it in, or let the column's mean replace it (--missing mean)"
+                       : "fill it in, leave the column out (--ignore), or let the mean replace it "
+                         "(--missing mean)");
 }
 
 copse_status copse__table_number(const struct copse_csv *c, size_t column, const char *name,
@@ -84,4 +174,43 @@ copse_status copse__table_number(const struct copse_csv *c, size_t column, const
         return copse__table_fail(COPSE_ERR_FORMAT, c->path, c->row, column, name,
                                  "%.*s is too large", copse__csv_shown(cell), cell->text);
     return COPSE_OK;
+}
+
+copse_status copse__table_open(struct copse_csv *csv, struct copse_mem *mem,
+                               const struct copse_table_source *from, size_t part)
+{
+    const struct copse_dataset_params *p = from->params;
+
+    if (from->cells == NULL)
+        return copse__csv_open(csv, mem, from->paths[part], p->max_bytes, p->csv.delimiter);
+    copse__csv_open_cells(csv, mem, from->paths[part], from->cells);
+    return COPSE_OK;
+}
+
+copse_status copse__cells_check(const struct copse_cells *cells)
+{
+    size_t all;
+
+    COPSE_TRY(copse_no_reserved(copse_cells, cells));
+    if (cells->cells == NULL)
+        return copse_fail(COPSE_ERR_ARGUMENT, "cells: `cells` is NULL");
+    if (cells->columns == 0 || cells->rows == 0 || cells->rows > UINT32_MAX ||
+        !copse__mul(cells->rows, cells->columns, &all))
+        return copse_fail(COPSE_ERR_SHAPE,
+                          "cells: %zu rows of %zu columns; 1 to 2^32-1 rows and at least 1 column "
+                          "are needed",
+                          cells->rows, cells->columns);
+    for (size_t i = 0; cells->names != NULL && i < cells->columns; i++)
+        if (cells->names[i] == NULL)
+            return copse_fail(COPSE_ERR_ARGUMENT, "cells: column %zu has no name, it is NULL",
+                              i + 1);
+    return COPSE_OK;
+}
+
+copse_status copse__table_check_policy(copse_missing missing, copse_unknown unknown)
+{
+    COPSE_TRY(
+        copse_need_known("dataset", "treatment of missing cells", missing, COPSE_MISSING_MEAN));
+    return copse_need_known("dataset", "treatment of unknown categories", unknown,
+                            COPSE_UNKNOWN_REFUSE);
 }

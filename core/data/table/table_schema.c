@@ -50,10 +50,27 @@ static copse_status check_texts(const struct copse_table_facts *f, size_t column
     if (different <= COPSE_FEW || 2 * different <= f->rows)
         return COPSE_OK;
     char why[200];
-    snprintf(why, sizeof why, "is one of %zu different texts in %zu rows: %s", different, f->rows,
-             column == f->label ? "these are no classes; is another column the label?"
-                                : "these are no categories; leave the column out (--ignore)");
+    const char *what = copse__table_looks_like(&c->words);
+    snprintf(why, sizeof why, "is one of %zu different texts in %zu rows: these are %s", different,
+             f->rows,
+             what != NULL         ? what
+             : column == f->label ? "no classes; is another column the label?"
+                                  : "no categories; leave the column out (--ignore)");
     return table_schema_refuse(f, column, first, why);
+}
+
+/* Texts that a reader of the table takes for numbers or dates. */
+static void warn_of_texts(const struct copse_table_facts *f, size_t column, const char *use)
+{
+    const struct copse_table_column *c = &f->columns[column];
+    const char *what = copse__table_looks_like(&c->words);
+
+    if (what != NULL)
+        copse__log(f->log, COPSE_LOG_WARN,
+                   "csv: %s, column %zu%s%.80s%s: its %zu different texts become %s, but they are "
+                   "%s",
+                   f->path, column + 1, c->name[0] ? " (\"" : "", c->name, c->name[0] ? "\")" : "",
+                   c->words.entries.count, use, what);
 }
 
 static int by_text(const void *a, const void *b)
@@ -113,6 +130,7 @@ static copse_status set_feature(struct copse_table_facts *f, size_t column,
     COPSE_TRY(check_texts(f, column));
     to->role = COPSE_COLUMN_CATEGORY;
     COPSE_TRY(sort_texts(f, column, &to->categories, &to->width));
+    warn_of_texts(f, column, "categories");
     if (c->missing > 0) {
         ((const char **)(uintptr_t)to->categories)[to->width++] = "";
         to->has_missing = true;
@@ -202,6 +220,7 @@ static copse_status set_text_classes(struct copse_table_facts *f, struct copse_s
         return table_schema_refuse(f, f->label, &c->words.entries.at[0],
                                    "is not a number, and the labels of a regression are numbers");
     COPSE_TRY(check_texts(f, f->label));
+    warn_of_texts(f, f->label, "classes");
     p->task = COPSE_TASK_CLASSIFICATION;
     COPSE_TRY(sort_texts(f, f->label, &p->classes, &p->outputs));
     if (f->params->classes != 0 && f->params->classes != p->outputs)
@@ -269,7 +288,8 @@ copse_status copse__table_schema(copse_context *ctx, struct copse_table_facts *f
     p.type = COPSE_F32;
     p.input_scale = 1;
     p.has_header = f->has_header;
-    p.missing = f->params->missing;
+    p.missing =
+        f->params->missing == COPSE_MISSING_MEAN ? COPSE_MISSING_MEAN : COPSE_MISSING_REFUSE;
     COPSE_TRY(set_columns(f, &p));
     if (f->label < f->column_count)
         COPSE_TRY(set_labels(f, &p));

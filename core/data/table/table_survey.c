@@ -222,11 +222,13 @@ static copse_status take_text(struct survey *v, size_t column, const struct cops
         return no_memory(v);
     if (c->words.entries.count <= COPSE_CATEGORIES_MAX)
         return COPSE_OK;
+    const char *what = copse__table_looks_like(&c->words);
     return copse__table_fail(
         COPSE_ERR_FORMAT, v->csv->path, v->csv->row, column, c->name,
-        "the column has more than %u different texts: %s", COPSE_CATEGORIES_MAX,
-        c->role == COPSE_COLUMN_LABEL ? "these are no classes; is another column the label?"
-                                      : "these are no categories; leave the column out (--ignore)");
+        "the column has more than %u different texts: these are %s", COPSE_CATEGORIES_MAX,
+        what != NULL                    ? what
+        : c->role == COPSE_COLUMN_LABEL ? "no classes; is another column the label?"
+                                        : "no categories; leave the column out (--ignore)");
 }
 
 static copse_status take_cell(struct survey *v, size_t column, const struct copse_cell *cell)
@@ -247,7 +249,7 @@ static copse_status take_cell(struct survey *v, size_t column, const struct cops
     if (!copse__table_is_missing(cell))
         return take_text(v, column, cell);
     c->missing++;
-    return c->role == COPSE_COLUMN_LABEL || f->params->missing == COPSE_MISSING_REFUSE
+    return c->role == COPSE_COLUMN_LABEL || f->params->missing != COPSE_MISSING_MEAN
                ? copse__table_fail_missing(v->csv, column, c->name, cell,
                                            c->role == COPSE_COLUMN_LABEL, false)
                : COPSE_OK;
@@ -342,16 +344,16 @@ static copse_status survey_lines(struct survey *v, bool is_first_file)
     }
 }
 
-static copse_status survey_file(struct survey *v, const char *path, bool is_first_file)
+static copse_status survey_part(struct survey *v, const struct copse_table_source *from,
+                                size_t part)
 {
     struct copse_table_facts *f = v->facts;
     struct copse_csv csv;
     v->csv = &csv;
 
-    copse_status s =
-        copse__csv_open(&csv, f->mem, path, f->params->max_bytes, f->params->csv.delimiter);
+    copse_status s = copse__table_open(&csv, f->mem, from, part);
     if (s == COPSE_OK)
-        s = survey_lines(v, is_first_file);
+        s = survey_lines(v, part == 0);
     if (s == COPSE_OK && v->is_open && is_data(v))
         s = take_first_line(v);
     if ((s == COPSE_ERR_FORMAT || s == COPSE_ERR_ARGUMENT) && f->rows == 0)
@@ -362,18 +364,18 @@ static copse_status survey_file(struct survey *v, const char *path, bool is_firs
 }
 
 copse_status copse__table_survey(struct copse_table_facts *f, copse_context *ctx,
-                                 const char *const *paths, size_t count,
-                                 const struct copse_dataset_params *params)
+                                 const struct copse_table_source *from)
 {
     struct survey v = { .facts = f };
 
     *f = (struct copse_table_facts){ .mem = &copse__base(ctx)->mem,
-                                     .params = params,
-                                     .path = paths[0] };
+                                     .log = &copse__base(ctx)->log,
+                                     .params = from->params,
+                                     .path = from->paths[0] };
     f->arena.mem = f->mem;
-    COPSE_TRY(copse__csv_check(&params->csv));
-    for (size_t i = 0; i < count; i++) {
-        COPSE_TRY(survey_file(&v, paths[i], i == 0));
+    COPSE_TRY(copse__csv_check(&from->params->csv));
+    for (size_t i = 0; i < from->count; i++) {
+        COPSE_TRY(survey_part(&v, from, i));
         v.is_open = false; /* a later file agrees with the first */
     }
     if (f->rows == 0)

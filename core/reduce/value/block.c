@@ -170,6 +170,20 @@ copse_status copse__block_copy(const struct copse_block *from, copse_queue *to,
     return COPSE_OK;
 }
 
+copse_status copse__block_detach(struct copse_block **at)
+{
+    struct copse_block *copy, *shared = *at;
+    if (!shared || atomic_load(&shared->refs) == 1)
+        return COPSE_OK;
+    COPSE_TRY(copse__block_copy(shared, shared->queue, &copy));
+    copse_buffer *const buffer = copy->buffer;
+    copy->buffer = shared->buffer;
+    shared->buffer = buffer;
+    copse__block_release(at);
+    *at = copy;
+    return COPSE_OK;
+}
+
 copse_status copse__block_wait(const struct copse_block *b)
 {
     if (!b->queue)

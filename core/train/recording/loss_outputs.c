@@ -103,7 +103,10 @@ static copse_status part_of(const struct copse_step_recordings *all, uint32_t re
     const struct copse_step_recording *r = all->outputs.newest[replica];
     if (!r->base.program)
         return nothing_of(all->strategy, &all->outputs.at[i], out);
-    return copse__loss_value(&r->base, r->outputs[i], r->base.graph->outputs[i].tensor->shape, out);
+    struct copse_block *copy;
+    COPSE_TRY(copse__block_copy(r->outputs[i], r->outputs[i]->queue, &copy));
+    return copse__value_from_block(all->strategy->ctx, all->strategy, replica,
+                                   r->base.graph->outputs[i].tensor->shape, copy, out);
 }
 
 /* What this worker's replicas have. */

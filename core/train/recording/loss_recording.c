@@ -109,12 +109,3 @@ copse_status copse__loss_place(struct copse_recording *r, copse_tensor *t, uint3
                                       (size_t)count * copse__type_bytes(t->type) };
     return count > 0 ? copse__recording_place(r, t, at, bucket) : COPSE_OK;
 }
-
-copse_status copse__loss_value(const struct copse_recording *r, const struct copse_block *from,
-                               copse_shape shape, copse_value **out)
-{
-    struct copse_block *copy;
-    COPSE_TRY(copse__block_copy(from, from->queue, &copy));
-    return copse__value_from_block(r->list->ctx, r->list->strategy, r->list->replica, shape, copy,
-                                   out);
-}

@@ -37,10 +37,8 @@ void copse__loss_target(struct copse_recording *r, struct copse_program_params *
 copse_status copse__loss_differentiate(struct copse_recording *r, copse_tensor *from,
                                        copse_tensor *const *x, size_t count, copse_tensor **dx);
 /* New memory on the replica's device, where the program leaves a tensor with its other results of
-   `bucket`; and a value of what the last replay left there. */
+   `bucket`. */
 copse_status copse__loss_place(struct copse_recording *r, copse_tensor *t, uint32_t bucket,
                                struct copse_block **out);
-copse_status copse__loss_value(const struct copse_recording *r, const struct copse_block *from,
-                               copse_shape shape, copse_value **out);
 
 #endif

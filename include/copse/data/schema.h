@@ -22,8 +22,12 @@
  * otherwise a classification whose classes are 0 to the largest label.
  *
  * By a schema the columns of a table are found by name if the training data and the file have a
- * header, else by position; other columns are passed over, and the label column may be missing. A
- * category that training did not have is refused.
+ * header, else by position; other columns are passed over, with a line in the log
+ * (COPSE_LOG_INFO), and the label column may be missing. A missing number becomes the `fill` of its
+ * column. A missing or unknown category takes the place of missing cells if the column has one;
+ * otherwise all places of the column are 0. The log warns once for each kind and file, with the
+ * number of the cells and the place of the first, unless training had missing cells in the column
+ * or the caller asked for COPSE_MISSING_MEAN. Labels are never replaced.
  */
 #ifndef COPSE_PUBLIC_DATA_SCHEMA_H
 #define COPSE_PUBLIC_DATA_SCHEMA_H
@@ -36,9 +40,10 @@ extern "C" {
 
 /** Source of the data. */
 typedef enum copse_data_kind {
-    COPSE_DATA_ARRAY, /**< arrays in memory, .npy and IDX files */
+    COPSE_DATA_ARRAY, /**< other arrays, in memory or in .npy and IDX files */
     COPSE_DATA_TABLE, /**< CSV files */
-    /** PNG, JPEG, and IDX files of bytes with at least 3 axes. By default "x" stays u8 */
+    /** PNG, JPEG, and arrays of u8 with at least 3 axes: [rows, height, width, ...]. By default
+       "x" stays u8 */
     COPSE_DATA_PICTURES,
     COPSE_DATA_TEXT, /**< windows of tokens, data/text.h */
 } copse_data_kind;

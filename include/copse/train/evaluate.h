@@ -24,7 +24,11 @@ struct copse_evaluation_params {
     double *target_r2;
     /** and the mean absolute error of each target in its unit, [targets] [NULL] */
     double *target_mae;
-    uint64_t reserved[2]; /**< 0 */
+    /** of a classification: receives the area under the ROC curve of each class against the
+       others, [classes]; NaN: a class without rows, the only one, or tokens of a text. Keeps the probabilities of all
+       rows in memory [NULL] */
+    double *class_auc;
+    uint64_t reserved[1]; /**< 0 */
 };
 
 /** Mean values over all rows; of a text over all tokens that are predicted. */
@@ -41,7 +45,11 @@ struct copse_evaluation {
     /** of a text: the loss in bits, for each byte of the tokens that are predicted. Comparable
        between kinds of tokens, as `loss` is not */
     double bits_per_byte;
-    uint64_t reserved[3]; /**< 0 */
+    /** of a classification: mean recall of the classes that have rows */
+    double balanced_accuracy;
+    /** and mean F1 of the classes that have rows or were predicted */
+    double f1;
+    uint64_t reserved[1]; /**< 0 */
 };
 
 /**

@@ -1,6 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /** @file
- * The parts of a model, and what model files and checkpoints hold besides its variables.
+ * The parts of a model, what model files and checkpoints hold besides its variables, and models
+ * that are replaced.
+ *
+ * copse_model_release releases the variables of a model whose strategy has one worker and no
+ * server, if nothing else can use them: no trainer, tower optimizer or call of the strategy, no
+ * value of them (copse_variable_value), no retained layer of the model. Handles of released
+ * variables are refused. Otherwise the variables stay with the strategy, as the log says
+ * (COPSE_LOG_INFO). A running program replaces a model so: it loads the newer file with another
+ * `scope`, then releases the older model.
  */
 #ifndef COPSE_PUBLIC_TRAIN_MODEL_FILE_H
 #define COPSE_PUBLIC_TRAIN_MODEL_FILE_H
@@ -18,6 +26,12 @@ struct copse_model_save_params {
     size_t array_count;
     const struct copse_metadata *metadata; /**< keys begin with "application."    [NULL] */
     size_t metadata_count;
+    uint64_t reserved[4]; /**< 0 */
+};
+
+/** How to load a model. */
+struct copse_model_load_params {
+    const char *scope;    /**< of the variables' names, "" for none     [NULL = that of the file] */
     uint64_t reserved[4]; /**< 0 */
 };
 
@@ -40,6 +54,9 @@ COPSE_API COPSE_CHECKED copse_status copse_model_describe(copse_context *ctx,
 /** Its layers and strategy, borrowed. */
 COPSE_API copse_layer *copse_model_layer(const copse_model *m);
 COPSE_API copse_strategy *copse_model_strategy(const copse_model *m);
+
+/** Whether one of these layers has more than one reference. NULL: false. */
+COPSE_API bool copse_layer_is_shared(const copse_layer *l);
 
 /** Set what copse_layer_build sets, but make no variables, so that copse_layer_summary describes
     the layers.

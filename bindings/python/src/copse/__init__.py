@@ -1,14 +1,17 @@
 # SPDX-License-Identifier: MIT
 """Copse trains neural networks through OpenCL and Vulkan, on GPUs of any maker and on CPUs, several devices at once."""
 import os as _os
-from pathlib import Path as _Path
+from typing import TYPE_CHECKING
+from typing import Any as _Any
 
-from . import conformance, errors, nn, ops, safetensors
+from . import conformance, errors, nn, ops, options, safetensors
 from .cluster import Cluster
 from .data import Dataset, Loader
 from .devices import Device, context, devices, select, version
 from .distributed import Distributed, InputContext, ValueContext
 from .errors import Error
+from .events import EventFile
+from .fit import History
 from .inputs import Inputs
 from .model import Evaluation, Model
 from .monitor import Monitor
@@ -24,17 +27,29 @@ from .train_step import TrainStep, TrainStepResult
 from .trainer import Loaded, StepResult, Trainer
 from .values import PerReplica, Value, value
 
+if TYPE_CHECKING:
+    from .estimators import Classifier, Regressor
+
 __version__ = version()
 
-DIGITS = _os.environ.get("COPSE_DIGITS") or str(
-    _Path(__file__).resolve().parent / "share" / "copse" / "digits" / "digits.csv.gz")
+DIGITS = _os.environ.get("COPSE_DIGITS") or _os.path.join(
+    _os.path.dirname(_os.path.realpath(__file__)), "share", "copse", "digits", "digits.csv.gz")
 """A CSV file of 1,797 handwritten digits: 64 pixels and the label in each row."""
 
 __all__ = [
-    "Cluster", "DIGITS", "Dataset", "Device", "Distributed", "Error", "Evaluation", "Function", "GradientTape", "InputContext",
-    "Inputs", "Loaded", "Loader", "Model", "Monitor", "PerReplica", "ReplicaContext", "Schedule", "SingleLossStep", "Step",
-    "StepResult", "Strategy", "Tensor", "TowerOptimizer", "TrainStep", "TrainStepResult", "Trainer", "Value", "ValueContext",
-    "Variable", "conformance", "context", "current_strategy", "devices", "errors", "function", "global_step", "gradients",
-    "has_strategy", "in_cross_replica_context", "nn", "ops", "replica_context", "require_replica_context", "safetensors",
-    "select", "set_output", "value", "version",
+    "Classifier", "Cluster", "DIGITS", "Dataset", "Device", "Distributed", "Error", "Evaluation", "EventFile",
+    "Function", "GradientTape", "History", "InputContext", "Inputs", "Loaded", "Loader", "Model", "Monitor",
+    "PerReplica", "Regressor", "ReplicaContext", "Schedule", "SingleLossStep", "Step", "StepResult", "Strategy",
+    "Tensor", "TowerOptimizer", "TrainStep", "TrainStepResult", "Trainer", "Value", "ValueContext", "Variable",
+    "conformance", "context", "current_strategy", "devices", "errors", "function", "global_step", "gradients",
+    "has_strategy", "in_cross_replica_context", "nn", "ops", "options", "replica_context",
+    "require_replica_context", "safetensors", "select", "set_output", "value", "version",
 ]
+
+
+def __getattr__(name: str) -> _Any:
+    """The estimators, at their first use: they import scikit-learn where it is installed, which takes a while."""
+    if name in ("Classifier", "Regressor"):
+        from . import estimators
+        return getattr(estimators, name)
+    raise AttributeError(f"module 'copse' has no attribute '{name}'")

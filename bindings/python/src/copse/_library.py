@@ -5,13 +5,12 @@ from __future__ import annotations
 import functools
 import os
 import sys
-from pathlib import Path
 from typing import Any, Callable, Optional
 
 from . import errors
 from ._ffi import ffi
 
-HERE = Path(__file__).resolve().parent
+HERE = os.path.dirname(os.path.realpath(__file__))
 
 
 def _names(stem: str) -> list[str]:
@@ -25,8 +24,9 @@ def _candidates(stem: str) -> list[str]:
     given = os.environ.get("COPSE_LIBRARY")
     if given and stem == "copse":
         return [given]
-    folder = Path(given).parent if given and Path(given).name != given else HERE / "lib"
-    return [str(folder / n) for n in names if (folder / n).exists()] or names
+    folder = os.path.dirname(given) if given and os.path.dirname(given) else os.path.join(HERE, "lib")
+    paths = [os.path.join(folder, n) for n in names]
+    return [p for p in paths if os.path.exists(p)] or names
 
 
 def _open(stem: str, what: str) -> Any:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import atexit
-import json
-import os
 import weakref
 from dataclasses import dataclass
 from typing import Any, Mapping, Optional, Union
 
 from ._library import c_string, check, choice, ffi, lib, make, text
 from .devices import context
+from .options import Engine, PathLike
 
 ENGINES = {"auto": lib.COPSE_ENGINE_AUTO, "mpi": lib.COPSE_ENGINE_MPI, "gloo": lib.COPSE_ENGINE_GLOO}
 
@@ -39,11 +38,12 @@ class Cluster:
     modules: the folder with the engines.
     """
 
-    def __init__(self, description: Union[str, Mapping[str, Any]], *, engine: str = "auto", deadline_ms: int = 0,
-                 modules: "str | os.PathLike | None" = None, _spec: Any = None) -> None:
+    def __init__(self, description: Union[str, Mapping[str, Any]], *, engine: Engine = "auto", deadline_ms: int = 0,
+                 modules: Optional[PathLike] = None, _spec: Any = None) -> None:
         spec = _spec
         if spec is None:
             spec = ffi.new("copse_cluster_spec **")
+            import json
             written = description if isinstance(description, str) else json.dumps(description)
             check(lib.copse_cluster_spec_parse(context(), c_string(written), spec))
         self._users: list[weakref.ref] = []
@@ -58,12 +58,13 @@ class Cluster:
         atexit.register(_close, weakref.ref(self))
 
     @classmethod
-    def find(cls, **settings: Any) -> "Optional[Cluster]":
+    def find(cls, *, engine: Engine = "auto", deadline_ms: int = 0,
+             modules: Optional[PathLike] = None) -> "Optional[Cluster]":
         """The job that the environment describes (COPSE_CONFIG, TF_CONFIG, or the variables of an MPI launcher); None
         without one."""
         spec = ffi.new("copse_cluster_spec **")
         check(lib.copse_cluster_spec_find(context(), spec))
-        return cls("", _spec=spec, **settings) if spec[0] else None
+        return cls("", engine=engine, deadline_ms=deadline_ms, modules=modules, _spec=spec) if spec[0] else None
 
     def _use(self, user: Any) -> None:
         self._users.append(weakref.ref(user))

@@ -4,11 +4,12 @@ copse-conformance, which the first call loads."""
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Callable, Optional
+from typing import Any, Callable, Optional, Sequence
 
 from ._library import c_string, choice, conformance_lib, ffi, lib, text
 from .devices import context
 from .errors import Error, of
+from .options import Mode, Tier
 
 TIERS = {"quick": lib.COPSE_CONFORM_QUICK, "standard": lib.COPSE_CONFORM_STANDARD, "full": lib.COPSE_CONFORM_FULL,
          "exhaustive": lib.COPSE_CONFORM_EXHAUSTIVE}
@@ -35,7 +36,7 @@ class Case:
     text: str
 
 
-def run(device: str, *, tier: str = "quick", modes: Optional[list[str]] = None, ops: Optional[str] = None,
+def run(device: str, *, tier: Tier = "quick", modes: Optional[Sequence[Mode]] = None, ops: Optional[str] = None,
         on_case: Optional[Callable[[Case], None]] = None) -> dict[str, int]:
     """Run cases on a device; returns how many came to each verdict. The run is in this process: a driver that crashes
     ends it. `python -m copse conformance` isolates each device in a process of its own."""

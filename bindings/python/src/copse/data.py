@@ -2,15 +2,17 @@
 """Data sets in memory, files, and batches."""
 from __future__ import annotations
 
-import os
 from copy import copy
 from typing import Any, Iterator, Mapping, Optional, Sequence, Union
 
 import numpy as np
 
 from ._library import c_string, check, choice, ffi, lib, make, owned, text
+from ._names import named_options
 from .devices import context as context_of
 from .errors import ArgumentError
+from .options import Header, Missing, PathLike, Scale, Task, Tokens
+from .table import Cells, cells_of
 from .tensor import _NAMES, array, array_of, column, shape_of, type_of, view_of
 
 
@@ -21,7 +23,8 @@ SCALES = {"auto": lib.COPSE_SCALE_AUTO, "none": lib.COPSE_SCALE_NONE, "standard"
 HEADERS = {"auto": lib.COPSE_CSV_HEADER_AUTO, "yes": lib.COPSE_CSV_HEADER_YES, "no": lib.COPSE_CSV_HEADER_NO}
 TOKENS = {"characters": lib.COPSE_TOKENS_CHARACTERS, "bytes": lib.COPSE_TOKENS_BYTES, "bpe": lib.COPSE_TOKENS_BPE}
 TEXT_ROWS = {"windows": lib.COPSE_TEXT_WINDOWS, "lines": lib.COPSE_TEXT_LINES, "end": lib.COPSE_TEXT_END}
-MISSING = {"refuse": lib.COPSE_MISSING_REFUSE, "mean": lib.COPSE_MISSING_MEAN}
+MISSING = {"auto": lib.COPSE_MISSING_AUTO, "refuse": lib.COPSE_MISSING_REFUSE, "mean": lib.COPSE_MISSING_MEAN}
+UNKNOWN = {"ignore": lib.COPSE_UNKNOWN_IGNORE, "refuse": lib.COPSE_UNKNOWN_REFUSE}
 
 
 class HostBatch:
@@ -85,6 +88,15 @@ def _text_params(tokens: Optional[str], context: int, stride: int, vocabulary: i
         "tokens": choice("the kind of token", tokens, TOKENS), "context": context, "stride": stride, "vocabulary": vocabulary})
 
 
+def _label_and_ignored(label: Union[str, int, None],
+                       ignore: Union[str, Sequence[Union[str, int]], None]) -> tuple[Any, Any]:
+    """The name of the label column, and the list of columns that are left out."""
+    if isinstance(label, int) and label < 1:
+        raise ArgumentError("positions of label columns count from 1")
+    listed = ignore if ignore is None or isinstance(ignore, str) else ",".join(str(c) for c in ignore)
+    return c_string(label if isinstance(label, str) else None), c_string(listed)
+
+
 class Dataset:
     """Columns in host memory with the same number of rows. Copse copies the arrays; they may change afterwards."""
 
@@ -101,26 +113,24 @@ class Dataset:
         self._pointer = _pointer
 
     @classmethod
-    def open(cls, path: "str | os.PathLike", *, labels: "str | os.PathLike | None" = None, classes: int = 0,
-             no_labels: bool = False, label: Union[str, int, None] = None, header: str = "auto",
-             delimiter: Optional[str] = None, task: str = "auto", scale: str = "auto", missing: str = "refuse",
+    @named_options()
+    def open(cls, path: PathLike, *, labels: Optional[PathLike] = None, classes: int = 0,
+             no_labels: bool = False, label: Union[str, int, None] = None, header: Header = "auto",
+             delimiter: Optional[str] = None, task: Task = "auto", scale: Scale = "auto", missing: Missing = "auto",
              ignore: Union[str, Sequence[Union[str, int]], None] = None, max_bytes: int = 0,
-             resize: Optional[tuple[int, int]] = None, picture_bytes: int = 0, tokens: Optional[str] = None,
+             resize: Optional[tuple[int, int]] = None, picture_bytes: int = 0, tokens: Optional[Tokens] = None,
              context: int = 0, stride: int = 0, vocabulary: int = 0) -> "Dataset":
         """Read a CSV, IDX or .npy file, a folder with an IDX pair, a folder of pictures with a sub-folder for each class, or
         with `tokens` a text: features "x", labels "y".
 
         labels: the file with the labels of an IDX or .npy file. label: the label column of a table, by its name or by
         position from 1; the last one without it. task: auto, classification or regression. scale: auto, none, standard
-        or max. missing: refuse or mean, for missing cells. ignore: columns of a table that are left out.
+        or max. missing: refuse (auto) or mean, for missing cells. ignore: columns of a table that are left out.
         resize: width and height that pictures get. picture_bytes: most memory for decoded pictures.
         tokens: characters, bytes, or bpe (byte pairs). context: tokens in a window. stride: tokens between the starts of two
         windows. vocabulary: number of byte pairs and bytes.
         """
-        listed = ignore if ignore is None or isinstance(ignore, str) else ",".join(str(c) for c in ignore)
-        keep = c_string(labels), c_string(label if isinstance(label, str) else None), c_string(listed)
-        if isinstance(label, int) and label < 1:
-            raise ArgumentError("positions of label columns count from 1")
+        keep = c_string(labels), *_label_and_ignored(label, ignore)
         if delimiter is not None and (len(delimiter.encode()) != 1 or delimiter == "\0"):
             raise ArgumentError(f"the delimiter is one character, not '{delimiter}'")
         source = ffi.new("struct copse_source_params *", {"picture_bytes": picture_bytes})
@@ -135,7 +145,8 @@ class Dataset:
         return cls({}, _pointer=make("dataset", lib.copse_dataset_open, context_of(), c_string(path), params))
 
     @classmethod
-    def text(cls, text: Union[str, bytes], *, tokens: str = "characters", context: int = 0, stride: int = 0,
+    @named_options()
+    def text(cls, text: Union[str, bytes], *, tokens: Tokens = "characters", context: int = 0, stride: int = 0,
              vocabulary: int = 0) -> "Dataset":
         """Windows of a text in memory, as `open` makes them of a file."""
         data = text.encode() if isinstance(text, str) else text
@@ -146,8 +157,31 @@ class Dataset:
                                      len(data), params))
 
     @classmethod
-    def arrays(cls, features: Any, labels: Any = None, *, classes: int = 0, task: str = "auto",
-               scale: str = "auto") -> "Dataset":
+    @named_options()
+    def table(cls, rows: Any, *, label: Union[str, int, None] = None, classes: int = 0, no_labels: bool = False,
+              task: Task = "auto", scale: Scale = "auto", missing: Missing = "auto",
+              ignore: Union[str, Sequence[Union[str, int]], None] = None) -> "Dataset":
+        """A table in memory, as `open` reads it from a CSV file: a DataFrame, a dictionary of columns, a list of
+        dictionaries with a row in each, or rows of cells. Cells are texts and numbers; None and NaN are missing."""
+        return cls._of_cells(cells_of(rows), label=label, classes=classes, no_labels=no_labels, task=task, scale=scale,
+                             missing=missing, ignore=ignore)
+
+    @classmethod
+    def _of_cells(cls, cells: Cells, *, label: Union[str, int, None] = None, classes: int = 0, no_labels: bool = False,
+                  task: Task = "auto", scale: Scale = "auto", missing: Missing = "auto",
+                  ignore: Union[str, Sequence[Union[str, int]], None] = None) -> "Dataset":
+        keep = _label_and_ignored(label, ignore)
+        params = ffi.new("struct copse_dataset_params *", {
+            "classes": classes, "no_labels": no_labels, "ignore": keep[1], "task": choice("the task", task, TASKS),
+            "scale": choice("the scale", scale, SCALES),
+            "missing": choice("the treatment of missing cells", missing, MISSING),
+            "csv": {"label_name": keep[0], "label_column": label if isinstance(label, int) else 0}})
+        return cls({}, _pointer=make("dataset", lib.copse_dataset_cells, context_of(), cells.struct, params))
+
+    @classmethod
+    @named_options()
+    def arrays(cls, features: Any, labels: Any = None, *, classes: int = 0, task: Task = "auto",
+               scale: Scale = "auto") -> "Dataset":
         """Features "x" and labels "y" as a data set with a schema, for a Model. task: auto, classification or regression;
         scale: auto (none), none, standard or max."""
         x, y = array(features), None if labels is None else array(labels)
@@ -155,6 +189,12 @@ class Dataset:
             "classes": classes, "task": choice("the task", task, TASKS), "scale": choice("the scale", scale, SCALES)})
         return cls({}, _pointer=make("dataset", lib.copse_dataset_create, context_of(), view_of(x),
                                      ffi.NULL if y is None else view_of(y), params))
+
+    @classmethod
+    def _of(cls, data: Union["Dataset", Mapping[str, Any]]) -> "Dataset":
+        if not isinstance(data, (Dataset, Mapping)):
+            raise ArgumentError(f"data is {type(data).__name__}: use a Dataset, a Loader, or arrays by name")
+        return data if isinstance(data, Dataset) else cls(data)
 
     @property
     def _info(self) -> Any:
@@ -196,6 +236,7 @@ class Dataset:
                                        out.shape[0], ffi.from_buffer(out)))
         return out
 
+    @named_options()
     def split(self, train_fraction: float = 0.8, seed: int = 0) -> tuple["Dataset", "Dataset"]:
         """Shuffle, then cut into a training part and a held-out part."""
         params = ffi.new("struct copse_split_params *", {"train_fraction": train_fraction, "seed": seed})
@@ -204,19 +245,25 @@ class Dataset:
         train, test = (Dataset({}, _pointer=owned("dataset", p[0])) for p in parts)
         return train, test
 
+    @named_options()
     def batches(self, batch: int, *, seed: int = 0, shuffle: bool = True, drop_last: bool = False,
                 prefetch: int = 0, augment: Optional[str] = None) -> "Loader":
         """A loader of batches, in an order that depends on seed and epoch alone. augment: changes of pictures, such as
         "flip; shift 2; brightness 10"."""
         return Loader(self, batch, seed=seed, shuffle=shuffle, drop_last=drop_last, prefetch=prefetch, augment=augment)
 
+    def _in_batches(self, batch: int = 0, *, seed: int = 0, shuffle: bool = True) -> "Loader":
+        """Batches of so many examples, 0: 64, or of all if they are fewer."""
+        return self.batches(max(1, min(batch or 64, len(self))), seed=seed, shuffle=shuffle)
+
 
 class Loader:
     """Gives the batches of a data set. `epoch(n)` iterates over one pass."""
 
+    @named_options()
     def __init__(self, data: Dataset, batch: int, *, seed: int = 0, shuffle: bool = True, drop_last: bool = False,
                  prefetch: int = 0, augment: Optional[str] = None) -> None:
-        self.data = data
+        self.data, self.batch = data, batch
         self._changes = c_string(augment)
         self._params = ffi.new("struct copse_loader_params *", {
             "batch": batch, "seed": seed, "no_shuffle": not shuffle, "drop_last": drop_last, "prefetch": prefetch,

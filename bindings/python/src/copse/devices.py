@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from dataclasses import dataclass
-from typing import Any, Optional
+from typing import Any, Callable, Optional
 
 from ._library import c_string, check, ffi, lib, make, text
 
@@ -26,6 +26,16 @@ _LEVELS.update({
 })
 
 
+compiling: list[Callable[[str, int, int], None]] = []
+"""What shows that kernels are compiled: the last one gets the device, and the numbers of complete ones and of all."""
+
+
+@ffi.callback("copse_progress_fn")
+def _progress(user: Any, progress: Any) -> None:
+    if compiling:
+        compiling[-1](text(progress.device), progress.done, progress.total)
+
+
 def context() -> Any:
     """The library's context: one for the process, made at the first use. Log lines go to the logger "copse". Compiled
     kernels are kept in the cache folder of the user, as the command does."""
@@ -33,7 +43,8 @@ def context() -> Any:
     with _lock:
         if _context is None:
             folder = c_string("")
-            params = ffi.new("struct copse_context_params *", {"log": _log, "cache_folder": folder})
+            params = ffi.new("struct copse_context_params *", {
+                "log": _log, "cache_folder": folder, "progress": _progress})
             _context = make("context", lib.copse_context_create, params)
         return _context
 

@@ -11,6 +11,7 @@ from ._library import Guard, check, choice, ffi, lib, make, owned
 from .data import HostBatch, Loader
 from .devices import context
 from .errors import ArgumentError
+from .options import InputPolicy, SplitRule
 from .strategy import Strategy
 from .values import Value, per_replica, unpack, value
 
@@ -97,7 +98,8 @@ class DistributedLoader(Distributed):
     parts. rule: how a batch is split: "balanced", "ceil" or "fixed".
     """
 
-    def __init__(self, strategy: Strategy, batches: Loader, policy: str = "auto", rule: str = "balanced") -> None:
+    def __init__(self, strategy: Strategy, batches: Loader, policy: InputPolicy = "auto",
+                 rule: SplitRule = "balanced") -> None:
         super().__init__(strategy)
         if not isinstance(batches, Loader):
             raise ArgumentError(f"a {type(batches).__name__} is no Loader: use Dataset(...).batches(n), n examples of all "

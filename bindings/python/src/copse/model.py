@@ -4,18 +4,32 @@ from __future__ import annotations
 
 import codecs
 import os
+import warnings
 from dataclasses import dataclass
-from typing import Any, Optional, Union
+from typing import TYPE_CHECKING, Any, Mapping, Optional, Union, cast
 
 import numpy as np
 
 from ._library import c_string, check, choice, ffi, lib, make, text
-from .data import Dataset, TASKS, TEXT_ROWS
+from ._names import named_options
+from .data import Dataset, MISSING, TASKS, TEXT_ROWS, UNKNOWN
 from .devices import context
-from .errors import ArgumentError
+from .errors import ArgumentError, FormatError, NoDeviceError
+from .fit import Callbacks, History, Verbose
 from .nn import Layers
-from .strategy import Strategy
+from .options import Missing, Optimizer, OptimizerOptions, PathLike, Task, TextRows, Unknown
+from .strategy import Strategy, Variable
+from .table import Cells, cells_of, is_table
 from .tensor import array, view_of
+
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from .trainer import Rate
+
+
+PICKLE_FORMAT = 1
 
 
 @dataclass(frozen=True)
@@ -39,12 +53,19 @@ class Model:
     """A network for a data set. `Trainer(strategy, model)` trains it.
 
     data: labelled; its schema decides inputs, outputs and the task. network: a description, or layers that are not built;
-    it ends with "dense out".
+    it ends with "dense out". loss: such as "huber delta=0.5" (docs/optimizers.md); it is not kept in files.
     """
 
+    @named_options()
     def __init__(self, strategy: Strategy, data: Optional[Dataset], network: Union[str, Layers] = "mlp:128,64", *,
-                 scope: Optional[str] = None, seed: int = 0, _pointer: Any = None) -> None:
-        if _pointer is None:
+                 scope: Optional[str] = None, seed: int = 0, loss: Optional[str] = None,
+                 _path: Optional[PathLike] = None) -> None:
+        before = len(strategy.variables())
+        if _path is not None:
+            key = c_string(scope)
+            params = ffi.new("struct copse_model_load_params *", {"scope": key})
+            _pointer = make("model", lib.copse_model_load, strategy._pointer, c_string(_path), params)
+        else:
             if data is None:
                 raise ArgumentError("a model needs a data set")
             keep = (c_string(network if isinstance(network, str) else None), c_string(scope))
@@ -55,15 +76,29 @@ class Model:
                             lib.copse_dataset_schema(data._pointer), params)
         self.strategy = strategy
         self._pointer = _pointer
+        if loss is not None:
+            check(lib.copse_model_set_loss(self._pointer, c_string(loss)))
+        self._variables = strategy.variables()[before:]  # the newest
 
     @classmethod
-    def load(cls, strategy: Strategy, path: "str | os.PathLike") -> "Model":
-        """A model from a file. Its variables are made in the strategy."""
-        return cls(strategy, None, _pointer=make("model", lib.copse_model_load, strategy._pointer, c_string(path)))
+    def load(cls, strategy: Strategy, path: PathLike, *, scope: Optional[str] = None) -> "Model":
+        """A model from a file. Its variables are made in the strategy, and end with the model. scope: of their names; without
+        it that of the file. A newer file can be loaded with another scope beside it."""
+        return cls(strategy, None, scope=scope, _path=path)
 
-    def save(self, path: "str | os.PathLike") -> None:
+    def save(self, path: PathLike) -> None:
         """Write weights, network and schema."""
         check(lib.copse_model_save(self._pointer, c_string(path), ffi.NULL))
+
+    def __reduce__(self) -> Any:
+        """Pickle and copy: the bytes of its file. A copy has a strategy of its own, on the devices of the model's, or
+        on those of "auto" where a machine lacks them. The state of a trainer is no part of it."""
+        import tempfile  # takes a while
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "model.safetensors")
+            self.save(path)
+            with open(path, "rb") as file:
+                return _restored, ({"format": PICKLE_FORMAT, "devices": self.strategy._selector, "file": file.read()},)
 
     @property
     def _info(self) -> Any:
@@ -72,14 +107,50 @@ class Model:
         return info
 
     @property
+    def layers(self) -> Layers:
+        """Its network, for a loss function of your own: `model.layers(inputs, inputs["x"])` are the outputs."""
+        made = Layers(None, _pointer=lib.copse_model_layer(self._pointer))
+        made._owner = self
+        return made
+
+    @property
+    def variables(self) -> list[Variable]:
+        """Of its layers, in order."""
+        made = [Variable._of(v.strategy, v._pointer) for v in self._variables]
+        for v in made:
+            v._owner = self  # they end with the model
+        return made
+
+    @named_options(OptimizerOptions)
+    def fit(self, data: Any, epochs: int = 40, callbacks: Optional[Callbacks] = None, *, batch_size: int = 0,
+            validation_data: Any = None, patience: int = 0, min_delta: float = 0.0,
+            restore_best_weights: bool = True, logdir: Optional[PathLike] = None,
+            optimizer: Optimizer = "adam", learning_rate: "Rate" = 0.0, seed: int = 0, groups: str = "",
+            verbose: Verbose = "auto", **options: Unpack[OptimizerOptions]) -> History:
+        """Train the model, by a Trainer of its variables for this call. `data` and `validation_data` are data sets with
+        the model's schema, files, or tables in memory. batch_size: 0 for 64; all rows if they are fewer. seed: of the
+        order of rows, and of dropout. Other settings are explained at Trainer and Trainer.fit."""
+        from .trainer import Trainer
+        rows, held_out = (d if isinstance(d, Dataset) or d is None else self.read(d) for d in (data, validation_data))
+        assert rows is not None
+        trainer = Trainer(self.strategy, self, optimizer=optimizer, learning_rate=learning_rate, seed=seed,
+                          groups=groups, variables=[v for v in self.variables if v.is_trained], **options)
+        try:
+            return trainer.fit(rows._in_batches(batch_size, seed=seed), epochs, callbacks,
+                               validation_data=held_out, patience=patience, min_delta=min_delta,
+                               restore_best_weights=restore_best_weights, logdir=logdir, verbose=verbose)
+        finally:
+            trainer.close()
+
+    @property
     def outputs(self) -> int:
         """Classes, or targets of a regression."""
         return self._info.outputs
 
     @property
-    def task(self) -> str:
+    def task(self) -> Task:
         """classification, regression, or sequence, which predicts the next token of a text."""
-        return {v: k for k, v in TASKS.items()}[self._info.task]
+        return cast(Task, {v: k for k, v in TASKS.items()}[self._info.task])
 
     @property
     def is_classification(self) -> bool:
@@ -91,28 +162,56 @@ class Model:
         schema = lib.copse_model_schema(self._pointer)
         return [text(lib.copse_schema_class(schema, i)) for i in range(self.outputs)] if self.task != "regression" else []
 
-    def read(self, data: Any, *, text_rows: str = "windows") -> Dataset:
-        """A file, a folder of pictures, or an array of features, as a data set by the schema of the model: scaled as in
-        training. text_rows: the rows of a text: all windows, the "end" of the text, or the end of each of the "lines"."""
-        params = ffi.new("struct copse_dataset_params *", {"schema": lib.copse_model_schema(self._pointer)})
+    def read(self, data: Any, *, text_rows: TextRows = "windows", missing: Missing = "auto",
+             unknown: Unknown = "ignore") -> Dataset:
+        """A file, a folder of pictures, a table in memory (see Dataset.table), or an array of features, as a data set
+        by the schema of the model: scaled as in training. Columns of a table are found by name.
+        text_rows: the rows of a text: all windows, the "end" of the text, or the end of each of the "lines".
+        missing: of missing cells, "auto": their column's mean, with a warning in the log; "mean": without; or "refuse".
+        unknown: of categories that training did not have, "ignore": they count as none, with a warning; or "refuse"."""
+        params = ffi.new("struct copse_dataset_params *", {
+            "schema": lib.copse_model_schema(self._pointer),
+            "missing": choice("the treatment of missing cells", missing, MISSING),
+            "unknown": choice("the treatment of unknown categories", unknown, UNKNOWN)})
         rows = ffi.new("struct copse_text_params *", {"rows": choice("the rows", text_rows, TEXT_ROWS)})
-        source = ffi.new("struct copse_source_params *", {"text": rows if self.task == "sequence" else ffi.NULL})
-        params.source = source
+        source = ffi.new("struct copse_source_params *", {"text": rows})
+        if self.task == "sequence":
+            params.source = source
         if isinstance(data, (str, os.PathLike)):
             pointer = make("dataset", lib.copse_dataset_open, context(), c_string(data), params)
+        elif self._takes_cells(data):
+            cells = cells_of(data)  # has the memory of its struct
+            pointer = make("dataset", lib.copse_dataset_cells, context(), cells.struct, params)
         else:
             a = array(data)
             pointer = make("dataset", lib.copse_dataset_create, context(), view_of(a), ffi.NULL, params)
         return Dataset({}, _pointer=pointer)
 
-    def predict(self, data: Union[Dataset, str, os.PathLike, Any]) -> np.ndarray:
+    def _takes_cells(self, data: Any) -> bool:
+        """Whether data goes by names of columns, or as texts."""
+        return self._info.kind == lib.COPSE_DATA_TABLE and is_table(data)
+
+    def predict(self, data: Any, *, missing: Missing = "auto", unknown: Unknown = "ignore") -> np.ndarray:
         """Probabilities [rows, classes], or values [rows, targets] in the unit of the target; of a text the probabilities
-        of the token behind its end. `data`: a file, an array of features, or a data set with the model's schema."""
-        rows = data if isinstance(data, Dataset) else self.read(data, text_rows="end")
+        of the token behind its end. `data`: a data set with the model's schema, or what `read` takes: a file, an array
+        of features, a DataFrame, a dictionary for one row, a list of them. missing, unknown: as of `read`."""
+        if self._takes_cells(data):
+            return self._predict_cells(cells_of(data), missing, unknown)
+        rows = data if isinstance(data, Dataset) else self.read(data, text_rows="end", missing=missing, unknown=unknown)
         out = np.empty((len(rows), self.outputs), np.float32)
         check(lib.copse_model_predict(self._pointer, rows._pointer, ffi.from_buffer("float[]", out)))
         return out
 
+    def _predict_cells(self, cells: Cells, missing: Missing, unknown: Unknown) -> np.ndarray:
+        """As of a data set of them; the model keeps what it has prepared for the next call."""
+        params = ffi.new("struct copse_predict_cells_params *", {
+            "missing": choice("the treatment of missing cells", missing, MISSING),
+            "unknown": choice("the treatment of unknown categories", unknown, UNKNOWN)})
+        out = np.empty((cells.rows, self.outputs), np.float32)
+        check(lib.copse_model_predict_cells(self._pointer, cells.struct, params, ffi.from_buffer("float[]", out)))
+        return out
+
+    @named_options()
     def generate(self, prompt: Union[str, bytes] = "", length: int = 200, *, temperature: float = 1.0, top_k: int = 0,
                  top_p: float = 1.0, seed: int = 1) -> Union[str, bytes]:
         """Continue a text by `length` tokens, without the prompt: bytes after bytes, otherwise a string, in which U+FFFD is in the
@@ -131,8 +230,8 @@ class Model:
         check(lib.copse_model_generate(self._pointer, ffi.from_buffer("char[]", start), len(start), params, callback, ffi.NULL))
         return codecs.getincrementaldecoder("utf-8")("replace").decode(written) if isinstance(prompt, str) else bytes(written)
 
-    def evaluate(self, data: Union[Dataset, str, os.PathLike]) -> Evaluation:
-        """Compare predictions with the labels of a data set or a file."""
+    def evaluate(self, data: Any) -> Evaluation:
+        """Compare predictions with the labels of a data set, a file or a table in memory."""
         rows = data if isinstance(data, Dataset) else self.read(data)
         table = np.zeros((self.outputs, self.outputs), np.uint64) if self.is_classification else None
         targets = np.zeros((2, self.outputs)) if self.task == "regression" else None
@@ -148,3 +247,21 @@ class Model:
                           mae=None if own else e.mae, confusion=table, target_r2=None if targets is None else targets[0],
                           target_mae=None if targets is None else targets[1],
                           bits_per_byte=e.bits_per_byte if self.task == "sequence" else None)
+
+
+def _restored(state: Mapping[str, Any]) -> Model:
+    """A model from what Model.__reduce__ gave."""
+    if state["format"] != PICKLE_FORMAT:
+        raise FormatError(f"the pickled model has format {state['format']}, this version of Copse reads "
+                          f"{PICKLE_FORMAT}: save the model to a file with the version that made it")
+    try:
+        strategy = Strategy(state["devices"])
+    except NoDeviceError as e:
+        warnings.warn(f"the model was on other devices, and is now on those of \"auto\": {e}", RuntimeWarning, 2)
+        strategy = Strategy("auto")
+    import tempfile
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "model.safetensors")
+        with open(path, "wb") as file:
+            file.write(state["file"])
+        return Model.load(strategy, path)

@@ -2,12 +2,13 @@
 """Training with checkpoints; a later run resumes from the newest one."""
 from __future__ import annotations
 
-import os
 from typing import Any, Callable, Optional, Union
 
 from ._library import c_string, ffi, lib, owned, text
+from ._names import named_options
 from .data import Loader
 from .errors import ArgumentError
+from .options import PathLike
 from .step import Step
 from .trainer import StepResult, Trainer
 
@@ -50,8 +51,9 @@ class Monitor:
     checkpoints. on_step: gets each result of a trainer.
     """
 
+    @named_options()
     def __init__(self, trainer: Union[Trainer, Step], batches: Optional[Loader] = None, epochs: int = 1, *,
-                 folder: "str | os.PathLike | None" = None, file: "str | os.PathLike | None" = None, every_steps: int = 0,
+                 folder: Optional[PathLike] = None, file: Optional[PathLike] = None, every_steps: int = 0,
                  every_progress: int = 0, every_seconds: float = 0.0, keep: int = 0, retries: int = 0, is_new: bool = False,
                  on_step: Optional[Callable[[StepResult], None]] = None) -> None:
         if isinstance(trainer, Step):

@@ -6,9 +6,11 @@ from typing import Any, Optional, Sequence, Union
 
 from . import ops
 from ._library import c_string, check, choice, ffi, lib, make
+from ._names import named_options
 from .devices import context
 from .errors import ArgumentError
 from .inputs import Inputs
+from .options import Activation, DType
 from .strategy import Strategy
 from .tensor import Tensor, shape_of, type_of
 
@@ -20,14 +22,17 @@ class Layers:
     the variables' names.
     """
 
+    @named_options()
     def __init__(self, description: Optional[str], strategy: Optional[Strategy] = None, *, shape: Sequence[int] = (),
-                 dtype: str = "float32", outputs: int = 0, scope: Optional[str] = None, seed: int = 0, tokens: int = 0,
-                 _pointer: Any = None) -> None:
+                 dtype: DType = "float32", outputs: int = 0, scope: Optional[str] = None, seed: int = 0,
+                 tokens: int = 0, _pointer: Any = None) -> None:
+        self._owner: Any = None  # of a pointer that is borrowed
         self._pointer = _pointer or make("layer", lib.copse_nn_parse, context(), c_string(description))
         if strategy is not None:
             self.build(strategy, shape=shape, dtype=dtype, outputs=outputs, scope=scope, seed=seed, tokens=tokens)
 
-    def build(self, strategy: Strategy, *, shape: Sequence[int] = (), dtype: str = "float32", outputs: int = 0,
+    @named_options()
+    def build(self, strategy: Strategy, *, shape: Sequence[int] = (), dtype: DType = "float32", outputs: int = 0,
               scope: Optional[str] = None, seed: int = 0, tokens: int = 0) -> None:
         """Make the variables."""
         name = c_string(scope)
@@ -90,7 +95,7 @@ def _made(function: Any, *arguments: Any) -> Layers:
     return Layers(None, _pointer=make("layer", function, *arguments))
 
 
-def dense(units: int = 0, activation: str = "linear") -> Layers:
+def dense(units: int = 0, activation: Activation = "linear") -> Layers:
     """Dense layer; without units as many as the `outputs` of `build`."""
     return _made(lib.copse_nn_dense, context(), units, choice("the activation", activation, ops.ACTIVATIONS))
 
@@ -102,7 +107,7 @@ def embedding(rows: int, width: int, sparse: bool = False) -> Layers:
     return _made(lib.copse_nn_embedding, context(), rows, width)
 
 
-def activation(name: str) -> Layers:
+def activation(name: Activation) -> Layers:
     """An activation alone."""
     return _made(lib.copse_nn_activation, context(), choice("the activation", name, ops.ACTIVATIONS))
 
@@ -142,7 +147,7 @@ def sequential(*layers: Layers) -> Layers:
     return _made(lib.copse_nn_sequential, [layer._pointer for layer in layers], len(layers))
 
 
-def mlp(widths: Sequence[int] = (), activation: str = "relu") -> Layers:
+def mlp(widths: Sequence[int] = (), activation: Activation = "relu") -> Layers:
     """Perceptron: flatten, hidden dense layers of these widths, dense out."""
     return _made(lib.copse_nn_mlp, context(), list(widths) or ffi.NULL, len(widths),
                  choice("the activation", activation, ops.ACTIVATIONS))

@@ -5,12 +5,13 @@ from __future__ import annotations
 
 import threading
 from contextlib import contextmanager
-from typing import Any, Iterator, Optional, Sequence, Union
+from typing import Any, Iterator, Optional, Sequence, Union, overload
 
 import numpy as np
 
 from ._library import c_string, check, choice, ffi, lib
 from .errors import ArgumentError
+from .options import Activation, Averaging, DType, Padding, Precision, Reduction, Resizing
 from .strategy import Variable
 from .tensor import Scope, Tensor, array, array_of, shape_of, type_of
 
@@ -89,41 +90,253 @@ def _pair(function: Any, a: Any, b: Any) -> Tensor:
     return _call(function, _pointer(a, like), _pointer(b, like))
 
 
-def _unary(name: str) -> Any:
-    function = getattr(lib, f"copse_{name}")
+# Functions of each element.
 
-    def op(x: Operand) -> Tensor:
-        return _call(function, _pointer(x))
-
-    op.__name__ = op.__qualname__ = name
-    op.__doc__ = f"{name}(x) of each element."
-    return op
+def neg(x: Operand) -> Tensor:
+    """-x."""
+    return _call(lib.copse_neg, _pointer(x))
 
 
-def _binary(name: str) -> Any:
-    function = getattr(lib, f"copse_{name}")
-
-    def op(a: Union[Operand, float], b: Union[Operand, float]) -> Tensor:
-        return _pair(function, a, b)
-
-    op.__name__ = op.__qualname__ = name
-    op.__doc__ = f"{name}(a, b) of each element, with broadcasting."
-    return op
+def abs(x: Operand) -> Tensor:
+    """|x|."""
+    return _call(lib.copse_abs, _pointer(x))
 
 
-neg, abs, square, sqrt, rsqrt, exp, log = map(_unary, ("neg", "abs", "square", "sqrt", "rsqrt", "exp", "log"))
-relu, sigmoid, tanh, softplus, silu, gelu, erf = map(
-    _unary, ("relu", "sigmoid", "tanh", "softplus", "silu", "gelu", "erf"))
-sin, cos, tan, asin, acos, atan = map(_unary, ("sin", "cos", "tan", "asin", "acos", "atan"))
-sinh, cosh, asinh, acosh, atanh = map(_unary, ("sinh", "cosh", "asinh", "acosh", "atanh"))
-gelu_tanh, mish, hard_sigmoid, hard_swish, selu = map(
-    _unary, ("gelu_tanh", "mish", "hard_sigmoid", "hard_swish", "selu"))
-softmax, log_softmax = map(_unary, ("softmax", "log_softmax"))
-add, sub, mul, div, maximum, minimum = map(_binary, ("add", "sub", "mul", "div", "maximum", "minimum"))
-equal, not_equal, greater_equal, greater, less, less_equal = map(
-    _binary, ("equal", "not_equal", "greater_equal", "greater", "less", "less_equal"))
-logical_and, logical_or, logical_xor = map(_binary, ("logical_and", "logical_or", "logical_xor"))
-logical_not, prelu = _unary("logical_not"), _binary("prelu")
+def square(x: Operand) -> Tensor:
+    """x^2."""
+    return _call(lib.copse_square, _pointer(x))
+
+
+def sqrt(x: Operand) -> Tensor:
+    """The square root of x."""
+    return _call(lib.copse_sqrt, _pointer(x))
+
+
+def rsqrt(x: Operand) -> Tensor:
+    """1 / sqrt(x)."""
+    return _call(lib.copse_rsqrt, _pointer(x))
+
+
+def exp(x: Operand) -> Tensor:
+    """e^x."""
+    return _call(lib.copse_exp, _pointer(x))
+
+
+def log(x: Operand) -> Tensor:
+    """The natural logarithm of x."""
+    return _call(lib.copse_log, _pointer(x))
+
+
+def relu(x: Operand) -> Tensor:
+    """max(x, 0)."""
+    return _call(lib.copse_relu, _pointer(x))
+
+
+def sigmoid(x: Operand) -> Tensor:
+    """1 / (1 + e^-x)."""
+    return _call(lib.copse_sigmoid, _pointer(x))
+
+
+def tanh(x: Operand) -> Tensor:
+    """The hyperbolic tangent of x."""
+    return _call(lib.copse_tanh, _pointer(x))
+
+
+def softplus(x: Operand) -> Tensor:
+    """log(1 + e^x)."""
+    return _call(lib.copse_softplus, _pointer(x))
+
+
+def silu(x: Operand) -> Tensor:
+    """x sigmoid(x)."""
+    return _call(lib.copse_silu, _pointer(x))
+
+
+def gelu(x: Operand) -> Tensor:
+    """x times the normal distribution at x."""
+    return _call(lib.copse_gelu, _pointer(x))
+
+
+def erf(x: Operand) -> Tensor:
+    """The error function of x."""
+    return _call(lib.copse_erf, _pointer(x))
+
+
+def sin(x: Operand) -> Tensor:
+    """The sine of x, in radians."""
+    return _call(lib.copse_sin, _pointer(x))
+
+
+def cos(x: Operand) -> Tensor:
+    """The cosine of x, in radians."""
+    return _call(lib.copse_cos, _pointer(x))
+
+
+def tan(x: Operand) -> Tensor:
+    """The tangent of x, in radians."""
+    return _call(lib.copse_tan, _pointer(x))
+
+
+def asin(x: Operand) -> Tensor:
+    """The inverse of the sine."""
+    return _call(lib.copse_asin, _pointer(x))
+
+
+def acos(x: Operand) -> Tensor:
+    """The inverse of the cosine."""
+    return _call(lib.copse_acos, _pointer(x))
+
+
+def atan(x: Operand) -> Tensor:
+    """The inverse of the tangent."""
+    return _call(lib.copse_atan, _pointer(x))
+
+
+def sinh(x: Operand) -> Tensor:
+    """The hyperbolic sine of x."""
+    return _call(lib.copse_sinh, _pointer(x))
+
+
+def cosh(x: Operand) -> Tensor:
+    """The hyperbolic cosine of x."""
+    return _call(lib.copse_cosh, _pointer(x))
+
+
+def asinh(x: Operand) -> Tensor:
+    """The inverse of the hyperbolic sine."""
+    return _call(lib.copse_asinh, _pointer(x))
+
+
+def acosh(x: Operand) -> Tensor:
+    """The inverse of the hyperbolic cosine."""
+    return _call(lib.copse_acosh, _pointer(x))
+
+
+def atanh(x: Operand) -> Tensor:
+    """The inverse of the hyperbolic tangent."""
+    return _call(lib.copse_atanh, _pointer(x))
+
+
+def gelu_tanh(x: Operand) -> Tensor:
+    """gelu by the formula with tanh."""
+    return _call(lib.copse_gelu_tanh, _pointer(x))
+
+
+def mish(x: Operand) -> Tensor:
+    """x tanh(softplus(x))."""
+    return _call(lib.copse_mish, _pointer(x))
+
+
+def hard_sigmoid(x: Operand) -> Tensor:
+    """max(0, min(1, x / 6 + 1 / 2))."""
+    return _call(lib.copse_hard_sigmoid, _pointer(x))
+
+
+def hard_swish(x: Operand) -> Tensor:
+    """x hard_sigmoid(x)."""
+    return _call(lib.copse_hard_swish, _pointer(x))
+
+
+def selu(x: Operand) -> Tensor:
+    """1.0507 x where x > 0, else 1.7581 (e^x - 1)."""
+    return _call(lib.copse_selu, _pointer(x))
+
+
+def logical_not(x: Operand) -> Tensor:
+    """1 where x is 0, else 0."""
+    return _call(lib.copse_logical_not, _pointer(x))
+
+
+def softmax(x: Operand) -> Tensor:
+    """e^x divided by its sum over the last axis."""
+    return _call(lib.copse_softmax, _pointer(x))
+
+
+def log_softmax(x: Operand) -> Tensor:
+    """log(softmax(x))."""
+    return _call(lib.copse_log_softmax, _pointer(x))
+
+
+# Functions of two operands, with broadcasting.
+
+def add(a: Union[Operand, float], b: Union[Operand, float]) -> Tensor:
+    """a + b."""
+    return _pair(lib.copse_add, a, b)
+
+
+def sub(a: Union[Operand, float], b: Union[Operand, float]) -> Tensor:
+    """a - b."""
+    return _pair(lib.copse_sub, a, b)
+
+
+def mul(a: Union[Operand, float], b: Union[Operand, float]) -> Tensor:
+    """a b."""
+    return _pair(lib.copse_mul, a, b)
+
+
+def div(a: Union[Operand, float], b: Union[Operand, float]) -> Tensor:
+    """a / b."""
+    return _pair(lib.copse_div, a, b)
+
+
+def maximum(a: Union[Operand, float], b: Union[Operand, float]) -> Tensor:
+    """The larger of a and b."""
+    return _pair(lib.copse_maximum, a, b)
+
+
+def minimum(a: Union[Operand, float], b: Union[Operand, float]) -> Tensor:
+    """The smaller of a and b."""
+    return _pair(lib.copse_minimum, a, b)
+
+
+def equal(a: Union[Operand, float], b: Union[Operand, float]) -> Tensor:
+    """1 where a = b, else 0."""
+    return _pair(lib.copse_equal, a, b)
+
+
+def not_equal(a: Union[Operand, float], b: Union[Operand, float]) -> Tensor:
+    """1 where a and b differ, else 0."""
+    return _pair(lib.copse_not_equal, a, b)
+
+
+def greater_equal(a: Union[Operand, float], b: Union[Operand, float]) -> Tensor:
+    """1 where a >= b, else 0."""
+    return _pair(lib.copse_greater_equal, a, b)
+
+
+def greater(a: Union[Operand, float], b: Union[Operand, float]) -> Tensor:
+    """1 where a > b, else 0."""
+    return _pair(lib.copse_greater, a, b)
+
+
+def less(a: Union[Operand, float], b: Union[Operand, float]) -> Tensor:
+    """1 where a < b, else 0."""
+    return _pair(lib.copse_less, a, b)
+
+
+def less_equal(a: Union[Operand, float], b: Union[Operand, float]) -> Tensor:
+    """1 where a <= b, else 0."""
+    return _pair(lib.copse_less_equal, a, b)
+
+
+def logical_and(a: Union[Operand, float], b: Union[Operand, float]) -> Tensor:
+    """1 where neither a nor b is 0, else 0."""
+    return _pair(lib.copse_logical_and, a, b)
+
+
+def logical_or(a: Union[Operand, float], b: Union[Operand, float]) -> Tensor:
+    """1 where a or b is not 0, else 0."""
+    return _pair(lib.copse_logical_or, a, b)
+
+
+def logical_xor(a: Union[Operand, float], b: Union[Operand, float]) -> Tensor:
+    """1 where one of a and b is 0 and the other one is not, else 0."""
+    return _pair(lib.copse_logical_xor, a, b)
+
+
+def prelu(a: Union[Operand, float], b: Union[Operand, float]) -> Tensor:
+    """a where a > 0, else b a: b is trained."""
+    return _pair(lib.copse_prelu, a, b)
 
 
 def softmax_groups(x: Operand, groups: int, scale: float = 1.0) -> Tensor:
@@ -206,7 +419,7 @@ def matmul(a: Operand, b: Operand, transpose_a: bool = False, transpose_b: bool 
     return _call(lib.copse_matmul, _pointer(a), _pointer(b), transpose_a, transpose_b)
 
 
-def dense(x: Operand, w: Operand, bias: Optional[Operand] = None, activation: str = "linear") -> Tensor:
+def dense(x: Operand, w: Operand, bias: Optional[Operand] = None, activation: Activation = "linear") -> Tensor:
     """activation(x w + bias)."""
     return _call(lib.copse_dense, _pointer(x), _pointer(w), ffi.NULL if bias is None else _pointer(bias),
                  choice("the activation", activation, ACTIVATIONS))
@@ -217,14 +430,15 @@ def _each(numbers: Union[int, Sequence[int]]) -> list[int]:
     return [numbers, numbers] if isinstance(numbers, int) else list(numbers)
 
 
-def _padding(padding: Any) -> dict[str, Any]:
+def _padding(padding: Padding) -> dict[str, Any]:
     if isinstance(padding, str):
         return {"padding": choice("the padding", padding, PADDINGS)}
-    sides = [(p, p) if isinstance(p, int) else tuple(p) for p in _each(padding)]
+    axes = [padding, padding] if isinstance(padding, int) else padding
+    sides = [(p, p) if isinstance(p, int) else tuple(p) for p in axes]
     return {"before": [b for b, _ in sides], "after": [a for _, a in sides]}
 
 
-def _conv(function: Any, x: Operand, w: Operand, bias: Optional[Operand], padding: Any, activation: str,
+def _conv(function: Any, x: Operand, w: Operand, bias: Optional[Operand], padding: Padding, activation: Activation,
           groups: int, **numbers: Any) -> Tensor:
     settings = {**_padding(padding), **{name: _each(n) for name, n in numbers.items()}}
     settings["groups"], settings["activation"] = groups, choice("the activation", activation, ACTIVATIONS)
@@ -233,39 +447,39 @@ def _conv(function: Any, x: Operand, w: Operand, bias: Optional[Operand], paddin
 
 
 def conv(x: Operand, w: Operand, bias: Optional[Operand] = None, stride: Union[int, Sequence[int]] = 1,
-         padding: Any = 0, dilation: Union[int, Sequence[int]] = 1, groups: int = 1,
-         activation: str = "linear") -> Tensor:
+         padding: Padding = 0, dilation: Union[int, Sequence[int]] = 1, groups: int = 1,
+         activation: Activation = "linear") -> Tensor:
     """activation(x * w + bias) of images [n, h, w, channels] or sequences [n, w, channels]. The padding is "same", a
     number, or for each axis a number or a pair (before, after)."""
     return _conv(lib.copse_conv, x, w, bias, padding, activation, groups, stride=stride, dilation=dilation)
 
 
 def conv_transposed(x: Operand, w: Operand, bias: Optional[Operand] = None, stride: Union[int, Sequence[int]] = 1,
-                    padding: Any = 0, dilation: Union[int, Sequence[int]] = 1, groups: int = 1,
-                    activation: str = "linear", extra: Union[int, Sequence[int]] = 0) -> Tensor:
+                    padding: Padding = 0, dilation: Union[int, Sequence[int]] = 1, groups: int = 1,
+                    activation: Activation = "linear", extra: Union[int, Sequence[int]] = 0) -> Tensor:
     """Transposed convolution, with `extra` positions at the end; otherwise as conv."""
     return _conv(lib.copse_conv_transposed, x, w, bias, padding, activation, groups, stride=stride, dilation=dilation,
                  extra=extra)
 
 
-def _pool(function: Any, x: Operand, padding: Any, counts_padding: bool, **numbers: Any) -> Tensor:
+def _pool(function: Any, x: Operand, padding: Padding, counts_padding: bool, **numbers: Any) -> Tensor:
     settings = {**_padding(padding), "counts_padding": counts_padding, **{k: _each(n) for k, n in numbers.items()}}
     return _call(function, _pointer(x), ffi.new("struct copse_pool_params *", settings))
 
 
-def max_pool(x: Operand, window: Union[int, Sequence[int]], stride: Union[int, Sequence[int]] = 0, padding: Any = 0,
+def max_pool(x: Operand, window: Union[int, Sequence[int]], stride: Union[int, Sequence[int]] = 0, padding: Padding = 0,
              dilation: Union[int, Sequence[int]] = 1) -> Tensor:
     """Largest element of each window of images or sequences; stride 0 is the window. The padding is that of conv."""
     return _pool(lib.copse_max_pool, x, padding, False, window=window, stride=stride, dilation=dilation)
 
 
-def average_pool(x: Operand, window: Union[int, Sequence[int]], stride: Union[int, Sequence[int]] = 0, padding: Any = 0,
-                 dilation: Union[int, Sequence[int]] = 1, counts_padding: bool = False) -> Tensor:
+def average_pool(x: Operand, window: Union[int, Sequence[int]], stride: Union[int, Sequence[int]] = 0,
+                 padding: Padding = 0, dilation: Union[int, Sequence[int]] = 1, counts_padding: bool = False) -> Tensor:
     """Mean of each window, as max_pool; with `counts_padding` of all its places, else of those inside of x."""
     return _pool(lib.copse_average_pool, x, padding, counts_padding, window=window, stride=stride, dilation=dilation)
 
 
-def resize(x: Operand, size: Union[int, Sequence[int]], kind: str = "linear") -> Tensor:
+def resize(x: Operand, size: Union[int, Sequence[int]], kind: Resizing = "linear") -> Tensor:
     """Images or sequences of another size: `kind` is "nearest", "linear" or "area" (adaptive average pooling)."""
     kinds = {"nearest": lib.COPSE_RESIZE_NEAREST, "linear": lib.COPSE_RESIZE_LINEAR, "area": lib.COPSE_RESIZE_AREA}
     if kind not in kinds:
@@ -283,13 +497,13 @@ def pixel_unshuffle(x: Operand, r: int) -> Tensor:
     return _call(lib.copse_pixel_unshuffle, _pointer(x), r)
 
 
-def sparse_cross_entropy(logits: Operand, labels: Operand, reduction: str = "mean") -> Tensor:
+def sparse_cross_entropy(logits: Operand, labels: Operand, reduction: Averaging = "mean") -> Tensor:
     """Cross-entropy of logits [n, classes] and int32 labels [n]; a scalar."""
     return _call(lib.copse_sparse_cross_entropy, _pointer(logits), _pointer(labels),
                  choice("the reduction", reduction, AVERAGINGS))
 
 
-def cross_entropy(logits: Operand, labels: Operand, reduction: str = "mean", label_smoothing: float = 0.0,
+def cross_entropy(logits: Operand, labels: Operand, reduction: Reduction = "mean", label_smoothing: float = 0.0,
                   class_weights: Optional[Operand] = None, ignored_label: Optional[int] = None) -> Tensor:
     """Cross-entropy of logits [n, classes] and int32 labels [n], with label smoothing, class weights and an ignored label;
     the mean is over the weights. A scalar; with the reduction "none" a loss for each example."""
@@ -300,8 +514,8 @@ def cross_entropy(logits: Operand, labels: Operand, reduction: str = "mean", lab
                  ffi.new("struct copse_cross_entropy_params *", settings))
 
 
-def dense_cross_entropy(x: Operand, w: Operand, labels: Operand, bias: Optional[Operand] = None, reduction: str = "mean",
-                        ignored_label: Optional[int] = None) -> Tensor:
+def dense_cross_entropy(x: Operand, w: Operand, labels: Operand, bias: Optional[Operand] = None,
+                        reduction: Reduction = "mean", ignored_label: Optional[int] = None) -> Tensor:
     """cross_entropy of the logits x w + bias, x [n, width] and w [width, classes], which are not kept."""
     settings = {"averaging": choice("the reduction", reduction, REDUCTIONS), "ignores": ignored_label is not None,
                 "ignored_label": ignored_label or 0}
@@ -311,24 +525,24 @@ def dense_cross_entropy(x: Operand, w: Operand, labels: Operand, bias: Optional[
 
 
 def binary_cross_entropy(logits: Operand, targets: Operand, positive_weight: Optional[Operand] = None,
-                         reduction: str = "mean") -> Tensor:
+                         reduction: Reduction = "mean") -> Tensor:
     """Binary cross-entropy of sigmoid(logits) and targets from 0 to 1; positive_weight is that of targets of 1."""
     weight = ffi.NULL if positive_weight is None else _pointer(positive_weight)
     return _call(lib.copse_binary_cross_entropy, _pointer(logits), _pointer(targets), weight,
                  choice("the reduction", reduction, REDUCTIONS))
 
 
-def huber_loss(a: Operand, b: Operand, delta: float = 1.0, reduction: str = "mean") -> Tensor:
+def huber_loss(a: Operand, b: Operand, delta: float = 1.0, reduction: Reduction = "mean") -> Tensor:
     """(a - b)^2 / 2 where |a - b| <= delta, else delta (|a - b| - delta / 2)."""
     return _call(lib.copse_huber_loss, _pointer(a), _pointer(b), delta, choice("the reduction", reduction, REDUCTIONS))
 
 
-def smooth_l1_loss(a: Operand, b: Operand, beta: float = 1.0, reduction: str = "mean") -> Tensor:
+def smooth_l1_loss(a: Operand, b: Operand, beta: float = 1.0, reduction: Reduction = "mean") -> Tensor:
     """Huber's loss with delta = beta, divided by beta; with beta 0 the mean of |a - b|."""
     return _call(lib.copse_smooth_l1_loss, _pointer(a), _pointer(b), beta, choice("the reduction", reduction, REDUCTIONS))
 
 
-def kl_divergence(log_q: Operand, p: Operand, reduction: str = "mean") -> Tensor:
+def kl_divergence(log_q: Operand, p: Operand, reduction: Reduction = "mean") -> Tensor:
     """The sum of p (log p - log q) over the last axis; the reduction is over the rows."""
     return _call(lib.copse_kl_divergence, _pointer(log_q), _pointer(p), choice("the reduction", reduction, REDUCTIONS))
 
@@ -338,7 +552,8 @@ def cosine_similarity(a: Operand, b: Operand) -> Tensor:
     return _call(lib.copse_cosine_similarity, _pointer(a), _pointer(b))
 
 
-def cosine_embedding_loss(a: Operand, b: Operand, labels: Operand, margin: float = 0.0, reduction: str = "mean") -> Tensor:
+def cosine_embedding_loss(a: Operand, b: Operand, labels: Operand, margin: float = 0.0,
+                          reduction: Reduction = "mean") -> Tensor:
     """1 - cosine where the int32 label is 1, max(0, cosine - margin) where it is -1."""
     return _call(lib.copse_cosine_embedding_loss, _pointer(a), _pointer(b), _pointer(labels), margin,
                  choice("the reduction", reduction, REDUCTIONS))
@@ -459,7 +674,7 @@ def self_attention(qkv: Operand, heads: int, kv_heads: Optional[int] = None, cau
                  _attention_params(causal, window, scale, lengths, mask))
 
 
-def glu(gate: Operand, value: Optional[Operand] = None, activation: str = "sigmoid") -> Tensor:
+def glu(gate: Operand, value: Optional[Operand] = None, activation: Activation = "sigmoid") -> Tensor:
     """activation(gate) * value. Without a value the last axis of gate has gates and then values; "silu" gives SwiGLU."""
     return _call(lib.copse_glu, _pointer(gate), ffi.NULL if value is None else _pointer(value),
                  choice("the activation", activation, ACTIVATIONS))
@@ -523,24 +738,29 @@ def broadcast_to(x: Operand, shape: Sequence[int]) -> Tensor:
     return _call(lib.copse_broadcast_to, _pointer(x), shape_of(shape))
 
 
-def cast(x: Operand, dtype: str) -> Tensor:
+def cast(x: Operand, dtype: DType) -> Tensor:
     """Another element type: float32, int32, float16 or bfloat16."""
     return _call(lib.copse_cast, _pointer(x), type_of(dtype))
 
 
-def constant(values: Any, dtype: Optional[str] = None) -> Tensor:
+def constant(values: Any, dtype: Optional[DType] = None) -> Tensor:
     """A tensor with these values: int32 for whole numbers, else float32, or the given type."""
     a = array(values)
     a = array_of(a, dtype or ("int32" if a.dtype.kind in "iub" else "float32"))
     return _call(lib.copse_constant, type_of(a.dtype), shape_of(a.shape), ffi.from_buffer(a))
 
 
-def fill(shape: Sequence[int], value: float, dtype: str = "float32") -> Tensor:
+def fill(shape: Sequence[int], value: float, dtype: DType = "float32") -> Tensor:
     """A tensor of one value."""
     return _call(lib.copse_fill, type_of(dtype), shape_of(shape), value)
 
 
-def gradients(y: Operand, x: Any, dy: Optional[Operand] = None) -> Any:
+@overload
+def gradients(y: Operand, x: Operand, dy: Optional[Operand] = None) -> Tensor: ...
+@overload
+def gradients(y: Operand, x: Sequence[Operand], dy: Optional[Operand] = None) -> list[Tensor]: ...
+def gradients(y: Operand, x: Union[Operand, Sequence[Operand]],
+              dy: Optional[Operand] = None) -> Union[Tensor, list[Tensor]]:
     """The derivative of a scalar y, or of any y from its derivative `dy`, by each of x: a tensor, a variable, or a sequence
     of them. Zeros where y does not depend on one."""
     if isinstance(x, (Tensor, Variable)):
@@ -561,14 +781,28 @@ class GradientTape:
     def __exit__(self, *_: Any) -> None:
         pass
 
+    @overload
     @staticmethod
-    def gradient(y: Operand, x: Any, output_gradients: Optional[Operand] = None) -> Any:
+    def gradient(y: Operand, x: Operand, output_gradients: Optional[Operand] = None) -> Tensor: ...
+    @overload
+    @staticmethod
+    def gradient(y: Operand, x: Sequence[Operand], output_gradients: Optional[Operand] = None) -> list[Tensor]: ...
+    @staticmethod
+    def gradient(y: Operand, x: Union[Operand, Sequence[Operand]],
+                 output_gradients: Optional[Operand] = None) -> Union[Tensor, list[Tensor]]:
+        """`gradients(y, x, output_gradients)`."""
         return gradients(y, x, output_gradients)
 
 
-def all_reduce(x: Operand, op: str = "sum") -> Tensor:
+def all_reduce(x: Operand, op: Averaging = "sum") -> Tensor:
     """Sum or mean of x over all replicas."""
     return _call(lib.copse_all_reduce, _pointer(x), choice("the operation", op, AVERAGINGS))
+
+
+def all_gather(x: Operand, replica: int) -> Tensor:
+    """x of all replicas, one after another along axis 0: [replicas n, ...] of float32 [n, ...]. replica:
+    `inputs.replica`."""
+    return _call(lib.copse_all_gather, _pointer(x), replica)
 
 
 def sync_moments(x: Operand, axes: Union[int, Sequence[int]] = 0) -> tuple[Tensor, Tensor]:
@@ -594,7 +828,7 @@ def report(name: str, value: Tensor) -> None:
     _do(lib.copse_report, c_string(name), _pointer(value))
 
 
-def set_precision(dtype: str) -> None:
+def set_precision(dtype: Precision) -> None:
     """Let matmul, dense and the convolutions added from now on convert float32 operands to float16 or bfloat16; float32
     ends this."""
     _do(lib.copse_set_precision, type_of(dtype))

@@ -13,6 +13,7 @@ import numpy as np
 from . import ops
 from ._library import Guard, SharedGuard, c_string, check, choice, ffi, lib, owned, text
 from .errors import ArgumentError, ContextError, Error, ShapeError
+from .options import Averaging
 from .strategy import Strategy, Variable
 from .tensor import Tensor
 from .values import PerReplica, Structure, Value, _shared, alike, is_array, leaves, mapped, pack, unpack, value
@@ -251,7 +252,7 @@ class ReplicaContext:
             raise ContextError("the function of the replica has returned: its context is over")
         return self._pointer
 
-    def all_reduce(self, op: str, x: Structure) -> Structure:
+    def all_reduce(self, op: Averaging, x: Structure) -> Structure:
         """The sum or mean over all replicas, which must all call it."""
         out = ffi.new("copse_value **")
         self._run.meet(lib.copse_replica_all_reduce(
@@ -404,7 +405,7 @@ def update_non_slot(strategy: Strategy, replicas: Optional[Sequence[int]], f: Ca
     return call.do("copse_update_fn", call.update, lib.copse_strategy_update_non_slot, strategy._pointer, ranks, len(ranks))
 
 
-def reduce(strategy: Strategy, op: str, x: Structure, axis: Optional[int] = None) -> Structure:
+def reduce(strategy: Strategy, op: Averaging, x: Structure, axis: Optional[int] = None) -> Structure:
     out = ffi.new("copse_value **")
     place = ffi.NULL if axis is None else ffi.new("int *", axis)
     check(lib.copse_strategy_reduce(strategy._pointer, choice("the operation", op, OPERATIONS), pack(x), place, out))
@@ -422,7 +423,7 @@ def _destinations(to: Any) -> Any:
     return ffi.new("struct copse_destinations *", {"ranks": ranks, "count": len(ranks)}), ranks
 
 
-def reduce_to(strategy: Strategy, op: str, x: Structure, to: Any) -> Structure:
+def reduce_to(strategy: Strategy, op: Averaging, x: Structure, to: Any) -> Structure:
     out = ffi.new("copse_value **")
     places, _keep = _destinations(to)
     check(lib.copse_strategy_reduce_to(strategy._pointer, choice("the operation", op, OPERATIONS), pack(x), places, out))

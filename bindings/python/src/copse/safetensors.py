@@ -2,7 +2,6 @@
 """Named arrays in safetensors files."""
 from __future__ import annotations
 
-import os
 from typing import Any, Mapping, Optional
 
 import numpy as np
@@ -10,12 +9,13 @@ import numpy as np
 from ._library import c_string, check, ffi, lib, make, text
 from .devices import context
 from .errors import UnsupportedError
+from .options import PathLike
 from .tensor import _ELEMENTS, array, view_of
 
 _DTYPES = {v: k for k, v in _ELEMENTS.items()}
 
 
-def save(path: "str | os.PathLike", arrays: Mapping[str, Any], metadata: Optional[Mapping[str, str]] = None) -> None:
+def save(path: PathLike, arrays: Mapping[str, Any], metadata: Optional[Mapping[str, str]] = None) -> None:
     """Write arrays to a file. An older file is replaced when all bytes are on the disk."""
     held = {name: array(a) for name, a in arrays.items()}
     keep: list = []
@@ -33,7 +33,7 @@ def save(path: "str | os.PathLike", arrays: Mapping[str, Any], metadata: Optiona
     check(lib.copse_checkpoint_write(context(), c_string(path), params))
 
 
-def load(path: "str | os.PathLike") -> tuple[dict[str, np.ndarray], dict[str, str]]:
+def load(path: PathLike) -> tuple[dict[str, np.ndarray], dict[str, str]]:
     """Arrays and metadata of a file, in its order."""
     file = make("checkpoint", lib.copse_checkpoint_read, context(), c_string(path))
     count = ffi.new("size_t *")

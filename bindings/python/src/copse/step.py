@@ -9,6 +9,7 @@ from ._library import Guard, c_string, choice, ffi, lib, make, owned, text
 from .data import Loader
 from .devices import context
 from .errors import ArgumentError
+from .options import Reduction
 from .strategy import Strategy
 from .tensor import Tensor
 from .trainer import Trainer
@@ -97,7 +98,7 @@ class SingleLossStep(Step):
     """
 
     def __init__(self, make_trainer: Callable[[], Trainer], batches: Loader, *, epochs: int = 1,
-                 iterations_per_step: Optional[int] = None, outputs: Optional[Mapping[str, str]] = None) -> None:
+                 iterations_per_step: Optional[int] = None, outputs: Optional[Mapping[str, Reduction]] = None) -> None:
         guard = self._guard = Guard()
         self._failed = None
         self._trainer: Optional[Trainer] = None
@@ -173,6 +174,6 @@ class SingleLossStep(Step):
         return unpack(owned("value", value[0]), self._trainer.strategy)
 
 
-def set_output(name: str, x: Tensor, reduction: str = "mean") -> None:
+def set_output(name: str, x: Tensor, reduction: Reduction = "mean") -> None:
     """In a loss function of a SingleLossStep's trainer: keep an array as an output of the step."""
     ops._do(lib.copse_step_output, c_string(name), ops._pointer(x), choice("the reduction", reduction, OUTPUT_REDUCTIONS))

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import itertools
 import weakref
-from typing import TYPE_CHECKING, Any, Callable, ContextManager, Mapping, Optional, Sequence, Union
+from typing import TYPE_CHECKING, Any, Callable, ContextManager, Mapping, Optional, Sequence, Union, cast
 
 import numpy as np
 
 from ._library import c_string, check, choice, ffi, lib, make, text
+from ._names import named_options
 from .cluster import Cluster
 from .devices import context, select
 from .errors import ArgumentError, ContextError, ShapeError, UnsupportedError
+from .options import (Aggregation, Averaging, DType, GradientReduction, Initializer, InputPolicy, SplitRule,
+                      StrategyKind, Synchronization, Transfer)
 from .tensor import Tensor, array, array_of, shape_of, type_of, _NAMES
 
 if TYPE_CHECKING:
@@ -56,9 +59,12 @@ class Variable:
 
     strategy: "Strategy"
     _pointer: Any
+    _owner: Any = None  # a model whose variable it is
 
-    def __init__(self, values: Any, name: Optional[str] = None, *, dtype: Optional[str] = None, trainable: bool = True,
-                 aggregation: str = "mean", synchronization: str = "auto") -> None:
+    @named_options()
+    def __init__(self, values: Any, name: Optional[str] = None, *, dtype: Optional[DType] = None,
+                 trainable: bool = True, aggregation: Aggregation = "mean",
+                 synchronization: Synchronization = "auto") -> None:
         from . import replica
         strategy = replica.current_strategy()
         a = array(values)
@@ -83,21 +89,21 @@ class Variable:
         return tuple(s.dims[i] for i in range(s.rank))
 
     @property
-    def dtype(self) -> str:
-        return _NAMES[lib.copse_variable_type(self._pointer)]
+    def dtype(self) -> DType:
+        return cast(DType, _NAMES[lib.copse_variable_type(self._pointer)])
 
     @property
     def is_trained(self) -> bool:
         return bool(lib.copse_variable_is_trained(self._pointer))
 
     @property
-    def synchronization(self) -> str:
+    def synchronization(self) -> Synchronization:
         """ "on_write" or "on_read". """
-        return _name_of(SYNCHRONIZATIONS, lib.copse_variable_synchronization(self._pointer))
+        return cast(Synchronization, _name_of(SYNCHRONIZATIONS, lib.copse_variable_synchronization(self._pointer)))
 
     @property
-    def aggregation(self) -> str:
-        return _name_of(AGGREGATIONS, lib.copse_variable_aggregation(self._pointer))
+    def aggregation(self) -> Aggregation:
+        return cast(Aggregation, _name_of(AGGREGATIONS, lib.copse_variable_aggregation(self._pointer)))
 
     @property
     def _tensor(self) -> Any:
@@ -253,10 +259,11 @@ class Strategy:
     cluster: the other workers; all of them make the same strategy.
     """
 
-    def __init__(self, devices_: Union[str, Sequence[str], None] = None, *, kind: Optional[str] = None,
+    @named_options()
+    def __init__(self, devices_: Union[str, Sequence[str], None] = None, *, kind: Optional[StrategyKind] = None,
                  cluster: Optional[Cluster] = None, steps_per_run: int = 0, cores: int = 0,
-                 parameter_device: Optional[str] = None, reduction: str = "auto", transfer: str = "auto",
-                 bucket_bytes: int = 0, kernels: Optional[str] = None) -> None:
+                 parameter_device: Optional[str] = None, reduction: GradientReduction = "auto",
+                 transfer: Transfer = "auto", bucket_bytes: int = 0, kernels: Optional[str] = None) -> None:
         ids = select(devices_) if devices_ is None or isinstance(devices_, str) else list(devices_)
         if kind is None:
             kind = "collective" if cluster else "one_device" if len(ids) == 1 else "mirrored"
@@ -287,6 +294,7 @@ class Strategy:
             function = lib.copse_collective_create if kind == "collective" else lib.copse_parameter_server_create
             self._pointer = make("strategy", function, context(), others, names, len(names), params)
         self.devices = ids
+        self._selector = None if cluster else devices_  # for a strategy alike
         self.kind = kind
         self._serial = next(_serials)
         self._runs = 0  # calls of run that are under way, one in the other
@@ -316,9 +324,11 @@ class Strategy:
         """Batches that a trainer takes for one run: 1, except with an accelerator."""
         return lib.copse_accelerator_steps_per_run(self._pointer)
 
-    def variable(self, name: str, shape: Sequence[int] = (), *, init: str = "default", scale: float = 1.0, seed: int = 0,
-                 values: Any = None, dtype: str = "float32", trainable: bool = True,
-                 aggregation: str = "mean", synchronization: str = "auto", sparse: bool = False) -> Variable:
+    @named_options()
+    def variable(self, name: str, shape: Sequence[int] = (), *, init: Initializer = "default", scale: float = 1.0,
+                 seed: int = 0, values: Any = None, dtype: DType = "float32", trainable: bool = True,
+                 aggregation: Aggregation = "mean", synchronization: Synchronization = "auto",
+                 sparse: bool = False) -> Variable:
         """Make a variable. `init` is one of INITIALIZERS, by default Glorot uniform for a trained variable of two or
         more dimensions and zeros for others; `values` are used instead if given and also give the shape. With
         the synchronization "on_read" each replica has a value of its own. sparse: a table for ops.gather alone, whose
@@ -372,12 +382,12 @@ class Strategy:
         from . import replica
         return replica.map_all(self, f, args, kwargs)
 
-    def reduce(self, op: str, x: Any, axis: Optional[int] = None) -> Any:
+    def reduce(self, op: Averaging, x: Any, axis: Optional[int] = None) -> Any:
         """The "sum" or "mean" of a per-replica value over the replicas of all workers; with an axis first along it."""
         from . import replica
         return replica.reduce(self, op, x, axis)
 
-    def reduce_to(self, op: str, x: Any, to: Any = None) -> Any:
+    def reduce_to(self, op: Averaging, x: Any, to: Any = None) -> Any:
         """The "sum" or "mean" over the replicas of all workers, as a mirrored value on all replicas, or on the replicas that
         `to` names: a variable or value whose devices are meant, or a list of numbers of replicas."""
         from . import replica
@@ -408,7 +418,8 @@ class Strategy:
         from . import replica
         return replica.update_non_slot(self, replicas, f, args, kwargs)
 
-    def distribute(self, batches: "Loader", *, policy: str = "auto", rule: str = "balanced") -> "DistributedLoader":
+    def distribute(self, batches: "Loader", *, policy: InputPolicy = "auto",
+                   rule: SplitRule = "balanced") -> "DistributedLoader":
         """The batches of a Loader, whose size counts the examples of all replicas, split into one part for each replica of
         all workers: see Distributed."""
         from . import distributed

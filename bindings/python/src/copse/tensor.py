@@ -2,12 +2,16 @@
 """Element types, NumPy arrays as memory of the library, and symbolic tensors."""
 from __future__ import annotations
 
-from typing import Any, Sequence, Union
+from typing import TYPE_CHECKING, Any, Sequence, Union, cast
 
 import numpy as np
 
 from ._library import ffi, lib
 from .errors import ArgumentError
+from .options import DType
+
+if TYPE_CHECKING:
+    from .strategy import Variable
 
 # Types of batches, data sets and tensors.
 _TYPES = {
@@ -128,8 +132,8 @@ class Tensor:
         return tuple(s.dims[i] for i in range(s.rank))
 
     @property
-    def dtype(self) -> str:
-        return _NAMES[lib.copse_tensor_type(self._pointer)]
+    def dtype(self) -> DType:
+        return cast(DType, _NAMES[lib.copse_tensor_type(self._pointer)])
 
     @property
     def ndim(self) -> int:
@@ -138,28 +142,28 @@ class Tensor:
     def __repr__(self) -> str:
         return f"Tensor({self.dtype}{list(self.shape)})"
 
-    def __add__(self, other: Any) -> "Tensor":
+    def __add__(self, other: Union["Tensor", "Variable", float]) -> "Tensor":
         return _ops().add(self, other)
 
-    def __radd__(self, other: Any) -> "Tensor":
+    def __radd__(self, other: Union["Tensor", "Variable", float]) -> "Tensor":
         return _ops().add(other, self)
 
-    def __sub__(self, other: Any) -> "Tensor":
+    def __sub__(self, other: Union["Tensor", "Variable", float]) -> "Tensor":
         return _ops().sub(self, other)
 
-    def __rsub__(self, other: Any) -> "Tensor":
+    def __rsub__(self, other: Union["Tensor", "Variable", float]) -> "Tensor":
         return _ops().sub(other, self)
 
-    def __mul__(self, other: Any) -> "Tensor":
+    def __mul__(self, other: Union["Tensor", "Variable", float]) -> "Tensor":
         return _ops().mul(self, other)
 
-    def __rmul__(self, other: Any) -> "Tensor":
+    def __rmul__(self, other: Union["Tensor", "Variable", float]) -> "Tensor":
         return _ops().mul(other, self)
 
-    def __truediv__(self, other: Any) -> "Tensor":
+    def __truediv__(self, other: Union["Tensor", "Variable", float]) -> "Tensor":
         return _ops().div(self, other)
 
-    def __rtruediv__(self, other: Any) -> "Tensor":
+    def __rtruediv__(self, other: Union["Tensor", "Variable", float]) -> "Tensor":
         return _ops().div(other, self)
 
     def __neg__(self) -> "Tensor":
@@ -168,7 +172,7 @@ class Tensor:
     def __pow__(self, exponent: float) -> "Tensor":
         return _ops().pow(self, exponent)
 
-    def __matmul__(self, other: Any) -> "Tensor":
+    def __matmul__(self, other: Union["Tensor", "Variable"]) -> "Tensor":
         return _ops().matmul(self, other)
 
 

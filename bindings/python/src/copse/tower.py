@@ -2,14 +2,19 @@
 """Tower optimizers: gradients of all replicas, handed over by separate calls, update the variables."""
 from __future__ import annotations
 
-from typing import Any, Callable, Iterable, Mapping, Optional, Sequence, Union
+from typing import TYPE_CHECKING, Any, Callable, Iterable, Mapping, Optional, Sequence, Union
 
 from ._library import Guard, c_string, check, choice, ffi, lib, make, owned, text
+from ._names import check_names, named_options
 from .errors import ArgumentError
+from .options import Averaging, Optimizer, OptimizerOptions, OptimizerSettings
 from .replica import Call, Signatures, check_in_run
 from .strategy import Strategy, Variable
 from .trainer import LOSS_REDUCTIONS, Rate, Rule
 from .values import Structure, Value, value, wrapped
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 Pair = tuple[Optional[Value], Variable]
 
@@ -25,9 +30,10 @@ class TowerOptimizer:
     name: of its slots in checkpoints. options: as for a Trainer, such as clip_global_norm=1.0.
     """
 
-    def __init__(self, strategy: Strategy, optimizer: Union[str, Callable[[], Mapping[str, Any]]] = "adam", *,
-                 learning_rate: Rate = 0.0, reduction: str = "mean", seed: int = 0, name: Optional[str] = None,
-                 groups: str = "", **options: float) -> None:
+    @named_options(OptimizerOptions)
+    def __init__(self, strategy: Strategy, optimizer: Union[Optimizer, Callable[[], OptimizerSettings]] = "adam", *,
+                 learning_rate: Rate = 0.0, reduction: Averaging = "mean", seed: int = 0, name: Optional[str] = None,
+                 groups: str = "", **options: Unpack[OptimizerOptions]) -> None:
         self.strategy, self.reduction = strategy, reduction
         self._guard = Guard()
         self._rule: Optional[Rule] = None
@@ -57,8 +63,9 @@ class TowerOptimizer:
         if pointer:
             ffi.release(pointer)
 
-    def _make_rule(self, factory: Callable[[], Mapping[str, Any]], out: Any) -> None:
-        given = {"optimizer": "adam", "learning_rate": 0.0, "groups": "", **factory()}
+    def _make_rule(self, factory: Callable[[], OptimizerSettings], out: Any) -> None:
+        given: dict[str, Any] = {"optimizer": "adam", "learning_rate": 0.0, "groups": "", **factory()}
+        check_names("TowerOptimizer", given, OptimizerSettings.__annotations__)
         self._rule = Rule(self._guard, given.pop("optimizer"), given.pop("learning_rate"), given.pop("groups"), given)
         out[0] = self._rule.params[0]
 

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Callable, Mapping, Optional, Sequence, Union
+from typing import TYPE_CHECKING, Any, Callable, Mapping, Optional, Sequence, Union
 
 from . import ops
 from ._library import Guard, choice, c_string, ffi, lib, make, text
+from ._names import named_options
 from .errors import ArgumentError
 from .inputs import Inputs
+from .options import Averaging, Optimizer, OptimizerOptions, Precision, StepCount
 from .strategy import Strategy, Variable
 from .tensor import Tensor, type_of
 from .trainer import LOSS_REDUCTIONS, Rate, Rule, Trainer, Transform, _Transform
 from .values import Structure, leaves, mapped
+
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 
 @dataclass(frozen=True)
@@ -38,12 +44,15 @@ class TrainStep:
     are not finite update the variables.
     """
 
-    def __init__(self, strategy: Strategy, losses: Callable[[Inputs], Structure], *, optimizer: str = "adam",
+    @named_options(OptimizerOptions)
+    def __init__(self, strategy: Strategy, losses: Callable[[Inputs], Structure], *, optimizer: Optimizer = "adam",
                  learning_rate: Rate = 0.0, total_loss: Optional[Callable[[Structure], Tensor]] = None,
                  update_hooks: Sequence[Callable[[Strategy], None]] = (), variables: Optional[Sequence[Variable]] = None,
-                 transform: Optional[Transform] = None, counts: str = "global", seed: int = 0, reduction: str = "mean",
-                 skip_numerics: bool = False, check_gradients: bool = False, accumulate: int = 0,
-                 precision: str = "float32", memory_budget: int = 0, groups: str = "", **options: float) -> None:
+                 transform: Optional[Transform] = None, counts: StepCount = "global", seed: int = 0,
+                 reduction: Averaging = "mean", skip_numerics: bool = False,
+                 check_gradients: bool = False, accumulate: int = 0, precision: Precision = "float32",
+                 memory_budget: int = 0, groups: str = "",
+                 **options: Unpack[OptimizerOptions]) -> None:
         self.strategy = strategy
         guard = self._guard = Guard()
         rule = Rule(guard, optimizer, learning_rate, groups, options)

@@ -2,22 +2,31 @@
 """Training: a loss function in Python, an optimizer and a strategy make a trainer."""
 from __future__ import annotations
 
-import os
+from collections import deque
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Callable, Iterator, Mapping, Optional, Sequence, Union
+from typing import TYPE_CHECKING, Any, Callable, Iterator, Mapping, Optional, Sequence, Union
 
 import numpy as np
 
 from . import ops
 from ._library import Guard, c_string, check, choice, ffi, lib, make, text
-from .data import HostBatch, Loader
-from .errors import ArgumentError
+from ._names import named_options
+from .data import Dataset, HostBatch, Loader
+from .devices import compiling
+from .errors import ArgumentError, NonFiniteError
+from .events import EventFile
+from .fit import Callbacks, History, Means, Progress, Verbose, listed, tags
 from .inputs import Inputs
 from .model import Model
+from .options import Averaging, Layout, Optimizer, OptimizerOptions, PathLike, Precision
 from .schedule import Schedule
 from .strategy import Strategy, Variable
 from .tensor import Tensor, type_of
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
 
 def _optimizers() -> dict[str, int]:
     """The update rules of the library by name."""
@@ -141,13 +150,55 @@ class _Schedule:
         return 0.0
 
 
+class _EarlyStopping:
+    """The library's, of a trainer with validation data; else nothing."""
+
+    def __init__(self, trainer: "Trainer", patience: int, min_delta: float, restores: bool, has_data: bool) -> None:
+        self.best_epoch: Optional[int] = None
+        self._pointer: Any = None
+        self._epoch = 0
+        if not has_data:
+            if patience:
+                raise ArgumentError("patience is about the loss of validation_data, which is missing")
+        elif patience or (restores and trainer.strategy.kind != "parameter_server"):
+            params = ffi.new("struct copse_early_stopping_params *", {
+                "patience": patience, "min_delta": min_delta, "keep_last": not restores})
+            self._pointer = make("early_stopping", lib.copse_early_stopping_create, trainer._pointer, params)
+
+    def _info(self) -> Any:
+        info = ffi.new("struct copse_early_stopping_info *")
+        lib.copse_early_stopping_describe(self._pointer, info)
+        return info
+
+    def observe(self, epoch: int, loss: float) -> bool:
+        """Whether training ends."""
+        if self._pointer is None:
+            return False
+        stop, self._epoch = ffi.new("bool *"), epoch
+        check(lib.copse_early_stopping_observe(self._pointer, epoch + 1, loss, stop))
+        best = self._info().best_epoch
+        self.best_epoch = best - 1 if best else None
+        return bool(stop[0])
+
+    def close(self) -> None:
+        """Before its trainer."""
+        if self._pointer is not None:
+            ffi.release(self._pointer)
+
+    def restore(self) -> None:
+        """Set the best values."""
+        if self._pointer is not None and self._info().has_values and self.best_epoch != self._epoch:
+            check(lib.copse_early_stopping_swap(self._pointer))
+
+
 Rate = Union[float, Schedule, Callable[[int], float]]
 
 
 class Rule:
     """Settings of an optimizer as C's: `params`, which points to parts of this object."""
 
-    def __init__(self, guard: Guard, optimizer: str, learning_rate: Rate, groups: str, options: Mapping[str, float]) -> None:
+    def __init__(self, guard: Guard, optimizer: str, learning_rate: Rate, groups: str,
+                 options: Mapping[str, Any]) -> None:
         described = c_string(groups)
         rule: dict[str, Any] = {"kind": choice("the optimizer", optimizer, OPTIMIZERS), "groups": described, **options}
         self.schedule = _Schedule(learning_rate, guard) if callable(learning_rate) else None
@@ -158,10 +209,7 @@ class Rule:
             rule["schedule_user"] = learning_rate._pointer
         else:
             rule["learning_rate"] = learning_rate
-        try:
-            self.params = ffi.new("struct copse_optimizer_params *", rule)
-        except KeyError as e:
-            raise ArgumentError(f"the optimizer has no setting {e}") from None
+        self.params = ffi.new("struct copse_optimizer_params *", rule)
         self._keep = described, learning_rate
 
 
@@ -175,6 +223,7 @@ class Trainer:
     of a shard that are kept.
     precision: "float16" or "bfloat16": matmul, dense and convolutions of the loss function read operands of 16 bits.
     memory_budget: bytes on each device; what does not fit is computed again in the backward pass, with the same bits.
+    summarize_gradients: for EventFile.gradients.
     check_numerics, check_gradients: refuse a step with a loss, or gradients, that are not finite.
     transform: a function of pairs of gradient and variable that returns new gradients.
     groups: settings of variables by name, as "*.bias: decay=0; conv1.*: frozen"; docs/optimizers.md.
@@ -182,12 +231,14 @@ class Trainer:
     loss_scale=1024.
     """
 
-    def __init__(self, strategy: Strategy, loss: Union[Loss, Model], *, optimizer: str = "adam",
+    @named_options(OptimizerOptions)
+    def __init__(self, strategy: Strategy, loss: Union[Loss, Model], *, optimizer: Optimizer = "adam",
                  learning_rate: Rate = 0.0, seed: int = 0, accumulate: int = 0,
-                 prefetch: int = 0, variables: Optional[Sequence[Variable]] = None, reduction: str = "mean",
+                 prefetch: int = 0, variables: Optional[Sequence[Variable]] = None, reduction: Averaging = "mean",
                  check_numerics: bool = False, check_gradients: bool = False, recordings: int = 0,
-                 transform: Optional[Transform] = None, groups: str = "", precision: str = "float32",
-                 memory_budget: int = 0, **options: float) -> None:
+                 transform: Optional[Transform] = None, groups: str = "", precision: Precision = "float32",
+                 memory_budget: int = 0, summarize_gradients: bool = False,
+                 **options: Unpack[OptimizerOptions]) -> None:
         self.strategy = strategy
         self.prefetch = prefetch
         self._loss = _ModelLoss(loss) if isinstance(loss, Model) else _Callback(loss)
@@ -202,7 +253,7 @@ class Trainer:
             "variable_count": len(chosen) if chosen else 0, "check_numerics": check_numerics,
             "reduction": choice("the reduction", reduction, LOSS_REDUCTIONS), "check_gradients": check_gradients,
             "transform": changes.pointer if changes else ffi.NULL, "precision": type_of(precision),
-            "memory_budget": memory_budget,
+            "memory_budget": memory_budget, "summarize_gradients": summarize_gradients,
         })
         self._pointer = make("trainer", lib.copse_trainer_create, strategy._pointer, params,
                              keep=(self._loss, rule, changes, self._predictors))
@@ -287,59 +338,151 @@ class Trainer:
         """Update with the micro-batches since the last update, if any."""
         self._loss.check(lib.copse_trainer_flush(self._pointer))
 
-    def fit(self, batches: Loader, epochs: int, on_epoch: Optional[Callable[[int, StepResult], None]] = None, *,
-            start: tuple[int, int] = (0, 0)) -> None:
+    @named_options()
+    def fit(self, batches: Union[Loader, Dataset, Mapping[str, Any]], epochs: int = 1,
+            callbacks: Optional[Callbacks] = None, *, start: tuple[int, int] = (0, 0),
+            validation_data: Union[Loader, Dataset, Mapping[str, Any], None] = None, patience: int = 0,
+            min_delta: float = 0.0, restore_best_weights: bool = True,
+            logdir: Optional[PathLike] = None, verbose: Verbose = "auto") -> History:
         """Train until `epochs` passes over the batches are complete, from the position `start` (epoch, batch), such as
-        that of a checkpoint. `on_epoch` gets the epoch (from 0) and its last result."""
-        for epoch in range(start[0], epochs):
-            last = None
-            for result in self._pass(batches.epoch(epoch, start[1] if epoch == start[0] else 0)):
-                last = result
-            if on_epoch is not None and last is not None:
-                on_epoch(epoch, last)
+        the position of a checkpoint. A Dataset, or arrays by name, give batches of
+        64 examples, or of all if they are fewer. Micro-batches that are left at the end of an epoch make one
+        update.
 
-    def _pass(self, batches: Iterator[Any]) -> Iterator[StepResult]:
-        """Steps on batches; gives all results that can be had."""
-        in_run, ahead, size, late = self.strategy.steps_per_run, self.prefetch, 0, 0
+        callbacks: functions of the epoch (from 0) and its means by name, as History has them; training ends where one
+        returns True. validation_data: evaluated after each epoch.
+        patience: training ends after so many epochs in a row whose validation loss is not lower by more than min_delta;
+        0: never.
+        logdir: a folder for an event file, which TensorBoard shows.
+        restore_best_weights: with validation data leave the values of the epoch with the lowest loss; parameter servers
+        keep the last ones.
+        verbose: 0 nothing, 1 a bar, 2 a line for each epoch; "auto" a bar where stderr is a terminal, and in notebooks.
+        """
+        if not isinstance(batches, Loader):
+            batches = Dataset._of(batches)._in_batches()
+        held_out = None if validation_data is None else _unshuffled(validation_data, batches)
+        stopping = _EarlyStopping(self, patience, min_delta, restore_best_weights, held_out is not None)
+        log = None if logdir is None else EventFile(logdir)
+        history, progress = History(), Progress(verbose, epochs, len(batches))
+        compiling.append(progress.compiling)
+        try:
+            is_over = False
+            for epoch in range(start[0], epochs):
+                logs = self._epoch(batches, epoch, start[1] if epoch == start[0] else 0, progress)
+                if held_out is not None:
+                    logs.update(self._evaluate_all(held_out).logs("val_"))
+                    is_over = stopping.observe(epoch, logs["val_loss"])
+                    history.best_epoch = stopping.best_epoch
+                history.add(epoch, logs)
+                if log is not None:
+                    log.scalars(self.steps, tags(logs))
+                    log.flush()
+                progress.epoch(epoch, logs)
+                if any([callback(epoch, dict(logs)) is True for callback in listed(callbacks)]) or is_over:
+                    break
+            stopping.restore()
+        finally:
+            compiling.remove(progress.compiling)
+            stopping.close()
+            progress.close()
+            if log is not None:
+                log.close()
+        return history
+
+    def _epoch(self, batches: Loader, epoch: int, first: int, progress: Progress) -> dict[str, float]:
+        """Train the batches of an epoch from the first one on; returns the means."""
+        means, done = Means(), first
+        self._drop_results()
+        for result, count, examples in self._pass(batches.epoch(epoch, first)):
+            means.add(result.loss, result.reports, examples)
+            done += count
+            progress.batch(epoch, done, means.logs())
+        return means.logs()
+
+    def _evaluate_all(self, batches: Loader) -> Means:
+        means = Means()
+        for batch in batches.epoch():
+            result = self.evaluate(batch)
+            means.add(result.loss, result.reports, batch.count)
+        return means
+
+    def _drop_results(self) -> None:
+        """Of earlier steps."""
+        while True:
+            try:
+                if self.result() is None:
+                    return
+            except NonFiniteError:
+                pass
+
+    def _pass(self, batches: Iterator[HostBatch]) -> Iterator[tuple[StepResult, int, int]]:
+        """Steps on batches; gives all results, each with the numbers of its batches and examples."""
+        in_run, ahead = self.strategy.steps_per_run, self.prefetch
+        sizes: deque[int] = deque()  # of batches that are fed
+        collected: list[int] = []  # sizes of micro-batches without an update
+        begun: deque[tuple[int, int]] = deque()  # batches and examples of the results to come
+
+        def note(size: Optional[int] = None) -> None:
+            """A step was begun. Only an update has a result."""
+            collected.extend(() if size is None else (size,))
+            if lib.copse_trainer_accumulated(self._pointer) == 0:
+                begun.append((len(collected), sum(collected)))
+                collected.clear()
+
+        def take(most: int) -> Iterator[tuple[StepResult, int, int]]:
+            """What is complete; waits until `most` are left."""
+            while begun and (result := self.result(wait=len(begun) > most)) is not None:
+                yield (result, *begun.popleft())
+
+        def run() -> Iterator[tuple[StepResult, int, int]]:
+            yield from take(in_run)  # the results of two runs are kept
+            self.run()
+            while sizes:
+                note(sizes.popleft())
+
+        def step(batch: Any, size: int) -> Iterator[tuple[StepResult, int, int]]:
+            yield from take(lib.COPSE_STEPS_IN_PROGRESS - 1)  # one more would drop a result
+            self._loss.check(lib.copse_trainer_step(self._pointer, batch))
+            note(size)
+
         for batch in batches:
             if in_run > 1:
-                if self.fed == in_run or (self.fed and batch.count != size):  # batches of a run have one size
-                    self.run()
+                if len(sizes) == in_run or (sizes and batch.count != sizes[0]):  # batches of a run have one size
+                    yield from run()
+            elif ahead and len(sizes) == ahead:
+                yield from step(ffi.NULL, sizes.popleft())
+            if in_run > 1 or ahead:
                 self.feed(batch)
-                size = batch.count
-            elif ahead:
-                if self.fed == ahead:
-                    self._loss.check(lib.copse_trainer_step(self._pointer, ffi.NULL))
-                self.feed(batch)
+                sizes.append(batch.count)
             else:
-                self.step(batch, wait=False)
-            late += 1  # results that may wait to be taken
-            while (result := self.result(wait=late >= lib.COPSE_STEPS_IN_PROGRESS)) is not None:
-                late -= 1
-                yield result
-            late %= lib.COPSE_STEPS_IN_PROGRESS  # where updates are fewer than batches
-        if in_run > 1:
-            self.run()
-        for _ in range(self.fed):
-            self._loss.check(lib.copse_trainer_step(self._pointer, ffi.NULL))
-        yield from self.results()
+                yield from step(batch._batch, batch.count)
+        if in_run > 1 and sizes:
+            yield from run()
+        while sizes:
+            yield from step(ffi.NULL, sizes.popleft())
+        if collected:
+            yield from take(lib.COPSE_STEPS_IN_PROGRESS - 1)
+            self.flush()
+            note()
+        yield from take(0)
 
-    def save(self, path: "str | os.PathLike") -> None:
+    def save(self, path: PathLike) -> None:
         """Write every variable as safetensors."""
         check(lib.copse_trainer_save(self._pointer, c_string(path)))
 
-    def checkpoint(self, path: "str | os.PathLike", *, epoch: int = 0, batch: int = 0) -> None:
+    def checkpoint(self, path: PathLike, *, epoch: int = 0, batch: int = 0) -> None:
         """Write everything that a run needs to continue, and the position in the data."""
         params = ffi.new("struct copse_state_params *", {"position": {"epoch": epoch, "batch": batch}})
         check(lib.copse_trainer_checkpoint(self._pointer, c_string(path), params))
 
-    def restore(self, path: "str | os.PathLike") -> tuple[int, int]:
+    def restore(self, path: PathLike) -> tuple[int, int]:
         """Restore a checkpoint; returns epoch and batch of the position in the data."""
         position = ffi.new("struct copse_position *")
         check(lib.copse_trainer_restore(self._pointer, c_string(path), position, ffi.NULL))
         return position.epoch, position.batch
 
-    def load(self, path: "str | os.PathLike", *, layout: str = "auto", is_exact: bool = False,
+    @named_options()
+    def load(self, path: PathLike, *, layout: Layout = "auto", is_exact: bool = False,
              needs_all: bool = False, choose: Optional[Callable[[str], bool]] = None) -> Loaded:
         """Set variables from a safetensors file, by name. layout: "torch" transposes the matrices of torch.nn.Linear.
         is_exact: refuse float64 and float16 instead of converting them. needs_all: refuse a file that lacks a variable.
@@ -389,6 +532,11 @@ class Trainer:
         if not isinstance(batch, HostBatch):
             raise ArgumentError(f"a batch is {type(batch).__name__}: use arrays by name, or a batch of a Loader")
         return batch._batch, batch
+
+
+def _unshuffled(data: Union[Loader, Dataset, Mapping[str, Any]], like: Loader) -> Loader:
+    """Batches for evaluations; those of a data set have the size of the batches that train."""
+    return data if isinstance(data, Loader) else Dataset._of(data)._in_batches(like.batch, shuffle=False)
 
 
 def _result(r: Any) -> StepResult:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import numbers
-from typing import Any, Callable, Iterator, Mapping, Optional, Sequence, Union
+from typing import Any, Callable, Iterator, Mapping, Optional, Sequence, Union, cast
 
 import numpy as np
 
 from ._library import c_string, check, ffi, lib, make, owned
 from .devices import context
 from .errors import ArgumentError, ShapeError
+from .options import DType
 from .strategy import Strategy, Variable
 from .tensor import _NAMES, _TYPES, array, array_of, shape_of, type_of
 
@@ -42,8 +43,8 @@ class Value:
         return tuple(s.dims[i] for i in range(s.rank))
 
     @property
-    def dtype(self) -> str:
-        return _NAMES[lib.copse_value_type(self._first)]
+    def dtype(self) -> DType:
+        return cast(DType, _NAMES[lib.copse_value_type(self._first)])
 
     @property
     def _first(self) -> Any:
@@ -136,7 +137,7 @@ class Value:
         """The sum of all elements of each component."""
         return wrapped(make("value", lib.copse_value_sum, self._pointer))
 
-    def astype(self, dtype: str) -> "Value":
+    def astype(self, dtype: DType) -> "Value":
         return wrapped(make("value", lib.copse_value_convert, self._pointer, type_of(dtype)))
 
 
@@ -213,7 +214,7 @@ def _components(pointer: Any) -> Iterator[Any]:
         yield _object(item) if is_object else Value(_shared(item))
 
 
-def value(x: Any, dtype: Optional[str] = None) -> Value:
+def value(x: Any, dtype: Optional[DType] = None) -> Value:
     """An array or a number as a value: in a replica on its device, else on the host. float64 becomes float32; float16 stays."""
     if isinstance(x, Value):
         return x

@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: MIT
+"""Names of options: a wrong one is a TypeError that says which name was meant."""
+from __future__ import annotations
+
+import functools
+from typing import Any, Callable, Iterable, TypeVar, cast
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def check_names(where: str, given: Iterable[str], known: Iterable[str]) -> None:
+    """Refuse a name that is not known."""
+    for name in given:
+        if name not in known:
+            import difflib
+            near = difflib.get_close_matches(name, [k for k in known if not k.startswith("_")], 1)
+            raise TypeError(f"{where}() got an unexpected keyword argument '{name}'"
+                            + (f": did you mean '{near[0]}'?" if near else ""))
+
+
+def named_options(*groups: Any) -> Callable[[F], F]:
+    """Decorator: the options of a function are its parameters and the keys of these TypedDicts."""
+    def decorate(f: F) -> F:
+        code = f.__code__
+        known = [n for n in code.co_varnames[:code.co_argcount + code.co_kwonlyargcount] if n not in ("self", "cls")]
+        known += [key for g in groups for key in g.__annotations__]
+        where = f.__qualname__.replace(".__init__", "")
+
+        @functools.wraps(f)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            check_names(where, kwargs, known)
+            return f(*args, **kwargs)
+
+        return cast(F, call)
+    return decorate

@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: MIT
+"""Tables in memory: DataFrames, dictionaries and lists, for training and predictions."""
+import datetime
+import importlib.util
+import unittest
+
+import numpy as np
+
+import copse
+from copse.table import _cell, columns_of, is_table
+from rig import InFolder
+
+ROWS = [{"colour": "red" if i % 2 else "blue", "width": i % 2 * 2 + i % 7 / 10, "kind": "tulip" if i % 2 else "crocus"}
+        for i in range(200)]
+COLUMNS = {name: [row[name] for row in ROWS] for name in ROWS[0]}
+
+
+def frames():
+    """The rows in every form, by name."""
+    yield "records", ROWS
+    yield "columns", COLUMNS
+    yield "arrays", {name: np.array(c) for name, c in COLUMNS.items()}
+    if importlib.util.find_spec("pandas"):
+        import pandas
+        yield "pandas", pandas.DataFrame(COLUMNS)
+        yield "pandas categories", pandas.DataFrame(COLUMNS).astype({"colour": "category"})
+
+
+class Tables(InFolder):
+    def model(self, data):
+        model = copse.Model(copse.Strategy("host"), data, "dense 8 relu; dense out", seed=1)
+        model.fit(data, 40, batch_size=50, learning_rate=0.02, seed=1)
+        return model
+
+    def by_file(self):
+        lines = ["colour,width,kind"] + [f"{r['colour']},{r['width']!r},{r['kind']}" for r in ROWS]
+        (self.folder / "t.csv").write_text("\n".join(lines) + "\n")
+        return copse.Dataset.open(self.folder / "t.csv")
+
+    def test_a_table_is_that_of_a_file(self):
+        expected = self.by_file()
+        model = self.model(expected)
+        for name, rows in frames():
+            with self.subTest(name):
+                data = copse.Dataset.table(rows)
+                for column in ("x", "y"):
+                    np.testing.assert_array_equal(data.column(column), expected.column(column))
+                own = self.model(data)
+                self.assertEqual(own.classes, ["crocus", "tulip"])
+                np.testing.assert_array_equal(own.predict(rows), model.predict(self.folder / "t.csv"))
+                self.assertEqual(model.evaluate(rows).accuracy, 1.0)
+                np.testing.assert_array_equal(model.read(rows).column("x"), expected.column("x"))
+        self.assertEqual(copse.Dataset.table(COLUMNS, label="width", ignore=["kind"]).columns["x"][1], (2,))
+        self.assertEqual(copse.Dataset.table(COLUMNS, label=1).classes, 2)
+        by_position = copse.Dataset.table([list(r.values()) for r in ROWS])
+        np.testing.assert_array_equal(by_position.column("x"), expected.column("x"))
+
+    def test_predictions(self):
+        model = self.model(self.by_file())
+        one = model.predict({"width": 2.3, "colour": "red"})
+        self.assertEqual(one.shape, (1, 2))
+        self.assertEqual(model.classes[one[0].argmax()], "tulip")
+        two = model.predict([{"width": 2.3, "colour": "red"}, {"colour": "blue", "width": 0.1}])
+        np.testing.assert_array_equal(two[0], one[0])
+        self.assertEqual(two.argmax(1).tolist(), [1, 0])
+        for given in ({"width": [2.3, 0.1], "colour": ["red", "blue"]},
+                      {"width": ["2.3", " 0.1 "], "colour": ("red", "blue")}):
+            np.testing.assert_array_equal(model.predict(given), two)
+        np.testing.assert_array_equal(model.predict({"width": 2.3, "colour": "red", "kind": None, "other": "x"}), one)
+
+    def test_cells_that_training_did_not_know(self):
+        model = self.model(self.by_file())
+        with self.assertLogs("copse", "WARNING") as log:
+            found = model.predict(
+                [{"width": 2.3, "colour": "green"},
+                 {"width": None, "colour": "red"},
+                 {"colour": "red"}])
+        self.assertEqual(len(log.output), 2)
+        self.assertRegex(log.output[0] + log.output[1], '"green" in row 1')
+        np.testing.assert_array_equal(found[1], found[2])
+        with self.assertRaisesRegex(copse.errors.FormatError, 'row 1.*"green"|"green".*row 1'):
+            model.predict({"width": 2.3, "colour": "green"}, unknown="refuse")
+        with self.assertRaisesRegex(copse.errors.FormatError, "row 1"):
+            model.predict({"width": float("nan"), "colour": "red"}, missing="refuse")
+        with self.assertNoLogs("copse", "WARNING") if hasattr(self, "assertNoLogs") else self.subTest():
+            model.predict({"width": None, "colour": "red"}, missing="mean")
+        after_an_empty_cell = {"width": [2.3, 2.3, None, 2.3], "colour": ["", "red", "", "red"]}
+        with self.assertLogs("copse", "WARNING"):
+            found = model.predict(after_an_empty_cell)
+        np.testing.assert_array_equal(found[[1, 3]], model.predict({"width": [2.3] * 2, "colour": ["red"] * 2}))
+        with self.assertRaisesRegex(copse.errors.Error, "colour"):
+            model.predict({"width": 2.3})
+        with self.assertRaisesRegex(copse.errors.FormatError, "width"):
+            model.predict({"width": "wide", "colour": "red"})
+
+    def test_special_numbers(self):
+        model = self.model(self.by_file())
+        for special in (float("inf"), -float("inf"), np.float32("inf")):
+            with self.assertRaises(copse.errors.FormatError):
+                model.predict({"width": special, "colour": "red"})
+        np.testing.assert_array_equal(model.predict({"width": np.float64("nan"), "colour": "red"}, missing="mean"),
+                                      model.predict({"width": None, "colour": "red"}, missing="mean"))
+
+    def test_many_rows(self):
+        """More than 65,535 of them: each gets the prediction of its own cells."""
+        model = self.model(self.by_file())
+        n = 70000
+        found = model.predict(
+            {"width": [i % 2 * 2.5 for i in range(n)],
+             "colour": ["red" if i % 2 else "blue" for i in range(n)]})
+        np.testing.assert_array_equal(found.argmax(1), np.arange(n) % 2)
+
+    def test_no_rows_and_wrong_forms(self):
+        model = self.model(self.by_file())
+        for rows, text in (({"width": [1.0], "colour": ["red", "blue"]}, "column 'colour' has 2 rows, the first one 1"),
+                           ({"width": [1.0], "colour": "red"}, "column 'colour' has one cell"),
+                           ([["red", 1.0], ["blue"]], "rows have 1 to 2 cells"),
+                           ({"width": 1.0, "colour": "re\0d"}, "NUL"),
+                           ({"width": [], "colour": []}, "row")):
+            with self.assertRaisesRegex((copse.errors.ShapeError, copse.errors.ArgumentError), text):
+                model.predict(rows)
+        with self.assertRaises(copse.errors.Error):
+            copse.Dataset.table([])
+
+
+class Cells(unittest.TestCase):
+    def test_cells(self):
+        for x, text in (("red", b"red"), ("", b""), ("\u00fc", "\u00fc".encode()), (3, b"3"),
+                        (-(10**30), b"-1" + b"0" * 30), (0.1, b"0.1"), (1e300, b"1e+300"), (np.float32(0.5), b"0.5"),
+                        (np.int64(-7), b"-7"),
+                        (True, b"True"), (np.bool_(False), b"False"), (None, None), (float("nan"), None),
+                        (np.float32("nan"), None),
+                        (float("inf"), b"inf"), (datetime.date(2020, 1, 2), b"2020-01-02")):
+            self.assertEqual(_cell(x), text)
+
+    @unittest.skipUnless(importlib.util.find_spec("pandas"), "pandas is not installed")
+    def test_missing_cells_of_pandas(self):
+        import pandas
+        frame = pandas.DataFrame({"a": pandas.array([1, None], "Int64"), "b": ["x", None],
+                                  "c": pandas.to_datetime(["2020-01-02", None])})
+        names, columns = columns_of(frame)
+        self.assertEqual(names, ["a", "b", "c"])
+        self.assertEqual([[_cell(x) for x in c] for c in columns], [
+                         [b"1", None], [b"x", None], [b"2020-01-02 00:00:00", None]])
+
+    def test_forms(self):
+        self.assertEqual(columns_of([{"a": 1}, {"b": 2, "a": 3}]), (["a", "b"], [[1, 3], [None, 2]]))
+        self.assertEqual(columns_of([("x", 1), ("y", 2)]), (None, [["x", "y"], [1, 2]]))
+        for table in (COLUMNS, ROWS, [["x", 1]], np.array([["x", "y"]]), np.array([[1, None]], object)):
+            self.assertTrue(is_table(table))
+        for array in (np.zeros((2, 2)), [[1.0, 2.0]], [], np.zeros((0, 2)), 3):
+            self.assertFalse(is_table(array))
+
+
+if __name__ == "__main__":
+    unittest.main()

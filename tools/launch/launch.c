@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: MIT */
+/* copse launch: start the tasks of a job on this machine or on several, and restart it after a
+   loss. */
+#include "tools/launch/launch_job.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "copse/distribute/cluster.h"
+
+#include "tools/common/help.h"
+
+/* ---- the command line ---- */
+
+/* The words after "--" are the command's. */
+static int launch_words(int argc, char **argv, struct launch *l)
+{
+    int at = 1;
+    while (at < argc && strcmp(argv[at], "--") != 0) {
+        if (strcmp(argv[at], "-n") == 0)
+            argv[at] = (char *)(uintptr_t) "--workers";
+        at++;
+    }
+    if (at < argc) {
+        l->words = argv + at + 1;
+        l->word_count = argc - at - 1;
+    }
+    return at;
+}
+
+static bool has_word(const struct launch *l, const char *word)
+{
+    const size_t length = strlen(word);
+    bool has = false;
+    for (int i = 1; i < l->word_count && !has; i++)
+        has = strncmp(l->words[i], word, length) == 0 &&
+              (l->words[i][length] == '\0' || l->words[i][length] == '=');
+    return has;
+}
+
+static int launch_complain(const char *text)
+{
+    fprintf(stderr, "copse launch: %s\n", text);
+    return EXIT_BAD_INPUT;
+}
+
+static int launch_check(struct launch *l)
+{
+    if (l->word_count == 0)
+        return launch_complain("there is no command: copse launch -n 4 -- train --data FILE ...");
+    const char *name = l->words[0];
+    l->is_copse = strcmp(name, "train") == 0 || strcmp(name, "worker") == 0;
+    for (const struct command *c = commands; c->name && !l->is_copse; c++)
+        if (strcmp(name, c->name) == 0)
+            return launch_complain("of the commands of copse, train alone has several workers");
+    if (l->workers == 0)
+        return launch_complain("-n, the number of workers, is missing");
+    if (l->workers + l->servers > COPSE_MAX_WORKERS)
+        return launch_complain("a job has at most 64 workers and servers");
+    if (l->port == 0 || l->port + l->workers + l->servers > 65535)
+        return launch_complain("--port must be 1 or more, with room for the tasks below 65536");
+    if (l->is_copse && l->restarts > 0 && !has_word(l, "--checkpoint"))
+        return launch_complain(
+            "--restarts needs --checkpoint in the command, from which the job goes on");
+    if (l->is_copse && has_word(l, "--cluster"))
+        return launch_complain("the command has --cluster, which describes another job; leave it "
+                               "out");
+    system_program(l->program, sizeof l->program);
+    if (l->is_copse && !l->program[0])
+        return launch_complain("cannot find its own program file");
+    return -1;
+}
+
+/* ---- how the job ended ---- */
+
+static void print_ends(const struct launch *l, const struct launch_end *ends)
+{
+    for (uint32_t i = 0; i < l->task_count; i++) {
+        const struct launch_task *t = &l->tasks[i];
+        if (ends[i].signal)
+            fprintf(stderr, "copse launch: %s %u was killed by signal %d\n", t->role, t->index,
+                    ends[i].signal);
+        else if (ends[i].code)
+            fprintf(stderr, "copse launch: %s %u ended with code %d\n", t->role, t->index,
+                    ends[i].code);
+    }
+}
+
+/* 0: all tasks but those that were killed ended well. Wrong use counts before a failure, and that
+   before a loss. */
+static int launch_code(const struct launch *l, const struct launch_end *ends)
+{
+    bool has[4] = { false }, is_other = false;
+    int other = 0;
+    for (uint32_t i = 0; i < l->task_count; i++) {
+        if (ends[i].signal)
+            continue;
+        is_other |= ends[i].code > EXIT_INCOMPLETE;
+        if (ends[i].code >= 0 && ends[i].code <= EXIT_INCOMPLETE)
+            has[ends[i].code] = true;
+        else if (!other)
+            other = ends[i].code;
+    }
+    return has[EXIT_BAD_INPUT]    ? EXIT_BAD_INPUT
+           : has[EXIT_FAILED]     ? EXIT_FAILED
+           : is_other             ? other
+           : has[EXIT_INCOMPLETE] ? EXIT_INCOMPLETE
+           : has[EXIT_DONE]       ? EXIT_DONE
+                                  : EXIT_INCOMPLETE;
+}
+
+static int launch_job(struct launch *l, struct launch_end *ends)
+{
+    const char *more = NULL;
+    for (uint32_t attempt = 0;; attempt++) {
+        int code = launch_plan(l);
+        if (code >= 0)
+            return code;
+        const int signal = launch_run(l, more, attempt, ends);
+        if (signal < 0)
+            return EXIT_FAILED;
+        if (signal > 0)
+            return 128 + signal;
+        print_ends(l, ends);
+        code = launch_code(l, ends);
+        if (code != EXIT_INCOMPLETE || attempt == l->restarts)
+            return code;
+        if (l->is_copse && !has_word(l, "--resume"))
+            more = "--resume";
+        fprintf(stderr, "copse launch: restart %u of %u%s\n", attempt + 1, l->restarts,
+                l->is_copse ? ", with --resume" : "");
+    }
+}
+
+int cmd_launch(int argc, char **argv)
+{
+    struct launch l = { .port = 7000, .ssh = "ssh" };
+    const struct option_row rows[] = {
+        { "workers", OPTION_COUNT, &l.workers, "N", "workers of the job; also -n N" },
+        { "servers", OPTION_COUNT, &l.servers, "N", "parameter servers beside them [0]" },
+        { "evaluator", OPTION_FLAG, &l.has_evaluator, NULL, "a task that evaluates checkpoints" },
+        { "hosts", OPTION_TEXT, &l.hosts, "FILE",
+          "start them by ssh: a host and its tasks in a line, \"a 4\" [this machine]" },
+        { "port", OPTION_COUNT, &l.port, "N", "first port of each host [7000]" },
+        { "ssh", OPTION_TEXT, &l.ssh, "PROGRAM", "called with a host and a command of sh [ssh]" },
+        { "restarts", OPTION_COUNT, &l.restarts, "N",
+          "after a lost task restart the job, at most so often, with --resume [0]" },
+        { "no-prefix", OPTION_FLAG, &l.no_prefix, NULL,
+          "lines do not begin with the number of their worker" },
+        { "", OPTION_EXAMPLE, NULL, NULL, "copse launch -n 4 -- train --data table.csv" },
+        { "", OPTION_EXAMPLE, NULL, NULL,
+          "copse launch -n 4 --restarts 3 -- train --checkpoint run --checkpoint-every 500" },
+        { "", OPTION_EXAMPLE, NULL, NULL,
+          "copse launch -n 8 --hosts hosts.txt -- ./program    (it has COPSE_CONFIG)" },
+        { 0 },
+    };
+    const int own = launch_words(argc, argv, &l);
+    int code = options_parse(own, argv, rows,
+                             "Starts the tasks of a job, tells each of the others, prints their "
+                             "lines, and ends as they do.");
+    if (code < 0)
+        code = launch_check(&l);
+    if (code >= 0)
+        return code;
+    const uint32_t count = l.workers + l.servers + l.has_evaluator;
+    struct launch_end *ends = calloc(count, sizeof *ends);
+    if (!ends)
+        return session_fail(session_set_error(COPSE_ERR_NO_MEMORY, "no memory"));
+    signals_catch();
+    code = launch_job(&l, ends);
+    for (uint32_t i = 0; i < l.task_count; i++)
+        free((char *)(uintptr_t)l.tasks[i].host);
+    free(l.tasks);
+    free(ends);
+    return code;
+}
