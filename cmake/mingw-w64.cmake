@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 # Toolchain file: builds for 64-bit Windows on Linux, with the mingw-w64 of Debian. COPSE_WINDOWS_NEEDS is a folder with the
 # libraries that Debian does not have for Windows, which scripts/windows.sh makes. All libraries are linked statically: a
-# program needs no DLL but those of Windows, and copse.dll.
+# program needs the DLLs of Windows and copse.dll alone.
 set(CMAKE_SYSTEM_NAME Windows)
 set(CMAKE_SYSTEM_PROCESSOR AMD64)
 set(CMAKE_C_COMPILER x86_64-w64-mingw32-gcc-win32)

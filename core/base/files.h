@@ -13,7 +13,7 @@
    device) is refused without blocking. Error texts name the path and the system's reason. */
 COPSE_PRIVATE copse_status copse__file_open(const char *path, FILE **out, uint64_t *size);
 
-/* The part of a path behind its folder: "b.csv" of "a/b.csv". */
+/* The part of a path after its folder: "b.csv" of "a/b.csv". */
 COPSE_PRIVATE const char *copse__path_name(const char *path);
 
 /* Go to a byte of a file, which may be beyond 4 GB; false on failure. */

@@ -115,7 +115,7 @@ static uint32_t range_take(const char *at, uint32_t k, struct text *out)
     return (uint32_t)(last - first + 1);
 }
 
-/* The same of the ranges behind '['; *end: behind ']'. */
+/* The same of the ranges after '['; *end: after ']'. */
 static uint32_t ranges_take(const char *at, uint32_t k, struct text *out, const char **end)
 {
     uint32_t all = 0;

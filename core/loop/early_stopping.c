@@ -303,7 +303,7 @@ static bool has_components(const copse_early_stopping *e, const copse_checkpoint
         const copse_variable *v = st->variables.at[i];
         if (!copse__variable_is_local(v))
             continue;
-        for (uint32_t k = 0; k < 2; k++) { /* the last one, and none behind it */
+        for (uint32_t k = 0; k < 2; k++) { /* the last one, and none after it */
             snprintf(name, sizeof name, PREFIX "%s" COPSE_STATE_COMPONENT "%u", v->name,
                      st->group.ranks - 1 + k);
             if ((copse_checkpoint_find(file, name) != NULL) == (k == 1))

@@ -197,7 +197,7 @@ static copse_status evaluate_batches(copse_trainer *t, copse_loader *batches,
 
 /* ---- epochs ---- */
 
-/* With `patience`, or to keep the best values; those of parameter servers are not kept. */
+/* With `patience`, or to keep the best values; values of parameter servers are not kept. */
 static copse_status begin_stopping(struct fit *f)
 {
     const struct copse_fit_params *p = f->params;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Predictions of a model for rows of cells in memory. What is prepared for them is kept in the
-   model: a call whose names are those of the call before allocates nothing. */
+   model: a call with the names of the call before allocates nothing. */
 #include "copse/train/predict_cells.h"
 
 #include "core/data/table/table_row.h"
@@ -8,7 +8,7 @@
 
 struct copse_model_cells {
     struct copse_row_reader reader;
-    /* of the newest call, one behind another; NULL: none, or columns by position */
+    /* of the newest call, one after another; NULL: none, or columns by position */
     char *names;
     size_t columns; /* 0: the columns are not mapped */
     float *x;       /* [room, width] */
@@ -83,7 +83,7 @@ static copse_status keep_names(struct copse_model_cells *c, const struct copse_c
     return copse_need_memory(c->names, "model");
 }
 
-/* Map the columns, unless they are those of the call before. */
+/* Map the columns, unless they are the columns of the call before. */
 static copse_status map_columns(struct copse_model_cells *c, struct copse_csv *csv,
                                 const struct copse_cells *from)
 {

@@ -103,7 +103,7 @@ static copse_status ps_keep(void *user, copse_device *dev, const struct copse_up
     return COPSE_OK;
 }
 
-/* What is made behind these counts is dropped. */
+/* What is made after these counts is dropped. */
 static void drop_from(struct copse_ps *ps, size_t buckets, size_t groups)
 {
     while (ps->groups.count > groups)

@@ -8,7 +8,7 @@
 #include "core/state/state.h"
 
 struct copse_weights {
-    /* set before: names of variables begin with "<scope>/", and those of the file with
+    /* set before: names of variables begin with "<scope>/", and names in the file with
        "<scope_in_file>/"; "": with nothing. NULL: names are equal */
     const char *scope, *scope_in_file;
     struct copse_state state;        /* entries with data are those that match */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Variables that go before their strategy: those of a model that is released. */
+/* Variables that go before their strategy, when their model is released. */
 #include "core/replica/replica_context.h"
 #include "core/variable/storage.h"
 

@@ -153,7 +153,7 @@ struct copse_fit_params {
     /** early stopping: epochs in a row without a lower held-out loss [0 = none] */
     uint32_t patience;
     float min_delta; /**< lower by more than this [0] */
-    /** end with the last values; else, with `held_out`, with those of `best_epoch` [false] */
+    /** end with the last values; else, with `held_out`, with the values of `best_epoch` [false] */
     bool keep_last;
     /** instead, for a resumed run: loop/early_stopping.h [NULL] */
     struct copse_early_stopping *stopping;

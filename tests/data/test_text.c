@@ -124,7 +124,7 @@ static void test_windows_of_lines(void **state)
         }
     }
     FAILS(COPSE_ERR_SHAPE, open_text("a\nb\n\nc\n", TEXT(.context = 7, .rows = COPSE_TEXT_LINES)),
-          "no line ends behind 7 characters");
+          "no line ends after 7 characters");
     OK(open_text("ab\ncd\nef", TEXT(.context = 2, .stride = 1)));
     OK(copse_text_place(data, 2, &line, &column)); /* of the token behind: "d" */
     assert_true(line == 2 && column == 2);

@@ -363,7 +363,7 @@ static void resumed_run_ends_as_the_undisturbed_one(void **state)
     const uint32_t best = lowest(&all, all.count);
     assert_true(all.count == best + 3 && best > 1 && all.count < EPOCHS);
 
-    /* cut before the best epoch, behind it, and in the last epoch */
+    /* cut before the best epoch, after it, and in the last epoch */
     const uint32_t cuts[] = { 1, best, best + 1, best + 2 };
     for (size_t i = 0; i < COPSE_COUNT(cuts); i++) {
         struct saved s = { .after = cuts[i] };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Predictions for cells in memory: those of a CSV file of the same rows, for any number of rows and
+/* Predictions for cells in memory are the predictions for a CSV file of the same rows, for any number of rows and
    replicas, with and without names; cells that training did not have; no memory that grows. */
 #include "copse/train/predict_cells.h"
 

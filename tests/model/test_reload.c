@@ -156,7 +156,7 @@ static void names_are_free_again(void **state)
     copse_strategy_release(&st);
 }
 
-/* Variables behind those that go keep their values, and are trained. */
+/* Variables after the released ones keep their values, and are trained. */
 static void other_variables_stay(void **state)
 {
     float wanted[2 * ROWS], values[2 * ROWS], bias[12], after;

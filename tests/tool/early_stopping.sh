@@ -46,7 +46,7 @@ grep -qxF "$line" "$work/out.txt" || no "no line '$line': $(tail -5 "$work/out.t
 grep -q "held-out examples are right (loss $loss)" "$work/out.txt" || no "the result is of another epoch: $(tail -5 "$work/out.txt")"
 [ ! -e "$work/best.st.partial" ] || no 'FILE.partial is left'
 
-# --save has the values of that epoch, or with --save-last those of the last one.
+# --save has the values of that epoch, or with --save-last the values of the last one.
 "$copse" $job --epochs "$best" --save-last --quiet --save "$work/short.st" >/dev/null || no 'the short run'
 "$copse" $job --epochs "$stop" --save-last --quiet --save "$work/long.st" >/dev/null || no 'the longer run'
 "$copse" $job --patience 3 --save-last --save "$work/last.st" >"$work/last.txt" || no 'the last epoch'

@@ -41,7 +41,7 @@ good 'each class' '164 for training, 41 held out, of each class its part, shuffl
 good 'random' '164 for training, 41 held out, shuffled with seed 1$' $job --split random
 good 'a regression has no classes' '120 for training, 30 held out, shuffled with seed 1$' $host --epochs 1 --data "$work/numbers.csv" --task regression
 
-# A file, read by the schema of the data: the score is that of `copse evaluate`.
+# A file, read by the schema of the data: `copse evaluate` prints the same score.
 "$copse" $job --held-out "$work/other.csv" --json --save "$work/m.st" >"$work/file.json" || no 'a file'
 is 'all rows train' "$(field train_examples "$work/file.json")" 205
 is 'rows of the file' "$(field test_examples "$work/file.json")" 40

@@ -148,7 +148,7 @@ bad 'predict brief' 'brief.txt has 3 characters; a window of 8 needs 8$' predict
 printf 'hoo\nhoo\nhoo\n' >lines.txt
 good 'predict a late line' '^3,4,' predict "$work/m.safetensors" "$work/lines.txt" --devices host:0 --lines
 printf 'hoo\nho\n\n' >lines.txt
-bad 'predict no line' 'no line ends behind 8 characters; .copse generate. continues shorter texts$' predict "$work/every.safetensors" "$work/lines.txt" --devices host:0 --lines
+bad 'predict no line' 'no line ends after 8 characters; .copse generate. continues shorter texts$' predict "$work/every.safetensors" "$work/lines.txt" --devices host:0 --lines
 "$copse" train --devices host:0 --epochs 1 --quiet --save digits.safetensors >/dev/null
 bad 'lines of a table' '--lines is for models of texts' predict "$work/digits.safetensors" "$work/ask.txt" --devices host:0 --lines
 printf 'ab\000c' >binary

@@ -44,7 +44,7 @@ cmp -s "$name.st" native.st || no 'the model has other bits than the one that is
 zcat "$source/examples/data/digits/digits.csv.gz" | head -n 50 >"$name.csv"
 "$copse" predict "$name.st" "$name.csv" --devices host:0 --output "$name.out" >stdout 2>stderr || no "predict: $(cat stdout stderr)"
 "$native" predict native.st "$name.csv" --devices host:0 --output native.out >stdout 2>stderr || no "predict here: $(cat stderr)"
-cmp -s "$name.out" native.out || no 'predictions have other bytes than those of this machine'
+cmp -s "$name.out" native.out || no 'predictions have other bytes than on this machine'
 "$copse" predict "$name.st" nothing.csv >stdout 2>stderr && no 'predicts from a file that is not there'
 grep -q "nothing.csv" stderr || no "the error line: $(cat stderr)"
 "$copse" train $quiet --schedule constant --epochs 4 --save whole.st >stdout 2>stderr || no "4 epochs: $(cat stderr)"

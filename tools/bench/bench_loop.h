@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the steps of a trainer and those of an application's own loop have in common. */
+/* What the steps of a trainer and of an application's own loop have in common. */
 #ifndef BENCH_LOOP_H
 #define BENCH_LOOP_H
 

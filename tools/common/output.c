@@ -104,7 +104,7 @@ copse_status output_check(const char *path)
     return COPSE_OK;
 }
 
-/* The identity of a file: device and number, or before it exists those of its folder and its
+/* The identity of a file: device and number, or before it exists its folder's and its
    name. */
 struct place {
     struct system_file at;

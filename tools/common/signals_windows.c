@@ -44,7 +44,7 @@ static BOOL WINAPI on_event(DWORD event)
     return TRUE;
 }
 
-/* The newest handler is the first to be called: before those of drivers. */
+/* The newest handler is the first to be called: before the handlers of drivers. */
 static void take_events(void)
 {
     SetConsoleCtrlHandler(on_event, FALSE);

@@ -51,18 +51,17 @@ struct system_file {
     uint64_t size;
     int64_t changed; /* time of the last change, in units of the system */
 };
-/* What is at a path, behind symbolic links. False: nothing, or it cannot be looked at. */
+/* What is at a path, where symbolic links lead to. False: nothing, or it cannot be looked at. */
 bool system_look(const char *path, struct system_file *out);
 bool system_is_link(const char *path);
 bool system_can_read(const char *path);
 /* Absolute, without links, with '/' between folders; to be freed. NULL: there is nothing. */
 char *system_real_path(const char *path);
-/* The part of a path behind its folder. */
+/* The part of a path after its folder. */
 const char *system_name(const char *path);
 
 FILE *system_open(const char *path, const char *mode);
-/* A new file for writing; if there is a file `like`, only its owner, group and mode are those of
-   the new one. errno is EEXIST if the path exists. */
+/* A new file for writing; if there is a file `like`, the new one gets its owner, group and mode. errno is EEXIST if the path exists. */
 FILE *system_create(const char *path, const char *like);
 /* Write to the disk what is in the buffers of a stream. */
 bool system_sync(FILE *f);

@@ -14,7 +14,7 @@ struct use {
     const char *model_path, *data_path, *labels, *devices; /* the first of `devices` is used */
     copse_text_rows text_rows;                             /* of a text */
     struct session_how how;
-    /* labels are not looked at: those of new rows may be missing, or no class of the model */
+    /* labels are not looked at: new rows may have none, or no class of the model */
     bool ignores_labels;
     copse_missing missing;
     copse_unknown unknown;

@@ -27,7 +27,7 @@ struct launch {
 
 /* ---- who runs where (launch_plan.c) ---- */
 
-/* Make the list of tasks, with free ports on this machine or those of the hosts' file. -1, or the
+/* Make the list of tasks, with free ports on this machine, or with the ports of the hosts. -1, or the
    exit code after an error line. */
 int launch_plan(struct launch *l);
 /* The description of the job for task `i` (copse_cluster_spec_parse); to be freed. NULL: no
@@ -44,8 +44,8 @@ struct launch_end {
     int signal; /* that killed it, or 0 */
 };
 /* Start all tasks, print their lines, and wait until all have ended. A signal to this process goes
-   to the tasks. A task that ends with EXIT_BAD_INPUT ends the others. `more`: words after those of
-   the command, or NULL. `attempt`: 0, and one more after each restart. Returns the signal that ended
+   to the tasks. A task that ends with EXIT_BAD_INPUT ends the others. `more`: words after the
+   words of the command, or NULL. `attempt`: 0, and one more after each restart. Returns the signal that ended
    the job or 0; -1 after an error line: the tasks were not started. */
 int launch_run(const struct launch *l, const char *more, uint32_t attempt, struct launch_end *ends);
 

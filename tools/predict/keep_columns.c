@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The lines of a table as they are, for output with predictions behind them. */
+/* The lines of a table as they are, for output with predictions after them. */
 #include "tools/predict/keep_columns.h"
 
 #include <string.h>

@@ -227,7 +227,7 @@ struct extras {
     struct copse_metadata lines[16];
     size_t line_count;
     struct copse_named_array arrays[2]; /* of a model file */
-    struct copse_named_array *all; /* of a checkpoint: these, and those of early stopping; owned */
+    struct copse_named_array *all;      /* of a checkpoint, with early stopping; owned */
     size_t array_count;
     double *steps, *epochs; /* owned */
 };

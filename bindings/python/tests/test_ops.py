@@ -424,7 +424,7 @@ class Synchronized(unittest.TestCase):
 
 class Gathered(unittest.TestCase):
     def test_all_gather(self):
-        """Each replica compares its rows with those of all."""
+        """Each replica compares its rows with the rows of all."""
         x = np.arange(8, dtype=np.float32).reshape(4, 2)
         for device in "host:0", "host:0,host:0":
             strategy = copse.Strategy(device)

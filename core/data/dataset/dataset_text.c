@@ -215,7 +215,7 @@ static copse_status place_windows(struct text_rows *r, const struct copse_text *
     if (which == COPSE_TEXT_WINDOWS)
         *rows = (count - needed) / r->stride + 1;
     if (*rows == 0)
-        return copse_fail(COPSE_ERR_SHAPE, "text: %s: no line ends behind %zu %s", t->name,
+        return copse_fail(COPSE_ERR_SHAPE, "text: %s: no line ends after %zu %s", t->name,
                           r->length, noun);
     return *rows <= UINT32_MAX
                ? COPSE_OK

@@ -76,7 +76,7 @@ static void part_rows(struct stratum *list, const int32_t *labels, uint32_t *ord
         struct stratum *c = &list[labels[order[i]]];
         if (c->train > 0) {
             c->train--;
-            order[train++] = order[i]; /* never behind i */
+            order[train++] = order[i]; /* never after i */
         } else {
             spare[rest++] = order[i];
         }

@@ -22,8 +22,8 @@ static size_t count_named(const struct copse_csv_names *names, const char *name,
     return count;
 }
 
-/* Whether the first line of a file is a header, if the schema has names. Other names than those of
-   the schema are a header, too: its columns are then reported as missing. */
+/* Whether the first line of a file is a header, if the schema has names. Names that the schema has
+   not are a header, too: its columns are then reported as missing. */
 static bool row_is_header(const struct copse_row_reader *r, const struct copse_csv_names *names)
 {
     const struct copse_schema_parts *s = r->schema;

@@ -51,7 +51,7 @@ copse_status copse__row_reader_init(struct copse_row_reader *r, copse_context *c
                                     const struct copse_dataset_params *params);
 void copse__row_reader_fini(struct copse_row_reader *r); /* a zeroed one is allowed */
 
-/* Map the columns of r->csv to those of the schema by the cells of its first line; *is_header: the
+/* Map the columns of r->csv to the schema's by the cells of its first line; *is_header: the
    line is a header. */
 copse_status copse__row_columns(struct copse_row_reader *r, const struct copse_csv_names *line,
                                 bool *is_header);

@@ -57,7 +57,7 @@ COPSE_API COPSE_CHECKED copse_status copse_cluster_spec_parse(copse_context *ctx
 
 /**
  * The description from the environment: COPSE_CONFIG, else TF_CONFIG, else an MPI launcher's
- * variables (Open MPI, MPICH and what shares its process manager), else those of a step of SLURM
+ * variables (Open MPI, MPICH and what shares its process manager), else the variables of a step of SLURM
  * (srun), whose tasks listen on ports from COPSE_PORT on [chosen by the number of the step].
  * @param out  NULL when there is none: the process trains alone.
  * @retval As `copse_cluster_spec_parse`.

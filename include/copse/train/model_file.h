@@ -31,7 +31,7 @@ struct copse_model_save_params {
 
 /** How to load a model. */
 struct copse_model_load_params {
-    const char *scope;    /**< of the variables' names, "" for none     [NULL = that of the file] */
+    const char *scope;    /**< of the variables' names, "" for none     [NULL = of the file] */
     uint64_t reserved[4]; /**< 0 */
 };
 

@@ -46,7 +46,7 @@ if not HAS_SKLEARN:
         _estimator_type = "regressor"
 
     class BaseEstimator:
-        """The parameters of an estimator are those of its constructor."""
+        """The parameters of an estimator are the parameters of its constructor."""
 
         @classmethod
         def _names(cls) -> list[str]:
@@ -114,7 +114,7 @@ class _Estimator(BaseEstimator):
         return weights
 
     def _table(self, x: Any, y: np.ndarray, task: Task) -> Dataset:
-        """A DataFrame with the labels behind its columns."""
+        """A DataFrame with the labels after its columns."""
         names, columns = columns_of(x)
         assert names is not None
         label = next(n for n in chain(["label"], (f"label{i}" for i in count(1))) if n not in names)
@@ -365,11 +365,11 @@ def _checked(estimator: Any, x: Any, y: Any, is_fit: bool) -> Any:
         raise ValueError(f"{name}: a feature is NaN or infinite")
     if not is_fit:
         if a.shape[1] != estimator.n_features_in_:
-            raise ValueError(f"{name}: the rows have {a.shape[1]} features, those of fit "
+            raise ValueError(f"{name}: the rows have {a.shape[1]} features, but fit had "
                              f"{estimator.n_features_in_} features")
         known = getattr(estimator, "feature_names_in_", None)
         if names is not None and known is not None and list(known) != names:
-            raise ValueError(f"{name}: the columns are {', '.join(names)}; those of fit were {', '.join(known)}")
+            raise ValueError(f"{name}: the columns are {', '.join(names)}; fit had {', '.join(known)}")
         return a
     labels = np.asarray(y)
     if labels.ndim not in ((1, 2) if isinstance(estimator, RegressorMixin) else (1,)) or len(labels) != len(a):

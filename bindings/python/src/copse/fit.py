@@ -157,7 +157,7 @@ def _text(logs: Logs) -> str:
 
 
 def tags(logs: Logs) -> dict[str, float]:
-    """Names in event files, as those of `copse train --logdir`: "loss/train", "loss/held out"."""
+    """Names in event files, as `copse train --logdir` writes them: "loss/train", "loss/held out"."""
     return {f"{n[4:]}/held out" if n.startswith("val_") else f"{n}/train": value for n, value in logs.items()}
 
 

@@ -83,7 +83,7 @@ class Model:
     @classmethod
     def load(cls, strategy: Strategy, path: PathLike, *, scope: Optional[str] = None) -> "Model":
         """A model from a file. Its variables are made in the strategy, and end with the model. scope: of their names; without
-        it that of the file. A newer file can be loaded with another scope beside it."""
+        it the scope of the file. A newer file can be loaded with another scope beside it."""
         return cls(strategy, None, scope=scope, _path=path)
 
     def save(self, path: PathLike) -> None:
@@ -92,7 +92,7 @@ class Model:
 
     def __reduce__(self) -> Any:
         """Pickle and copy: the bytes of its file. A copy has a strategy of its own, on the devices of the model's, or
-        on those of "auto" where a machine lacks them. The state of a trainer is no part of it."""
+        on the devices of "auto" where a machine lacks them. The state of a trainer is no part of it."""
         import tempfile  # takes a while
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "model.safetensors")
@@ -193,7 +193,7 @@ class Model:
 
     def predict(self, data: Any, *, missing: Missing = "auto", unknown: Unknown = "ignore") -> np.ndarray:
         """Probabilities [rows, classes], or values [rows, targets] in the unit of the target; of a text the probabilities
-        of the token behind its end. `data`: a data set with the model's schema, or what `read` takes: a file, an array
+        of the token after its end. `data`: a data set with the model's schema, or what `read` takes: a file, an array
         of features, a DataFrame, a dictionary for one row, a list of them. missing, unknown: as of `read`."""
         if self._takes_cells(data):
             return self._predict_cells(cells_of(data), missing, unknown)
@@ -257,7 +257,7 @@ def _restored(state: Mapping[str, Any]) -> Model:
     try:
         strategy = Strategy(state["devices"])
     except NoDeviceError as e:
-        warnings.warn(f"the model was on other devices, and is now on those of \"auto\": {e}", RuntimeWarning, 2)
+        warnings.warn(f"the model was on other devices, and is now on the devices of \"auto\": {e}", RuntimeWarning, 2)
         strategy = Strategy("auto")
     import tempfile
     with tempfile.TemporaryDirectory() as folder:

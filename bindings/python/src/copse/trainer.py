@@ -535,7 +535,7 @@ class Trainer:
 
 
 def _unshuffled(data: Union[Loader, Dataset, Mapping[str, Any]], like: Loader) -> Loader:
-    """Batches for evaluations; those of a data set have the size of the batches that train."""
+    """Batches for evaluations; batches of a data set have the size of the batches that train."""
     return data if isinstance(data, Loader) else Dataset._of(data)._in_batches(like.batch, shuffle=False)
 
 
