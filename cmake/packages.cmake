@@ -3,7 +3,9 @@
 # libcopse-dev and copse.
 
 set(package_documents "${CMAKE_INSTALL_DATAROOTDIR}/doc/copse")
-install(FILES LICENSE CHANGELOG.md README.md DESTINATION "${package_documents}" COMPONENT tools)
+# As texts: their links lead into the source tree
+install(FILES LICENSE DESTINATION "${package_documents}" COMPONENT tools)
+install(FILES CHANGELOG.md RENAME CHANGELOG DESTINATION "${package_documents}" COMPONENT tools)
 if(COPSE_WINDOWS_NEEDS) # licences of what is linked statically
     install(DIRECTORY "${COPSE_WINDOWS_NEEDS}/licences" DESTINATION "${package_documents}" COMPONENT tools)
 endif()

@@ -9,7 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FIRST_PORT = 10000, PORTS = 64, GROUPS = 300 }; /* a group of ports for each step */
+/* A group of ports for each step. */
+enum { FIRST_PORT = 10000, PORTS = 64, GROUPS = 300, LAST_PORT = 65535 - PORTS };
 
 /* ---- the variables ---- */
 
@@ -23,12 +24,13 @@ static bool read_number(const char *text, uint32_t *out)
     return *end == '\0' && n <= UINT32_MAX;
 }
 
-/* Steps of one node at the same time have other ports. */
+/* Steps of one node at the same time have other ports. 0: COPSE_PORT is wrong. */
 static uint32_t port_of_step(void)
 {
     uint32_t port, job = 0, step = 0;
-    if (read_number(copse__env("COPSE_PORT"), &port) && port > 0 && port < 65536 - PORTS)
-        return port;
+    const char *given = copse__env("COPSE_PORT");
+    if (given)
+        return read_number(given, &port) && port <= LAST_PORT ? port : 0;
     read_number(copse__env("SLURM_JOB_ID"), &job);
     read_number(copse__env("SLURM_STEP_ID"), &step);
     return FIRST_PORT + (job * 7 + step) % GROUPS * PORTS;
@@ -193,6 +195,10 @@ copse_status copse__slurm_address(const struct copse_slurm *s, uint32_t task, ch
 copse_status copse__slurm_check(const struct copse_slurm *s)
 {
     uint32_t node, local;
+    if (s->port == 0)
+        return copse_fail(COPSE_ERR_ARGUMENT,
+                          "cluster: COPSE_PORT is '%.32s'; it must be a port from 1 to %d",
+                          copse__env("COPSE_PORT"), LAST_PORT);
     return node_of(s->tasks, s->rank, &node, &local) && node != s->node
                ? copse_fail(COPSE_ERR_ARGUMENT,
                             "cluster: SLURM started task %u on node %u, not %u: start the job with "

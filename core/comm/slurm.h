@@ -9,7 +9,7 @@ struct copse_slurm {
     uint32_t rank, size, node;
     const char *hosts; /* "n[01-03,7],login": of the nodes of the step */
     const char *tasks; /* "2(x3),1": tasks of each of them */
-    uint32_t port;     /* the first task of each node */
+    uint32_t port;     /* of the first task of each node; 0: COPSE_PORT is wrong */
 };
 
 /* Whether srun started this process with others. */
@@ -18,7 +18,8 @@ bool copse__slurm_find(struct copse_slurm *out);
    COPSE_ERR_ARGUMENT: the variables cannot be read, or do not fit together. */
 copse_status copse__slurm_address(const struct copse_slurm *s, uint32_t task, char *text,
                                   size_t room);
-/* COPSE_ERR_ARGUMENT where this task is not on the node that it has by `copse__slurm_address`. */
+/* COPSE_ERR_ARGUMENT where this task is not on the node that it has by `copse__slurm_address`, or
+   COPSE_PORT is wrong. */
 copse_status copse__slurm_check(const struct copse_slurm *s);
 
 #endif

@@ -2,8 +2,8 @@
 /* The update of a tower optimizer: the gradients of all replicas are written to the store's
    gradients; the exchange sums them, updates and broadcasts the new values, in buckets of
    variables that are always updated together. Slices, and all gradients where the application has
-   given the strategy cross-device operations, are summed as values first. Either every synchronous worker fails before the second
-   barrier or none does. */
+   given the strategy cross-device operations, are summed as values first. Either every synchronous
+   worker fails before the second barrier or none does. */
 #include <stdio.h>
 
 #include "core/base/half.h"
@@ -256,7 +256,11 @@ static copse_status tower_update_run(struct update *u)
     copse_status s = copse__store_build(t->strategy);
     const copse_status summed = sum_values(u);
     s = copse__optimizer_separate(t->optimizer, u->has, s ? s : summed);
-    COPSE_TRY(copse__tower_barrier(t, "gradients", 0, s ? s : tower_update_prepare(u)));
+    const size_t before = t->optimizer->buckets.count;
+    s = copse__tower_barrier(t, "gradients", 0, s ? s : tower_update_prepare(u));
+    if (s && !t->optimizer->table->is_sharing) /* as on a worker that could not make them */
+        copse__optimizer_drop(t->optimizer, before);
+    COPSE_TRY(s);
     t->optimizer->is_torn = true; /* until all of it is queued */
     COPSE_TRY(tower_update_apply(u));
     t->optimizer->is_torn = false;

@@ -216,7 +216,7 @@ void copse_model_release(copse_model **model)
     copse__predictor_fini(&m->predictor);
     copse__model_cells_release(m);
     /* the layers of the application outlive the model */
-    if (m->layer && !copse_layer_is_shared(m->layer) &&
+    if (m->layer && m->variable_count > 0 && !copse_layer_is_shared(m->layer) &&
         !copse__variables_release(st, m->variables, m->variable_count))
         copse__log(&ctx->base.log, COPSE_LOG_INFO,
                    "model: its %zu variables stay with the strategy, which has trainers, calls, "

@@ -70,17 +70,17 @@ static copse_status keep_names(struct copse_model_cells *c, const struct copse_c
     size_t bytes = 0;
     copse__free(c->reader.mem, c->names);
     c->names = NULL;
-    c->columns = from->columns;
-    if (!from->names)
-        return COPSE_OK;
-    for (size_t i = 0; i < from->columns; i++)
+    for (size_t i = 0; from->names && i < from->columns; i++)
         bytes += strlen(from->names[i]) + 1;
-    char *to = c->names = copse__alloc(c->reader.mem, bytes, 1);
-    for (size_t i = 0; to && i < from->columns; i++) {
+    char *to = c->names = from->names ? copse__alloc(c->reader.mem, bytes, 1) : NULL;
+    if (from->names)
+        COPSE_TRY(copse_need_memory(to, "model"));
+    for (size_t i = 0; from->names && i < from->columns; i++) {
         memcpy(to, from->names[i], strlen(from->names[i]) + 1);
         to += strlen(to) + 1;
     }
-    return copse_need_memory(c->names, "model");
+    c->columns = from->columns;
+    return COPSE_OK;
 }
 
 /* Map the columns, unless they are the columns of the call before. */
@@ -164,6 +164,8 @@ copse_status copse_model_predict_cells(copse_model *m, const struct copse_cells 
     COPSE_TRY(copse_no_reserved(copse_predict_cells_params, params));
     COPSE_TRY(copse__require_no_replica("copse_model_predict_cells", m));
     const struct copse_predict_cells_params *p = params ? params : &defaults;
+    if (p->counts)
+        *p->counts = (struct copse_cell_counts){ .missing = 0 };
     COPSE_TRY(copse__table_check_policy(p->missing, p->unknown));
     COPSE_TRY(copse__cells_check(cells));
     COPSE_TRY(cells_prepare(m));

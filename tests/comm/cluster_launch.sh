@@ -49,6 +49,9 @@ cmp -s one hosted || no 'on hosts: other bits'
 launch 2 'more tasks than the hosts take' -n 5 --hosts hosts -- train
 says err 'room for 4 tasks, the job has 5'
 printf 'a b\n' >wrong
+printf 'localhost\nlocalhost\n' >twice
+launch 0 'a host in two lines' -n 2 --hosts twice --port 21800 -- sh -c 'echo "$COPSE_CONFIG"'
+says out '"127.0.0.1:21800","127.0.0.1:21801"\|"localhost:21800","localhost:21801"'
 launch 2 'a wrong line' -n 1 --hosts wrong -- train
 says err 'wrong: line 1 is not a host'
 launch 2 'no file' -n 1 --hosts nowhere -- train
@@ -64,7 +67,17 @@ says err '^\[ps 0\] to stderr$'
 launch 0 'a last line without an end' -n 1 -- printf 'a\nb'
 [ "$(cat out)" = "[0] a
 [0] b" ] || no 'a last line without an end'
+launch 0 'a long line' -n 1 --no-prefix -- sh -c 'printf "%20000d\n" 1'
+[ "$(wc -l <out)" = 1 ] && [ "$(wc -c <out)" = 20001 ] || no 'a long line: it was cut'
+launch 3 'a program that is killed' -n 2 --restarts 2 -- sh -c '[ "$COPSE_RESTARTS" = 2 ] && echo third; kill -KILL $$'
+[ "$(grep -c third out)" = 2 ] || no 'a program that is killed: not three times'
 launch 5 'the code of a program' -n 2 -- sh -c 'exit 5'
+# exits CODE ...: task i ends with the i-th
+exits() { launch "$1" "codes $2 $3 $4" -n 3 -- sh -c 'i=${COPSE_CONFIG##*:}; i=${i%%\}*}; shift $i; exit $1' sh "$2" "$3" "$4"; }
+exits 2 7 1 2
+exits 1 7 1 3
+exits 7 7 3 0
+exits 3 0 3 0
 launch 127 'no such program' -n 2 -- ./nowhere
 says err 'cannot run ./nowhere'
 
@@ -72,9 +85,16 @@ says err 'cannot run ./nowhere'
 launch 2 'wrong use of all' -n 2 -- train --data nowhere
 says err '^\[0\] copse: .*cannot open nowhere'
 # one that finds it before the tasks connect: the other does not wait for its deadline
-launch 2 'wrong use of one' -n 2 -- sh -c 'case $COPSE_CONFIG in *:1}}) exit 2 ;; esac; exec sleep 100'
+launch 2 'wrong use of one' -n 2 -- sh -c 'case $COPSE_CONFIG in *:1}}) exit 2 ;; esac; exec sleep 3000'
 says err 'worker 1 ended with code 2'
+says err 'worker 0 was ended, because'
 launch 2 'no command' -n 2
+launch 2 'no dashes' -n 2 train --epochs 1
+says err 'write -- before the command'
+launch 2 'each alone' -n 2 -- train --strategy one_device
+says err 'would train alone'
+launch 2 'nothing to evaluate' -n 2 --evaluator -- train
+says err 'evaluator needs --checkpoint'
 launch 2 'no number' -- train
 launch 2 'another command' -n 2 -- predict
 says err 'train alone has several workers'
@@ -82,7 +102,13 @@ launch 2 'no checkpoint' -n 2 --restarts 1 -- train
 says err 'restarts needs --checkpoint'
 launch 2 'a description' -n 2 -- train --cluster '{}'
 launch 2 'too many' -n 65 -- train
-launch 2 'ports' -n 2 --port 65535 -- train
+launch 2 'a sum that does not fit 32 bits' -n 4294967295 --servers 2 -- true
+launch 2 'ports' -n 2 --hosts hosts --port 65535 -- train
+launch 2 'a port without hosts' -n 2 --port 7000 -- train
+says err 'belong to --hosts'
+printf 'localhost\n127.0.0.2\n' >mixed
+launch 2 'this machine among others' -n 2 --hosts mixed -- train
+says err 'give this one the name'
 
 # ---- a worker that is killed ----
 # kill_one FOLDER: the worker 1 of the launcher $!, after its first checkpoint
@@ -126,6 +152,8 @@ for signal in TERM KILL; do
         until [ "$(cat tasks 2>/dev/null | wc -l)" = 2 ]; do sleep 0.02; done
         kill -$signal $launcher
         wait $launcher 2>/dev/null
+        code=$?
+        [ $signal = KILL ] || [ $code = 143 ] || no "SIGTERM $where: code $code"
         n=0
         for pid in $(cat tasks); do
             while kill -0 "$pid" 2>/dev/null; do

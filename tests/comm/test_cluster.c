@@ -262,6 +262,12 @@ static void steps_of_slurm_that_are_wrong(void **state)
         set_step("1", "2", rows[i].node, rows[i].hosts, rows[i].tasks);
         FAILS(COPSE_ERR_ARGUMENT, copse_cluster_spec_find(ctx, &spec), rows[i].word);
     }
+    static const char *const ports[] = { "0", "abc", "70000", "65472", "-1" };
+    for (size_t i = 0; i < sizeof ports / sizeof *ports; i++) {
+        set_step("0", "2", "0", "a", "2");
+        setenv("COPSE_PORT", ports[i], 1);
+        FAILS(COPSE_ERR_ARGUMENT, copse_cluster_spec_find(ctx, &spec), "COPSE_PORT");
+    }
     set_step("0", "1", "0", "a", "1"); /* a task alone */
     OK(copse_cluster_spec_find(ctx, &spec));
     assert_null(spec);

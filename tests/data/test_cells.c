@@ -112,7 +112,7 @@ static void test_cells_that_are_refused(void **state)
     FAILS(COPSE_ERR_FORMAT, of_cells(names, 3, bad, 2, NULL), "row 2, column 2: invalid UTF-8");
     FAILS(COPSE_ERR_FORMAT, of_cells(names, 3, empty, 2, NULL),
           "row 2, column 1 (\"size\"): the cell is empty; fill it in, leave the column out "
-          "(--ignore), or let the mean replace it (--missing mean)");
+          "(ignore, --ignore), or let the mean replace it (missing: mean, --missing mean)");
     OK(of_cells(names, 3, empty, 2,
                 &(struct copse_dataset_params){ .missing = COPSE_MISSING_MEAN }));
     FAILS(COPSE_ERR_ARGUMENT, of_cells(no_name, 3, rows, 3, NULL), "column 2 has no name");
@@ -201,14 +201,14 @@ static void test_cells_that_training_did_not_have(void **state)
     p.schema = trained;
     FAILS(COPSE_ERR_FORMAT, of_file("size,colour\n1,red\n,red\n", &p),
           "row 3, column 1 (\"size\"): the cell is empty; fill it in, or let the column's mean "
-          "replace it (--missing mean)");
+          "replace it (missing: mean, --missing mean)");
     FAILS(COPSE_ERR_FORMAT, of_file("size,colour\n1,NA\n", &p),
           "row 2, column 2 (\"colour\"): \"NA\" means a missing value");
     p = (struct copse_dataset_params){ .schema = trained, .unknown = COPSE_UNKNOWN_REFUSE };
     FAILS(
         COPSE_ERR_FORMAT, of_file("size,colour\n1,green\n", &p),
         "\"green\" is none of the 2 categories of the column; correct it, or let it count as none "
-        "of them (--unknown ignore)");
+        "of them (unknown: ignore, --unknown ignore)");
     FAILS(COPSE_ERR_FORMAT, of_file("size,colour\nx,red\n", BY), "\"x\" is not a number");
     /* labels are never replaced */
     FAILS(COPSE_ERR_FORMAT, of_file("size,colour,kind\n1,red,\n", BY), "every row needs a label");

@@ -30,7 +30,7 @@ good() {
 }
 
 # ---- hostile tables ----
-hostile missing 'row 3, column 2 ."b".*the cell is empty; fill it in, leave the column out .--ignore., or let the mean replace it .--missing mean.$' 'a,b,c\n1,2,x\n3,,y\n5,6,x\n'
+hostile missing 'row 3, column 2 ."b".*the cell is empty; fill it in, leave the column out .ignore, --ignore., or let the mean replace it .missing: mean, --missing mean.$' 'a,b,c\n1,2,x\n3,,y\n5,6,x\n'
 hostile unknown 'row 3, column 1 ."a".*"[?]" means a missing value' 'a,b,c\n1,2,x\n?,2,y\n5,6,x\n'
 hostile no_label 'row 3, column 3 ."c".*every row needs a label' 'a,b,c\n1,2,x\n3,4,\n5,6,x\n' --missing mean
 hostile ragged_short 'row 3: fewer cells than the 3 columns' 'a,b,c\n1,2,x\n3,4\n'
@@ -86,8 +86,8 @@ asked 0 'missing cells: 1, the first is row 2, column 1 ("n"); a number becomes 
 grep -q 'that training did not have: 1, the first is "violet" in row 3, column 2 ("colour")' "$work/stderr" || no 'violet'
 [ "$(wc -l <"$work/stdout")" -eq 3 ] || no "predict: $(cat "$work/stdout")"
 cp "$work/stdout" "$work/predicted"
-asked 2 'row 2, column 1 ("n"): the cell is empty; fill it in, or let the column.s mean replace it (--missing mean)$' --missing refuse
-asked 2 '"violet" is none of the 2 categories of the column; correct it, or .* (--unknown ignore)$' --unknown refuse
+asked 2 'row 2, column 1 ("n"): the cell is empty; fill it in, or let the column.s mean replace it (missing: mean, --missing mean)$' --missing refuse
+asked 2 '"violet" is none of the 2 categories of the column; correct it, or .* (unknown: ignore, --unknown ignore)$' --unknown refuse
 asked 0 violet --missing mean
 ! grep -q 'missing cells' "$work/stderr" && cmp -s "$work/stdout" "$work/predicted" || no "--missing mean: $(cat "$work/stderr")"
 good mean '^R2' --data "$work/whole.csv" --missing mean --epochs 1 --quiet --save "$work/model"

@@ -28,21 +28,28 @@ copse_status standard_input_take(struct standard_input *in)
                                  strerror(errno));
     }
     snprintf(in->path, sizeof in->path, "%s/input", in->folder);
+    in->file = system_create(in->path, NULL);
+    if (in->file && system_remove_name(in->file, in->path, sizeof in->path)) {
+        system_remove_folder(in->folder);
+        in->folder[0] = '\0';
+    }
     session_rename(in->path, "standard input");
-    FILE *to = system_create(in->path, NULL);
-    if (!to)
+    if (!in->file)
         return session_set_error(COPSE_ERR_IO, "standard input: no file for a copy: %s",
                                  strerror(errno));
-    const copse_status s = copy_all(to);
-    return fclose(to) == 0 || s != COPSE_OK
-               ? s
+    COPSE_TRY(copy_all(in->file));
+    return fflush(in->file) == 0
+               ? COPSE_OK
                : session_set_error(COPSE_ERR_IO, "standard input: no room for a copy: %s",
                                    strerror(errno));
 }
 
 void standard_input_end(struct standard_input *in)
 {
-    if (in->path[0])
+    if (in->file)
+        fclose(in->file);
+    in->file = NULL;
+    if (in->folder[0])
         system_remove(in->path);
     if (in->folder[0])
         system_remove_folder(in->folder);

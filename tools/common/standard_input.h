@@ -6,6 +6,7 @@
 #include "tools/tool.h"
 
 struct standard_input {
+    FILE *file;                  /* the copy */
     char folder[256], path[300]; /* "": there is none */
 };
 

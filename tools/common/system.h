@@ -70,6 +70,9 @@ bool system_rename(const char *from, const char *to);
 bool system_remove(const char *path);
 bool system_make_folder(const char *path);
 bool system_remove_folder(const char *path); /* an empty one */
+/* Where the system can: an open file loses its name, so that it ends with the process, however that
+   ends; `path` becomes another way to open it while it is open. False: nothing changed. */
+bool system_remove_name(FILE *f, char *path, size_t room);
 /* A new folder for files that are soon removed. */
 bool system_make_temporary(char *path, size_t room);
 

@@ -256,6 +256,21 @@ bool system_remove_folder(const char *path)
     return rmdir(path) == 0;
 }
 
+bool system_remove_name(FILE *f, char *path, size_t room)
+{
+#ifdef __linux__
+    char open_path[64];
+    snprintf(open_path, sizeof open_path, "/proc/self/fd/%d", fileno(f));
+    if (access(open_path, R_OK) == 0 && strlen(open_path) < room && unlink(path) == 0) {
+        snprintf(path, room, "%s", open_path);
+        return true;
+    }
+#else
+    (void)f, (void)path, (void)room;
+#endif
+    return false;
+}
+
 bool system_make_temporary(char *path, size_t room)
 {
     const int n = snprintf(path, room, "/tmp/copse-XXXXXX");

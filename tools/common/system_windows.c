@@ -451,6 +451,12 @@ bool system_remove_folder(const char *path)
     return is_done;
 }
 
+bool system_remove_name(FILE *f, char *path, size_t room)
+{
+    (void)f, (void)path, (void)room;
+    return false;
+}
+
 bool system_make_temporary(char *path, size_t room)
 {
     wchar_t folder[MAX_PATH + 1];

@@ -12,7 +12,8 @@
 
 #include "tools/common/json.h"
 
-#define PLOT_CLASSES 1000 /* of a text */
+#define PLOT_CLASSES 1000       /* of a text */
+#define MOST_SCORES  (1u << 28) /* probabilities that are kept for the areas under the curve */
 
 struct class_counts verdict_class(const struct verdict *v, uint32_t i)
 {
@@ -55,7 +56,7 @@ static void print_classes(const struct verdict *v)
     printf("\n  balanced accuracy %.2f %%, F1 %.4f, ROC AUC ", 100.0 * v->is.balanced_accuracy,
            v->is.f1);
     if (isnan(mean_auc(v)))
-        printf("not known: a class has no row\n");
+        printf("not known: %s\n", v->auc ? "a class has no row" : "too many rows");
     else
         printf("%.4f\n", mean_auc(v));
     printf("\n  %-24s %8s %10s %10s %10s\n", "class", "rows", "precision", "recall", "F1");
@@ -288,7 +289,7 @@ static copse_status evaluate_model_evaluate(struct verdict *v, bool is_plotted)
             return session_set_error(COPSE_ERR_NO_MEMORY, "no memory for %zu targets", classes);
         v->mae = v->r2 + classes;
     }
-    if (v->confusion && !is_text(v)) {
+    if (v->confusion && !is_text(v) && v->use.rows.rows <= MOST_SCORES / classes) {
         v->auc = malloc(classes * sizeof *v->auc);
         if (!v->auc)
             return session_set_error(COPSE_ERR_NO_MEMORY, "no memory for %zu classes", classes);

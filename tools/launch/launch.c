@@ -21,11 +21,19 @@ static int launch_words(int argc, char **argv, struct launch *l)
             argv[at] = (char *)(uintptr_t) "--workers";
         at++;
     }
-    if (at < argc) {
-        l->words = argv + at + 1;
-        l->word_count = argc - at - 1;
-    }
+    l->words = at < argc ? argv + at + 1 : NULL;
+    l->word_count = at < argc ? argc - at - 1 : 0;
     return at;
+}
+
+/* mpirun takes the command without "--". */
+static bool lacks_dashes(int argc, char **argv)
+{
+    bool lacks = false;
+    for (int i = 1; i < argc; i++)
+        for (const struct command *c = commands; c->name; c++)
+            lacks |= strcmp(argv[i], c->name) == 0;
+    return lacks;
 }
 
 static bool has_word(const struct launch *l, const char *word)
@@ -36,6 +44,19 @@ static bool has_word(const struct launch *l, const char *word)
         has = strncmp(l->words[i], word, length) == 0 &&
               (l->words[i][length] == '\0' || l->words[i][length] == '=');
     return has;
+}
+
+/* The value of an option of the command, or NULL. */
+static const char *value_of(const struct launch *l, const char *option)
+{
+    const size_t length = strlen(option);
+    const char *value = NULL;
+    for (int i = 1; i < l->word_count; i++)
+        if (strncmp(l->words[i], option, length) == 0 && l->words[i][length] == '=')
+            value = l->words[i] + length + 1;
+        else if (strcmp(l->words[i], option) == 0 && i + 1 < l->word_count)
+            value = l->words[i + 1];
+    return value;
 }
 
 static int launch_complain(const char *text)
@@ -55,13 +76,25 @@ static int launch_check(struct launch *l)
             return launch_complain("of the commands of copse, train alone has several workers");
     if (l->workers == 0)
         return launch_complain("-n, the number of workers, is missing");
-    if (l->workers + l->servers > COPSE_MAX_WORKERS)
+    if (l->workers > COPSE_MAX_WORKERS || l->servers > COPSE_MAX_WORKERS - l->workers)
         return launch_complain("a job has at most 64 workers and servers");
-    if (l->port == 0 || l->port + l->workers + l->servers > 65535)
-        return launch_complain("--port must be 1 or more, with room for the tasks below 65536");
+    if (!l->hosts && (l->port || l->ssh))
+        return launch_complain("--port and --ssh belong to --hosts; on this machine free ports are "
+                               "used");
+    if (l->port > 65535 - COPSE_MAX_WORKERS)
+        return launch_complain("--port must be 1 to 65471: the tasks of a host use the next ones");
+    l->port = l->port ? l->port : 7000;
+    l->ssh = l->ssh ? l->ssh : "ssh";
     if (l->is_copse && l->restarts > 0 && !has_word(l, "--checkpoint"))
         return launch_complain(
             "--restarts needs --checkpoint in the command, from which the job goes on");
+    const char *strategy = l->is_copse ? value_of(l, "--strategy") : NULL;
+    if (strategy && strcmp(strategy, "collective") != 0 &&
+        strcmp(strategy, "parameter_server") != 0)
+        return launch_complain("with this --strategy each worker would train alone: leave it out, "
+                               "or give collective or parameter_server");
+    if (l->is_copse && l->has_evaluator && !has_word(l, "--checkpoint"))
+        return launch_complain("--evaluator needs --checkpoint in the command: it evaluates them");
     if (l->is_copse && has_word(l, "--cluster"))
         return launch_complain("the command has --cluster, which describes another job; leave it "
                                "out");
@@ -77,7 +110,11 @@ static void print_ends(const struct launch *l, const struct launch_end *ends)
 {
     for (uint32_t i = 0; i < l->task_count; i++) {
         const struct launch_task *t = &l->tasks[i];
-        if (ends[i].signal)
+        if (ends[i].is_ended)
+            fprintf(stderr,
+                    "copse launch: %s %u was ended, because another task was used wrongly\n",
+                    t->role, t->index);
+        else if (ends[i].signal)
             fprintf(stderr, "copse launch: %s %u was killed by signal %d\n", t->role, t->index,
                     ends[i].signal);
         else if (ends[i].code)
@@ -86,13 +123,15 @@ static void print_ends(const struct launch *l, const struct launch_end *ends)
     }
 }
 
-/* 0: all tasks but those that were killed ended well. Wrong use counts before a failure, and that
-   before a loss. */
+/* Wrong use counts before a failure, and a failure before a loss. Where copse trains, the others
+   end with EXIT_INCOMPLETE if they cannot go on without a task that was killed; of another program
+   nobody knows. */
 static int launch_code(const struct launch *l, const struct launch_end *ends)
 {
     bool has[4] = { false }, is_other = false;
     int other = 0;
     for (uint32_t i = 0; i < l->task_count; i++) {
+        has[EXIT_INCOMPLETE] |= ends[i].signal && !l->is_copse;
         if (ends[i].signal)
             continue;
         is_other |= ends[i].code > EXIT_INCOMPLETE;
@@ -134,7 +173,7 @@ static int launch_job(struct launch *l, struct launch_end *ends)
 
 int cmd_launch(int argc, char **argv)
 {
-    struct launch l = { .port = 7000, .ssh = "ssh" };
+    struct launch l = { .workers = 0 };
     const struct option_row rows[] = {
         { "workers", OPTION_COUNT, &l.workers, "N", "workers of the job; also -n N" },
         { "servers", OPTION_COUNT, &l.servers, "N", "parameter servers beside them [0]" },
@@ -144,7 +183,7 @@ int cmd_launch(int argc, char **argv)
         { "port", OPTION_COUNT, &l.port, "N", "first port of each host [7000]" },
         { "ssh", OPTION_TEXT, &l.ssh, "PROGRAM", "called with a host and a command of sh [ssh]" },
         { "restarts", OPTION_COUNT, &l.restarts, "N",
-          "after a lost task restart the job, at most so often, with --resume [0]" },
+          "after a lost task start again with --resume, at most N times [0]" },
         { "no-prefix", OPTION_FLAG, &l.no_prefix, NULL,
           "lines do not begin with the number of their worker" },
         { "", OPTION_EXAMPLE, NULL, NULL, "copse launch -n 4 -- train --data table.csv" },
@@ -155,6 +194,8 @@ int cmd_launch(int argc, char **argv)
         { 0 },
     };
     const int own = launch_words(argc, argv, &l);
+    if (own == argc && lacks_dashes(argc, argv))
+        return launch_complain("write -- before the command: copse launch -n 4 -- train ...");
     int code = options_parse(own, argv, rows,
                              "Starts the tasks of a job, tells each of the others, prints their "
                              "lines, and ends as they do.");

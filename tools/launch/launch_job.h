@@ -40,8 +40,9 @@ char *launch_config(const struct launch *l, uint32_t i);
 bool launch_ports(uint32_t count, uint16_t *ports);
 /* How a task ended. */
 struct launch_end {
-    int code;   /* of its exit */
-    int signal; /* that killed it, or 0 */
+    int code;      /* of its exit */
+    int signal;    /* that killed it, or 0 */
+    bool is_ended; /* by the launcher, because another task ended with EXIT_BAD_INPUT */
 };
 /* Start all tasks, print their lines, and wait until all have ended. A signal to this process goes
    to the tasks. A task that ends with EXIT_BAD_INPUT ends the others. `more`: words after the

@@ -53,6 +53,18 @@ static int hosts_complain(const char *path, unsigned line, const char *what)
     return EXIT_BAD_INPUT;
 }
 
+/* A host in several lines has the tasks of all of them. */
+static void hosts_join(struct hosts *hosts)
+{
+    const struct host *last = &hosts->at[hosts->count - 1];
+    for (uint32_t i = 0; i + 1 < hosts->count; i++)
+        if (strcmp(hosts->at[i].name, last->name) == 0) {
+            hosts->at[i].slots += last->slots;
+            hosts->count--;
+            return;
+        }
+}
+
 static int hosts_add(struct hosts *hosts, const char *path, unsigned number, char *line)
 {
     line[strcspn(line, "#\r\n")] = '\0';
@@ -65,9 +77,26 @@ static int hosts_add(struct hosts *hosts, const char *path, unsigned number, cha
     if (!more)
         return hosts_complain(path, number, "does not fit into memory");
     hosts->at = more;
-    return read_host(line, &hosts->at[hosts->count++])
-               ? -1
-               : hosts_complain(path, number, "is not a host and its tasks: \"name\", \"name 4\"");
+    if (!read_host(line, &hosts->at[hosts->count++]))
+        return hosts_complain(path, number, "is not a host and its tasks: \"name\", \"name 4\"");
+    hosts_join(hosts);
+    return -1;
+}
+
+/* Other machines cannot reach an address of this one. */
+static int hosts_check(const char *path, const struct hosts *hosts)
+{
+    uint32_t here = 0;
+    for (uint32_t i = 0; i < hosts->count; i++)
+        here += is_here(hosts->at[i].name);
+    if (hosts->count > 0 && (here == 0 || here == hosts->count))
+        return -1;
+    fprintf(stderr,
+            hosts->count == 0 ? "copse launch: %s has no host\n"
+                              : "copse launch: %s has this machine and others: give this one the "
+                                "name that the others know\n",
+            session_shown(path));
+    return EXIT_BAD_INPUT;
 }
 
 static int hosts_read(const char *path, struct hosts *hosts)
@@ -82,11 +111,7 @@ static int hosts_read(const char *path, struct hosts *hosts)
     for (unsigned n = 1; code < 0 && fgets(line, sizeof line, f); n++)
         code = hosts_add(hosts, path, n, line);
     fclose(f);
-    if (code < 0 && hosts->count == 0) {
-        fprintf(stderr, "copse launch: %s has no host\n", session_shown(path));
-        code = EXIT_BAD_INPUT;
-    }
-    return code;
+    return code < 0 ? hosts_check(path, hosts) : code;
 }
 
 /* ---- tasks ---- */

@@ -31,6 +31,7 @@ struct stream {
     FILE *to;
     char line[LINE_BYTES];
     size_t used;
+    bool is_open; /* the newest line has no end yet */
 };
 
 struct process {
@@ -160,7 +161,8 @@ static void begin_task(const int in[2], const int out[2], const int err[2])
     dup2(out[1], STDOUT_FILENO);
     dup2(err[1], STDERR_FILENO);
     /* of other tasks, too: one that holds another's end would keep it open */
-    for (int fd = STDERR_FILENO + 1; fd < 1024; fd++)
+    const long most = sysconf(_SC_OPEN_MAX);
+    for (int fd = STDERR_FILENO + 1; fd < (most > 0 && most < 65536 ? most : 65536); fd++)
         close(fd);
 #ifdef __linux__
     prctl(PR_SET_PDEATHSIG, SIGTERM);
@@ -212,12 +214,13 @@ static bool start_task(struct job *j, uint32_t i)
 
 /* ---- lines ---- */
 
+/* A longer line comes in parts, between which lines of other tasks may come. */
 static void put_line(struct stream *s, const char *prefix)
 {
-    fputs(prefix, s->to);
+    if (!s->is_open)
+        fputs(prefix, s->to);
     fwrite(s->line, 1, s->used, s->to);
-    if (s->used == 0 || s->line[s->used - 1] != '\n')
-        fputc('\n', s->to);
+    s->is_open = s->line[s->used - 1] != '\n';
     fflush(s->to);
     s->used = 0;
 }
@@ -235,6 +238,8 @@ static void take_bytes(struct stream *s, const char *prefix)
         return;
     if (s->used > 0)
         put_line(s, prefix);
+    if (s->is_open)
+        fputc('\n', s->to);
     close(s->from);
     s->from = -1;
 }
@@ -323,6 +328,8 @@ static int watch_tasks(struct job *j, struct launch_end *ends)
         if (left > 0 && !wrong_since && has_wrong_use(j, ends))
             wrong_since = system_now();
         if (left > 0 && wrong_since && !is_ended && system_now() > wrong_since + OTHERS_END_AFTER) {
+            for (uint32_t i = 0; i < j->started; i++)
+                ends[i].is_ended = j->at[i].pid > 0;
             signal_all(j, SIGTERM);
             is_ended = true;
         }

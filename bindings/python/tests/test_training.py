@@ -249,6 +249,7 @@ class Models(InFolder):
         evaluation = model.evaluate(self.folder / "train.csv")
         self.assertEqual(evaluation.confusion.tolist(), [[100, 0], [0, 100]])
         self.assertEqual(evaluation.accuracy, 1.0)
+        self.assertEqual((evaluation.balanced_accuracy, evaluation.f1, list(evaluation.auc)), (1.0, 1.0, [1.0, 1.0]))
         again = copse.Model.load(copse.Strategy("host"), self.folder / "model.safetensors")
         np.testing.assert_array_equal(again.predict(self.folder / "new.csv"), probabilities)
         (self.folder / "bad.csv").write_text("colour,length\ngreen,2.3\n")

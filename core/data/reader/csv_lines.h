@@ -50,8 +50,8 @@ void copse__csv_close(struct copse_csv *c);
 /* The next line that is not blank, valid until the next call; *has is false at the end of the file.
    The first line decides the delimiter if none is set. */
 copse_status copse__csv_next(struct copse_csv *c, struct copse_cell *line, bool *has);
-/* Remove the next cell from `rest`, column `column` from 0, the columns in their order; *more is true if a delimiter followed.
-   Quotes are removed in place, so that a line can be split once. */
+/* Remove the next cell from `rest`, column `column` from 0, the columns in their order; *more is
+   true if a delimiter followed. Quotes are removed in place, so that a line can be split once. */
 copse_status copse__csv_cell(const struct copse_csv *c, size_t column, struct copse_cell *rest,
                              struct copse_cell *cell, bool *more);
 /* Split a line into texts of `arena`. */

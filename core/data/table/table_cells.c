@@ -112,8 +112,9 @@ const char *copse__table_looks_like(const struct copse_dictionary *words)
         { is_currency, "amounts of money; without the sign the column is one number" },
         { is_separated, "numbers with a decimal comma or separators; with '.' alone the column is "
                         "one number" },
-        { is_date, "dates; leave the column out (--ignore), or make columns of numbers of it, "
-                   "such as year, month and day" },
+        { is_date,
+          "dates; leave the column out (ignore, --ignore), or make columns of numbers of it, "
+          "such as year, month and day" },
     };
 
     for (size_t k = 0; k < COPSE_COUNT(kinds); k++) {
@@ -156,10 +157,11 @@ copse_status copse__table_fail_missing(const struct copse_csv *c, size_t column,
                  cell->text);
     return copse__table_fail(
         COPSE_ERR_FORMAT, c->path, c->row, column, name, "%s; %s", what,
-        is_label       ? "every row needs a label"
-        : is_by_schema ? "fill it in, or let the column's mean replace it (--missing mean)"
-                       : "fill it in, leave the column out (--ignore), or let the mean replace it "
-                         "(--missing mean)");
+        is_label ? "every row needs a label"
+        : is_by_schema
+            ? "fill it in, or let the column's mean replace it (missing: mean, --missing mean)"
+            : "fill it in, leave the column out (ignore, --ignore), or let the mean replace it "
+              "(missing: mean, --missing mean)");
 }
 
 copse_status copse__table_number(const struct copse_csv *c, size_t column, const char *name,

@@ -44,10 +44,11 @@ static copse_status take_unknown(struct copse_row_reader *r, size_t column,
                                  const struct copse_schema_column *c, const struct copse_cell *cell)
 {
     if (r->unknown == COPSE_UNKNOWN_REFUSE)
-        return copse__table_fail(COPSE_ERR_FORMAT, r->csv->path, r->csv->row, column, c->name,
-                                 "\"%.*s\" is none of the %u categories of the column; correct it, "
-                                 "or let it count as none of them (--unknown ignore)",
-                                 copse__csv_shown(cell), cell->text, c->width - c->has_missing);
+        return copse__table_fail(
+            COPSE_ERR_FORMAT, r->csv->path, r->csv->row, column, c->name,
+            "\"%.*s\" is none of the %u categories of the column; correct it, "
+            "or let it count as none of them (unknown: ignore, --unknown ignore)",
+            copse__csv_shown(cell), cell->text, c->width - c->has_missing);
     note_replaced(&r->unknown_cells, r->csv, column, c->name, cell, true);
     return COPSE_OK;
 }

@@ -55,7 +55,7 @@ static copse_status check_texts(const struct copse_table_facts *f, size_t column
              f->rows,
              what != NULL         ? what
              : column == f->label ? "no classes; is another column the label?"
-                                  : "no categories; leave the column out (--ignore)");
+                                  : "no categories; leave the column out (ignore, --ignore)");
     return table_schema_refuse(f, column, first, why);
 }
 
@@ -113,10 +113,11 @@ static copse_status set_feature(struct copse_table_facts *f, size_t column,
     const copse_feature_scale scale = f->params->scale;
 
     if (c->numbers == 0 && c->texts == 0)
-        return copse_fail(
-            COPSE_ERR_FORMAT,
-            "csv: %s, column %zu%s%s%s: all cells are missing; leave the column out (--ignore)",
-            f->path, column + 1, c->name[0] ? " (\"" : "", c->name, c->name[0] ? "\")" : "");
+        return copse_fail(COPSE_ERR_FORMAT,
+                          "csv: %s, column %zu%s%s%s: all cells are missing; leave the column out "
+                          "(ignore, --ignore)",
+                          f->path, column + 1, c->name[0] ? " (\"" : "", c->name,
+                          c->name[0] ? "\")" : "");
     if (c->texts == 0) {
         const bool is_standard = scale == COPSE_SCALE_AUTO || scale == COPSE_SCALE_STANDARD;
         to->role = COPSE_COLUMN_NUMBER;

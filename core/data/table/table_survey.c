@@ -145,7 +145,7 @@ static copse_status check_names(const struct copse_table_facts *f, const struct 
             s = copse_fail(COPSE_ERR_FORMAT,
                            "csv: %s, row %zu: columns %zu and %zu %s%.80s%s; rename one, or leave "
                            "one out by its "
-                           "position (--ignore)",
+                           "position (ignore, --ignore)",
                            v->csv->path, v->names_row, other->row, i + 1,
                            name[0] != 0 ? "are both named \"" : "have no name", name,
                            name[0] != 0 ? "\"" : "");
@@ -228,7 +228,7 @@ static copse_status take_text(struct survey *v, size_t column, const struct cops
         "the column has more than %u different texts: these are %s", COPSE_CATEGORIES_MAX,
         what != NULL                    ? what
         : c->role == COPSE_COLUMN_LABEL ? "no classes; is another column the label?"
-                                        : "no categories; leave the column out (--ignore)");
+                                        : "no categories; leave the column out (ignore, --ignore)");
 }
 
 static copse_status take_cell(struct survey *v, size_t column, const struct copse_cell *cell)

@@ -36,7 +36,8 @@ PICKLE_FORMAT = 1
 class Evaluation:
     """Comparison of predictions with labels. `accuracy` and `confusion` ([label, prediction]) are of a classification,
     `r2` and `mae` (mean absolute error) of a regression: means over the targets. `target_r2` and `target_mae` have a number
-    for each target, in its own unit. Texts have `bits_per_byte`."""
+    for each target, in its own unit. Texts have `bits_per_byte`. Of a classification, `balanced_accuracy` is the mean recall,
+    `f1` the mean F1, and `auc` has the area under the ROC curve of each class against the others; not of texts."""
 
     rows: int
     loss: float
@@ -47,6 +48,9 @@ class Evaluation:
     target_r2: Optional[np.ndarray]
     target_mae: Optional[np.ndarray]
     bits_per_byte: Optional[float] = None
+    balanced_accuracy: Optional[float] = None
+    f1: Optional[float] = None
+    auc: Optional[np.ndarray] = None
 
 
 class Model:
@@ -240,13 +244,18 @@ class Model:
             params.confusion = ffi.from_buffer("uint64_t[]", table)
         if targets is not None:
             params.target_r2, params.target_mae = (ffi.from_buffer("double[]", row) for row in targets)
+        scores = np.zeros(self.outputs) if self.task == "classification" else None
+        if scores is not None:
+            params.class_auc = ffi.from_buffer("double[]", scores)
         e = ffi.new("struct copse_evaluation *")
         check(lib.copse_model_evaluate(self._pointer, rows._pointer, params, e))
         own = self.task != "regression"
         return Evaluation(rows=e.rows, loss=e.loss, accuracy=e.accuracy if own else None, r2=None if own else e.r2,
                           mae=None if own else e.mae, confusion=table, target_r2=None if targets is None else targets[0],
                           target_mae=None if targets is None else targets[1],
-                          bits_per_byte=e.bits_per_byte if self.task == "sequence" else None)
+                          bits_per_byte=e.bits_per_byte if self.task == "sequence" else None,
+                          balanced_accuracy=None if scores is None else e.balanced_accuracy,
+                          f1=None if scores is None else e.f1, auc=scores)
 
 
 def _restored(state: Mapping[str, Any]) -> Model:
