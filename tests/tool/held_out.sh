@@ -99,6 +99,13 @@ bad 'patience for a resumed none' "--patience needs a held-out part.*none_c/step
     $job --patience 2 --split stratified --checkpoint "$work/none_c" --resume
 bad 'a split of a resumed none' '--split belongs to a part of --data' $job --split stratified --checkpoint "$work/none_c" --resume
 
+# A checkpoint without the lines of both options, as of an earlier version: its run split at random.
+mkdir "$work/old"
+for point in "$work"/s/step-*[1-9].safetensors; do
+    LC_ALL=C sed 's/--held-out=/--held-old=/' "$point" >"$work/old/$(basename "$point")"
+done
+bad 'an earlier version' 'of a version that split at random: give --split random' $sixty --split stratified --checkpoint "$work/old" --resume
+
 # Options that would do nothing.
 bad 'last of none' '--save-last: with --held-out none the last epoch is saved anyway' $job --held-out none --save-last --save x.st
 bad 'last of nothing' '--save-last belongs to --save FILE' $job --save-last
