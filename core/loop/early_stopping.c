@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Early stopping: the lowest loss so far, and the values that the variables had then, as entries of
    a state (core/state/state.h) in host memory. */
-#include "copse/loop/early_stopping.h"
+#include "core/loop/early_stopping.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -26,7 +26,10 @@ struct copse_early_stopping {
     struct copse_early_stopping_params params;
     struct progress so_far;
     bool has_values;
-    struct copse_state kept; /* empty without values */
+    bool is_swapped;         /* the variables have the best values */
+    bool has_names;          /* `arrays` lists `kept` */
+    struct copse_state kept; /* the best values; empty without them */
+    struct copse_state last; /* is_swapped: what the variables had; else empty */
     struct {
         copse_variable **at;
         size_t count, room;
@@ -104,6 +107,7 @@ void copse_early_stopping_release(copse_early_stopping **at)
     copse_strategy *st = e->strategy;
     *at = NULL;
     copse__state_end(&e->kept);
+    copse__state_end(&e->last);
     copse__free(mem_of(e), e->variables.at);
     copse__free(mem_of(e), e->arrays.at);
     copse__free(mem_of(e), e);
@@ -138,6 +142,19 @@ static copse_status early_read(copse_early_stopping *e, bool has_components, str
     return copse__state_read(s);
 }
 
+/* The variables have changed: a swap is over. */
+static void drop_last(copse_early_stopping *e)
+{
+    copse__state_end(&e->last);
+    e->is_swapped = false;
+}
+
+static void drop_values(copse_early_stopping *e)
+{
+    copse__state_end(&e->kept);
+    e->has_values = e->has_names = false;
+}
+
 /* All workers take the values, or none does. */
 static copse_status take_values(copse_early_stopping *e, struct copse_state *s, copse_status mine)
 {
@@ -147,7 +164,7 @@ static copse_status take_values(copse_early_stopping *e, struct copse_state *s, 
         copse__state_end(s);
         return status;
     }
-    copse__state_end(&e->kept);
+    drop_values(e);
     e->kept = *s;
     e->has_values = true;
     return COPSE_OK;
@@ -159,25 +176,39 @@ static copse_status keep_values(copse_early_stopping *e)
     return take_values(e, &s, early_read(e, true, &s));
 }
 
-static copse_status write_values(copse_early_stopping *e)
+static copse_status write_values(copse_early_stopping *e, struct copse_state *values)
 {
     e->t->is_failed = true; /* until all are written */
-    COPSE_TRY(copse__state_write(&e->kept));
-    e->t->is_failed = false;
+    const copse_status s = copse__state_write(values);
+    e->t->is_failed = s != COPSE_OK;
+    return copse__state_settle(e->strategy, e->t->is_failed, s, "early stopping");
+}
+
+static copse_status give_best(copse_early_stopping *e)
+{
+    struct copse_state present = { .strategy = NULL };
+    copse_status s =
+        copse__state_settle(e->strategy, false, early_read(e, true, &present), "early stopping");
+    if (s == COPSE_OK)
+        s = write_values(e, &e->kept);
+    if (s != COPSE_OK) {
+        copse__state_end(&present);
+        return s;
+    }
+    e->last = present;
+    e->is_swapped = true;
     return COPSE_OK;
 }
 
-static copse_status early_swap(copse_early_stopping *e, struct copse_state *present)
+static copse_status give_last(copse_early_stopping *e)
 {
-    COPSE_TRY(
-        copse__state_settle(e->strategy, false, early_read(e, true, present), "early stopping"));
-    const copse_status s = write_values(e);
-    return copse__state_settle(e->strategy, e->t->is_failed, s, "early stopping");
+    COPSE_TRY(write_values(e, &e->last));
+    drop_last(e);
+    return COPSE_OK;
 }
 
 copse_status copse_early_stopping_swap(copse_early_stopping *e)
 {
-    struct copse_state present = { .strategy = NULL };
     COPSE_TRY(copse_need("early stopping", e));
     COPSE_TRY(copse__require_no_replica("copse_early_stopping_swap", e));
     COPSE_TRY(copse__trainer_check(e->t));
@@ -186,14 +217,22 @@ copse_status copse_early_stopping_swap(copse_early_stopping *e)
         return copse_fail(COPSE_ERR_ARGUMENT, "early stopping: no values are kept: no loss was "
                                               "finite, or `keep_last` is set");
     COPSE_TRY(copse__audit_settle(e->t));
-    const copse_status s = early_swap(e, &present);
-    if (s == COPSE_OK) {
-        struct copse_state was = e->kept;
-        e->kept = present;
-        present = was;
-    }
-    copse__state_end(&present);
-    return s;
+    return e->is_swapped ? give_last(e) : give_best(e);
+}
+
+copse_status copse__early_stopping_check(const copse_early_stopping *e, const copse_trainer *t)
+{
+    return e->t == t ? COPSE_OK
+                     : copse_fail(COPSE_ERR_ARGUMENT,
+                                  "trainer: `stopping` belongs to another trainer: create one for "
+                                  "this trainer");
+}
+
+copse_status copse__early_stopping_restore(copse_early_stopping *e, uint32_t done)
+{
+    return e && e->has_values && !e->is_swapped && e->so_far.best_epoch != done
+               ? copse_early_stopping_swap(e)
+               : COPSE_OK;
 }
 
 /* ---- observing ---- */
@@ -234,6 +273,7 @@ copse_status copse_early_stopping_observe(copse_early_stopping *e, uint32_t epoc
         copse__group_broadcast(&e->strategy->group, "early stopping", &all, sizeof all, mine);
     e->so_far = s == COPSE_OK ? all : before;
     COPSE_TRY(s);
+    drop_last(e); /* the variables were trained on */
     if (all.is_best && !e->params.keep_last)
         COPSE_TRY(keep_values(e));
     copse_early_stopping_describe(e, &now);
@@ -252,23 +292,33 @@ static copse_status add_array(copse_early_stopping *e, const char *name,
                : copse_no_memory("early stopping");
 }
 
-copse_status copse_early_stopping_arrays(copse_early_stopping *e,
-                                         const struct copse_named_array **arrays, size_t *count)
+/* Once for the kept values, whose arena has the names. */
+static copse_status list_arrays(copse_early_stopping *e)
 {
-    struct copse_array_view view = { .type = COPSE_F64, .rank = 1, .shape = { COUNTERS_MAX } };
-    COPSE_TRY(copse_need("early stopping", e, arrays, count));
+    struct copse_array_view view = {
+        .type = COPSE_F64, .rank = 1, .shape = { COUNTERS_MAX }, .data = e->counters
+    };
     e->arrays.count = 0;
-    e->counters[0] = e->so_far.epoch;
-    e->counters[1] = e->so_far.best_epoch;
-    e->counters[2] = e->so_far.waited;
-    e->counters[3] = e->so_far.best_loss;
-    view.data = e->counters;
     COPSE_TRY(add_array(e, COUNTERS, &view));
     for (size_t i = 0, n; i < e->kept.entries.count; i += n) {
         n = copse__state_whole(&e->kept, i, &view);
         COPSE_TRY(
             add_array(e, COPSE_STATE_TEXT(&e->kept, PREFIX, e->kept.entries.at[i].name), &view));
     }
+    e->has_names = true;
+    return COPSE_OK;
+}
+
+copse_status copse_early_stopping_arrays(copse_early_stopping *e,
+                                         const struct copse_named_array **arrays, size_t *count)
+{
+    COPSE_TRY(copse_need("early stopping", e, arrays, count));
+    e->counters[0] = e->so_far.epoch;
+    e->counters[1] = e->so_far.best_epoch;
+    e->counters[2] = e->so_far.waited;
+    e->counters[3] = e->so_far.best_loss;
+    if (!e->has_names)
+        COPSE_TRY(list_arrays(e));
     *arrays = e->arrays.at;
     *count = e->arrays.count;
     return COPSE_OK;
@@ -364,12 +414,14 @@ copse_status copse_early_stopping_resume(copse_early_stopping *e, const copse_ch
     COPSE_TRY(copse_need("early stopping", e, file));
     COPSE_TRY(copse__require_no_replica("copse_early_stopping_resume", e));
     COPSE_TRY(copse__trainer_check(e->t));
+    drop_last(e); /* the variables have the values of the checkpoint */
     if (!copse_checkpoint_find(file, COUNTERS))
         return COPSE_OK;
     COPSE_TRY(read_counters(file, &found));
     if (has_array(file) && !e->params.keep_last) {
         COPSE_TRY(resume_values(e, file));
     } else if (!e->params.keep_last) { /* of a run that kept none: the best epoch is yet to come */
+        drop_values(e);
         found.best_epoch = 0;
         found.best_loss = INFINITY;
     }

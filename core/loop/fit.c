@@ -2,9 +2,9 @@
 /* copse_trainer_fit: epochs of steps, the means of their results, an evaluation after each epoch,
    and early stopping. */
 #include "copse/distribute/accelerator.h"
-#include "copse/loop/early_stopping.h"
 #include "copse/loop/feed.h"
 #include "core/base/callback.h"
+#include "core/loop/early_stopping.h"
 #include "core/train/trainer.h"
 
 /* Most results that wait to be taken: a trainer keeps the results of COPSE_STEPS_IN_PROGRESS steps, or
@@ -211,7 +211,9 @@ static copse_status begin_stopping(struct fit *f)
                                 "trainer: `patience` and `stopping` are about the loss on "
                                 "`held_out`, which is NULL");
     f->stopping = p->stopping;
-    if (f->stopping || (p->patience == 0 && (p->keep_last || f->t->optimizer->table->is_sharing)))
+    if (f->stopping)
+        return copse__early_stopping_check(f->stopping, f->t);
+    if (p->patience == 0 && (p->keep_last || f->t->optimizer->table->is_sharing))
         return COPSE_OK;
     return copse_early_stopping_create(f->t, &how, &f->stopping);
 }
@@ -246,21 +248,14 @@ static copse_status fit_epoch(struct fit *f, uint32_t epoch, bool *stop)
     return COPSE_OK;
 }
 
-/* `done` epochs are complete. */
-static copse_status restore_best(struct fit *f, uint32_t done)
-{
-    struct copse_early_stopping_info best;
-    copse_early_stopping_describe(f->stopping, &best);
-    return best.has_values && best.best_epoch != done ? copse_early_stopping_swap(f->stopping)
-                                                      : COPSE_OK;
-}
-
 static copse_status fit_epochs(struct fit *f)
 {
+    struct copse_early_stopping_info before;
     uint32_t epoch = f->params->first;
-    for (bool stop = false; epoch < f->params->epochs && !stop; epoch++)
+    copse_early_stopping_describe(f->stopping, &before);
+    for (bool stop = before.is_over; epoch < f->params->epochs && !stop; epoch++)
         COPSE_TRY(fit_epoch(f, epoch, &stop));
-    return restore_best(f, epoch);
+    return copse__early_stopping_restore(f->stopping, epoch);
 }
 
 copse_status copse_trainer_fit(copse_trainer *t, copse_loader *batches,

@@ -173,7 +173,7 @@ COPSE_API COPSE_CHECKED copse_status copse_dataset_gather(const copse_dataset *d
 struct copse_split_params {
     double train_fraction; /**< part of the rows for training, above 0 and below 1 [0 = 0.8] */
     uint64_t seed;         /**< of the order of the rows before the cut            [0] */
-    /** divide each class alike; both parts have it if it has two rows [false] */
+    /** divide each class alike, into both parts where rows suffice [false] */
     bool stratify;
     uint64_t reserved[3];
 };

@@ -173,6 +173,66 @@ static void patience_ends_the_training(void **state)
     }
 }
 
+/* The second call goes on from the best values. They are restored again, unless it finds better
+   ones; a checkpoint between the two has them. */
+static void second_fit_knows_the_best_values(void **state)
+{
+    (void)state;
+    enum { MORE = 2 };
+    static float values[EPOCHS][VALUES], is[VALUES];
+    for (int is_worse = 0; is_worse < 2; is_worse++) {
+        struct epochs noted = { .values = values };
+        copse_strategy *st = mirrored(1);
+        struct job *j = calloc(1, sizeof *j);
+        copse_early_stopping *e = NULL;
+        const struct copse_named_array *arrays;
+        const char *name;
+        size_t count;
+        assert_non_null(j);
+        OK(job_begin(j, st, 4));
+        OK(copse_early_stopping_create(j->t, NULL, &e));
+        noted.job = j;
+        struct copse_fit_params p = { .epochs = EPOCHS - MORE,
+                                      .held_out = j->held_out,
+                                      .on_epoch = note_epoch,
+                                      .user = &noted,
+                                      .stopping = e };
+        OK(copse_trainer_fit(j->t, j->batches, &p));
+        const uint32_t best = lowest(&noted, EPOCHS - MORE);
+        assert_in_range(best, 2, EPOCHS - MORE - 1); /* else this shows nothing */
+        for (int k = 0; k < 2; k++) { /* the second time the variables have the last values */
+            OK(copse_early_stopping_arrays(e, &arrays, &count));
+            assert_int_equal(count, 1 + MODEL_VARIABLES);
+            name = arrays[1].name;
+            OK(copse_early_stopping_arrays(e, &arrays, &count));
+            assert_ptr_equal(arrays[1].name, name); /* a checkpoint takes no more memory */
+            const float *first = arrays[1].array.data;
+            for (size_t a = 2; a < count; a++)
+                if (strstr(arrays[a].name, j->m.variables[0]->name))
+                    first = arrays[a].array.data;
+            assert_memory_equal(first, values[best - 1], j->m.variables[0]->count * sizeof *first);
+            OK(copse_early_stopping_swap(e));
+        }
+        if (is_worse) /* the last values are worse, so that all later epochs are */
+            for (int v = 0; v < MODEL_VARIABLES; v++) {
+                for (uint32_t k = 0; k < VALUES; k++)
+                    is[k] = 30.0f * (float)((k * 7 + (uint32_t)v) % 5) - 60.0f;
+                OK(copse_variable_assign(j->m.variables[v], is));
+            }
+        p.first = EPOCHS - MORE;
+        p.epochs = EPOCHS;
+        OK(copse_trainer_fit(j->t, j->batches, &p));
+        assert_int_equal(noted.count, EPOCHS);
+        const uint32_t then = lowest(&noted, EPOCHS);
+        if (is_worse)
+            assert_int_equal(then, best);
+        OK(read_all(j, is));
+        assert_memory_equal(is, values[then - 1], sizeof is);
+        copse_early_stopping_release(&e);
+        finish(j, st);
+    }
+}
+
 static void refusals_say_why(void **state)
 {
     (void)state;
@@ -196,6 +256,15 @@ static void refusals_say_why(void **state)
     bool stop;
     OK(copse_early_stopping_observe(e, 3, 1.0, &stop));
     assert_int_equal(copse_early_stopping_observe(e, 3, 1.0, &stop), COPSE_ERR_ARGUMENT);
+    copse_trainer *other = NULL;
+    OK(copse_trainer_create(st,
+                            &(struct copse_trainer_params){
+                                .loss = model_loss, .user = &j->m, .optimizer = { COPSE_SGD } },
+                            &other));
+    struct copse_fit_params borrowed = { .epochs = 2, .held_out = j->held_out, .stopping = e };
+    assert_int_equal(copse_trainer_fit(other, j->batches, &borrowed), COPSE_ERR_ARGUMENT);
+    assert_non_null(strstr(copse_last_error(), "another trainer"));
+    copse_trainer_release(&other);
     copse_early_stopping_release(&e);
     finish(j, st);
 
@@ -363,8 +432,8 @@ static void resumed_run_ends_as_the_undisturbed_one(void **state)
     const uint32_t best = lowest(&all, all.count);
     assert_true(all.count == best + 3 && best > 1 && all.count < EPOCHS);
 
-    /* cut before the best epoch, after it, and in the last epoch */
-    const uint32_t cuts[] = { 1, best, best + 1, best + 2 };
+    /* cut before the best epoch, after it, in the last epoch, and where the run is over */
+    const uint32_t cuts[] = { 1, best, best + 1, best + 2, best + 3 };
     for (size_t i = 0; i < COPSE_COUNT(cuts); i++) {
         struct saved s = { .after = cuts[i] };
         const struct copse_early_stopping_params how = { .patience = 3 };
@@ -553,6 +622,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(variables_end_with_the_best_values),
         cmocka_unit_test(patience_ends_the_training),
+        cmocka_unit_test(second_fit_knows_the_best_values),
         cmocka_unit_test(refusals_say_why),
         cmocka_unit_test(lower_losses_are_finite_and_lower),
         cmocka_unit_test(swap_gives_all_values_and_takes_them_back),

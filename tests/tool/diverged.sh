@@ -58,6 +58,19 @@ grep -q '^model:' "$work/stdout" && no 'a model is printed'
 diverges 'with checkpoints' 'training diverged' $job classes.csv --optimizer sgd --lr 50 --epochs 5 --checkpoint points
 diverges 'resumed at its end' 'training diverged' $job classes.csv --optimizer sgd --lr 50 --epochs 5 --checkpoint points --resume
 
+# The rate rises until the run diverges: the best epoch came before, and is saved. Without it the run has diverged.
+rise='--optimizer sgd --lr 200 --epochs 60 --schedule'
+good 'a good best epoch' '^epoch [0-9]+ of 60 has the lowest held-out loss, .*, and is saved$' \
+    $job "$work/classes.csv" $rise 'warmup for 100%' --save "$work/best"
+grep -q '^model:' "$work/stdout" || no 'the best epoch: no model is printed'
+[ -s "$work/best" ] && [ ! -e "$work/best.partial" ] || no 'the best epoch is not in FILE'
+diverges 'the last epoch' 'training diverged: the training loss of the last epoch' \
+    $job classes.csv $rise 'warmup for 100%' --save-last --save last
+# What is not saved is not said to be.
+diverges 'stopped early' "training diverged: the training loss of the best epoch, [0-9]+, is .*'stopped' was not written, 'stopped.partial'" \
+    train --devices host --no-cross-check --lr 1 --epochs 200 --patience 3 --save stopped
+grep -q 'is saved' "$work/stdout" && no "it says that a model is saved: $(tail -3 "$work/stdout")"
+
 # Little learned, overfitted, or worse than a constant: none of them diverged.
 good 'chance' 'are right' $job "$work/classes.csv" --lr 1e-30 --epochs 1
 awk 'BEGIN { OFS = ","; srand(7); print "a,b,c,d,e"; for (i = 0; i < 60; i++) print rand(), rand(), rand(), rand(), int(2 * rand()) }' >"$work/noise.csv"

@@ -84,6 +84,39 @@ bad 'evaluating without the file' 'held out a file of its own: name it with --he
 good 'evaluating with the file' 'of the 40 held-out examples' evaluate --devices host:0 --checkpoint "$work/f" --data "$work/table.csv" --held-out "$work/other.csv"
 bad 'another file' 'was made with --held-out=40 examples' $job --held-out "$work/table.csv" --checkpoint "$work/f" --resume
 
+bad 'evaluating with nothing' 'held out a file of its own: name it' evaluate --devices host:0 --checkpoint "$work/f" --data "$work/table.csv" --held-out none
+bad 'evaluating a part with a file' "was made with --held-out 0.4, which holds no file out" evaluate --devices host:0 --checkpoint "$work/cut" --data "$work/table.csv" --held-out "$work/other.csv"
+bad 'evaluating none with a file' "was made with --held-out none" evaluate --devices host:0 --checkpoint "$work/none_c" --data "$work/table.csv" --held-out "$work/other.csv"
+bad 'a model with a file' '--held-out belongs to --checkpoint' evaluate "$work/all.st" "$work/table.csv" --held-out nonexist.csv
+
+# A resumed run without the file: the rows that train, and so the batch, would be others. Options that do not fit its part.
+head -61 "$work/table.csv" >"$work/sixty.csv"
+sixty="$host --epochs 2 --data $work/sixty.csv"
+"$copse" $sixty --held-out "$work/other.csv" --checkpoint "$work/s" --quiet >/dev/null || no 'a small table, checkpoints'
+bad 'resuming without the file' 'held out a file of its own: name it with --held-out' $sixty --checkpoint "$work/s" --resume
+bad 'resuming with a part' 'was made with --held-out=40 examples' $sixty --held-out 0.2 --checkpoint "$work/s" --resume
+bad 'patience for a resumed none' "--patience needs a held-out part.*none_c/step.*was made with --held-out none" \
+    $job --patience 2 --split stratified --checkpoint "$work/none_c" --resume
+bad 'a split of a resumed none' '--split belongs to a part of --data' $job --split stratified --checkpoint "$work/none_c" --resume
+
+# A checkpoint without the lines of both options, as of an earlier version: its run split at random.
+mkdir "$work/old"
+for point in "$work"/s/step-*[1-9].safetensors; do
+    LC_ALL=C sed 's/--held-out=/--held-old=/' "$point" >"$work/old/$(basename "$point")"
+done
+bad 'an earlier version' 'of a version that split at random: give --split random' $sixty --split stratified --checkpoint "$work/old" --resume
+
+# Options that would do nothing.
+bad 'last of none' '--save-last: with --held-out none the last epoch is saved anyway' $job --held-out none --save-last --save x.st
+bad 'last of nothing' '--save-last belongs to --save FILE' $job --save-last
+bad 'delta of none' '--min-delta needs a held-out part' $host --data "$work/table.csv" --held-out none --min-delta 0.1
+bad 'delta without patience' '--min-delta belongs to --patience N' $job --min-delta 0.1
+bad 'delta of no patience' '--min-delta belongs to --patience N' $job --min-delta 0.1 --patience 0
+
+# A part without an example.
+bad 'a tiny part' '--held-out 1e-20 holds out none of the 205 examples' $job --held-out 1e-20
+bad 'a small part' '--held-out 0.002 holds out none of the 205 examples' $job --held-out 0.002
+bad 'nearly all' '--held-out 0.999 holds out all of the 205 examples' $job --held-out 0.999
 for wrong in 0 1 1.5 -0.2; do
     bad "the part $wrong" '--held-out: a part is above 0 and below 1' $job --held-out $wrong
 done

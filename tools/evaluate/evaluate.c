@@ -136,7 +136,7 @@ static copse_status take_settings(struct watch *w)
         return COPSE_OK;
     COPSE_TRY(run_settings_of(r->ctx, w->path, w->made_with, sizeof w->made_with));
     return train_settings_take(&r->settings, w->made_with)
-               ? COPSE_OK
+               ? split_check_taken(&r->settings, w->path)
                : session_set_error(COPSE_ERR_UNSUPPORTED,
                                    "'%s' keeps settings that this version does not know", w->path);
 }

@@ -470,7 +470,7 @@ static copse_status train_finish(struct run *r)
     if (progress_wait(p) > WAIT_SHOWN && p->waited > WAIT_SHOWN_SECONDS)
         printf("; %.0f %% of the time steps waited for data", 100.0 * progress_wait(p));
     printf("\n");
-    if (s->save && !s->is_quiet && !run_has_diverged(r) && !r->unsaved[0])
+    if (!s->is_quiet && run_is_saved(r))
         printf("model:      %s (safetensors)\n", s->save);
     if (s->checkpoint && !s->is_quiet) {
         struct copse_monitor_info info;

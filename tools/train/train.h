@@ -38,6 +38,7 @@ struct train_settings {
     const char *held_out;        /* a part, a file, or "none"; NULL: the default part */
     struct option_choice split;
     bool is_held_file;            /* of a checkpoint: its run held out a file */
+    const char *taken_part;       /* of a checkpoint: its part or none, though held_out is given */
     const char *label, *ignore;   /* label: name or position; NULL: the last column, none */
     const char *resize, *augment; /* of pictures; NULL: neither */
     struct option_choice scale, task, missing, header;
@@ -119,6 +120,9 @@ extern const struct option_name split_names[];
 const char *split_check(const struct train_settings *s);
 /* Whether all examples train. */
 bool split_is_none(const struct train_settings *s);
+/* After the settings of a checkpoint were taken: COPSE_ERR_ARGUMENT if --held-out names a file and
+   the run held out none, or if it names no file. */
+copse_status split_check_taken(const struct train_settings *s, const char *path);
 /* Take a setting from a checkpoint; false if it is none of these, or wrong. */
 bool split_take(struct train_settings *s, const char *name, const char *value);
 

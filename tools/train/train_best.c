@@ -83,7 +83,7 @@ void run_best_show(const struct run *r)
     copse_early_stopping_describe(r->stopping, &now);
     if (best > 0)
         printf("epoch %u of %u has the lowest held-out loss, %.4f%s", best, done,
-               run_best_score(r)->loss, r->settings.save ? ", and is saved" : "");
+               run_best_score(r)->loss, run_is_saved(r) ? ", and is saved" : "");
     else
         printf("epoch %u, the last one, counts", done);
     if (run_is_stopped_early(r))

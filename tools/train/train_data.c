@@ -134,8 +134,8 @@ static void train_data_show(const struct run *r, const copse_schema *schema)
 
 /* ---- the data ---- */
 
-/* The squared differences of held-out targets, or else of all, from their mean, over all targets: what R2 compares
-   with. */
+/* The squared differences of held-out targets, or else of all, from their mean, over all targets:
+   what R2 compares with. */
 static copse_status measure_spread(struct run *r, uint32_t targets)
 {
     const copse_dataset *held = r->held_out ? r->held_out : r->all;
@@ -225,7 +225,7 @@ copse_status run_open_data(struct run *r)
     struct copse_schema_info described;
     struct copse_source_params source;
     struct copse_dataset_params params = params_of(s, &source);
-    run_keep_split(r);
+    COPSE_TRY(run_keep_split(r));
     COPSE_TRY(text_open(r, s->data, &params, &r->all));
     copse_dataset_describe(r->all, &info);
     if (!info.has_labels)

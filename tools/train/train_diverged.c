@@ -21,17 +21,43 @@ static double constant_loss(const struct run *r)
                                   : log(r->model.outputs);
 }
 
+/* Whether the result is of an epoch before the last one. */
+static bool is_before_last(const struct run *r)
+{
+    const uint32_t best = run_best_epoch(r);
+    return best > 0 && best < r->history.epoch_count;
+}
+
+/* The training loss of the epoch that is the result. */
+static double result_loss(const struct run *r)
+{
+    const struct history *h = &r->history;
+    const uint32_t best = run_best_epoch(r);
+    if (!is_before_last(r) || r->progress.loss < BELOW_ZERO)
+        return r->progress.loss;
+    const size_t first = best > 1 ? (size_t)h->epochs[best - 2].step : 0,
+                 end = (size_t)h->epochs[best - 1].step;
+    double sum = 0;
+    for (size_t i = first; i < end && i < h->step_count; i++)
+        sum += h->steps[i].loss;
+    return sum / (double)(end - first);
+}
+
 bool run_has_diverged(const struct run *r)
 {
     const struct history *h = &r->history;
     const bool is_complete = run_is_over(r) && h->step_count > 0 && h->epoch_count > 0;
     if (!is_complete || run_is_apart(r)) /* such a worker does not evaluate */
         return false;
-    const double base = fmax(constant_loss(r), h->steps[0].loss), train = r->progress.loss,
-                 held = r->test.loss;
-    return train > base * (r->model.is_regression ? REGRESSION_FACTOR : TRAIN_FACTOR) ||
-           held > base * (r->model.is_regression ? REGRESSION_FACTOR : HELD_OUT_FACTOR) ||
-           train < BELOW_ZERO || held < BELOW_ZERO;
+    const double constant = constant_loss(r), first = h->steps[0].loss, train = result_loss(r),
+                 held = run_best_score(r)->loss;
+    const int train_factor = r->model.is_regression ? REGRESSION_FACTOR : TRAIN_FACTOR,
+              held_factor = r->model.is_regression ? REGRESSION_FACTOR : HELD_OUT_FACTOR;
+    /* the best of several epochs is lower than the start was, however bad that was */
+    const double most = is_before_last(r) ? fmax(constant * held_factor, first)
+                                          : fmax(constant, first) * held_factor;
+    return train > fmax(constant, first) * train_factor || held > most || train < BELOW_ZERO ||
+           held < BELOW_ZERO;
 }
 
 /* What is left of --save. */
@@ -45,9 +71,12 @@ static void print_saved(const struct run *r, const char *path)
 
 void run_show_diverged(const struct run *r)
 {
-    const double train = r->progress.loss, held = r->test.loss;
+    const double train = result_loss(r), held = run_best_score(r)->loss;
+    char epoch[32] = "the last epoch";
     if (is_silent(r))
         return;
+    if (is_before_last(r))
+        snprintf(epoch, sizeof epoch, "the best epoch, %u,", run_best_epoch(r));
     if (train < BELOW_ZERO || held < BELOW_ZERO)
         fprintf(stderr,
                 "copse train: a loss is below zero, which is impossible: training %.5g, held-out "
@@ -56,10 +85,9 @@ void run_show_diverged(const struct run *r)
                 train, held);
     else
         fprintf(stderr,
-                "copse train: training diverged: the training loss of the last epoch is %.5g, of "
-                "the first step %.5g; "
-                "lower --lr (it is %g)",
-                train, r->history.steps[0].loss, (double)r->settings.lr);
+                "copse train: training diverged: the training loss of %s is %.5g, of the "
+                "first step %.5g; lower --lr (it is %g)",
+                epoch, train, r->history.steps[0].loss, (double)r->settings.lr);
     if (r->settings.save)
         print_saved(r, r->settings.save);
     fprintf(stderr, "\n");

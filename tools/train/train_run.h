@@ -110,8 +110,9 @@ copse_status run_add_result(struct run *r, double loss, double accuracy);
 
 /* ---- the held-out part (train_split.c) ---- */
 
-/* A run that is resumed keeps its part and its way to split, unless the command line has others. */
-void run_keep_split(struct run *r);
+/* A run that is resumed keeps its part and its way to split, unless the command line has others.
+   COPSE_ERR_ARGUMENT if other options do not fit them. */
+copse_status run_keep_split(struct run *r);
 /* Set `train` and `held_out`, NULL without a held-out part. */
 copse_status run_divide(struct run *r);
 /* For the settings in a checkpoint; a file is known by its content. Lifetime: until the next call. */
@@ -145,6 +146,8 @@ copse_status run_save_parameters(struct run *r);
 /* The same; a process that no other works with in step goes on if the disk fails, and says so:
    after the last epoch in `unsaved`. */
 copse_status run_save_epoch(struct run *r);
+/* Whether FILE has the result. */
+bool run_is_saved(const struct run *r);
 /* Print what could not be written, and where the state is. */
 void run_show_unwritten(const struct run *r);
 /* Call a function while the variables have their moving averages. */
@@ -154,8 +157,8 @@ copse_status run_save_stopped(struct run *r);
 
 /* ---- runs that diverge (train_diverged.c) ---- */
 
-/* Whether the run is over, and a loss is far above the loss without training, or below
-   zero. Such a run writes no FILE of --save, only FILE.partial. */
+/* Whether the run is over, and a loss is far above the loss without training, or below zero: of the
+   epoch that is the result. Such a run writes no FILE of --save, only FILE.partial. */
 bool run_has_diverged(const struct run *r);
 /* Print it in one line, with what to do. */
 void run_show_diverged(const struct run *r);

@@ -15,6 +15,11 @@ static bool is_complete(const struct run *r)
     return run_is_over(r) && !run_has_diverged(r);
 }
 
+bool run_is_saved(const struct run *r)
+{
+    return r->settings.save && is_complete(r) && !r->unsaved[0];
+}
+
 const char *run_save_path(const struct run *r)
 {
     static char path[4200];
@@ -51,7 +56,7 @@ copse_status run_save_parameters(struct run *r)
     if (!r->settings.save || run_is_apart(r))
         return COPSE_OK;
     signals_hold();
-    copse_status s = is_complete(r)              ? run_with_best(r, save_model)
+    copse_status s = run_is_over(r)              ? run_with_best(r, save_model)
                      : r->settings.saves_average ? run_with_averages(r, save_model)
                                                  : save_model(r);
     if (s == COPSE_OK && is_complete(r))

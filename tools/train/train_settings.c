@@ -280,6 +280,9 @@ static int train_settings_check(struct train_settings *s, const char *every)
         wrong = "--momentum: must be at least 0 and less than 1";
     else if (!(s->min_delta >= 0.0f && s->min_delta <= FLT_MAX))
         wrong = "--min-delta: must be at least 0, and finite";
+    else if (s->min_delta > 0.0f &&
+             (s->patience == 0 || (s->patience == UNSET && s->epochs != UNSET)))
+        wrong = "--min-delta belongs to --patience N; with --epochs alone no run stops early";
     else if (s->weight_decay < 0.0f)
         wrong = "--weight-decay: must be at least 0";
     else if (s->bucket_bytes > SIZE_MAX / 2)
@@ -608,6 +611,7 @@ int evaluate_settings_parse(int argc, char **argv, struct train_settings *s)
         s->words.count > 0 && !is_model ? "give MODEL and DATA, or --checkpoint PATH"
         : s->plot && !is_model          ? "--plot belongs to MODEL and DATA"
         : s->logdir && !is_model        ? "--logdir belongs to MODEL and DATA"
+        : s->held_out && is_model       ? "--held-out belongs to --checkpoint: DATA is what judges"
         : has_cells && !is_model        ? "--missing and --unknown belong to MODEL and DATA"
         : s->logdir && !*s->logdir      ? "--logdir: the path is empty"
         : is_model                      ? s->is_watching || s->evaluator_patience > 0

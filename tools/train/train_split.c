@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* --held-out and --split: which examples train, and which ones judge. */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -55,10 +56,16 @@ const char *split_check(const struct train_settings *s)
                "first four fifths of the text";
     if (split_is_none(s) && s->patience > 0 && s->patience != UINT32_MAX)
         return "--patience needs a held-out part, and --held-out none has none";
+    if (split_is_none(s) && s->min_delta > 0.0f)
+        return "--min-delta needs a held-out part, and --held-out none has none";
+    if (split_is_none(s) && s->saves_last)
+        return "--save-last: with --held-out none the last epoch is saved anyway; leave one out";
     if (split_is_none(s) && strstr(s->schedule, "plateau"))
         return "--schedule plateau needs a held-out part, and --held-out none has none";
     if (s->split.at->value != SPLIT_AUTO && s->held_out && part_of(s->held_out) == 0.0)
         return "--split belongs to a part of --data, such as --held-out 0.2";
+    if (s->saves_last && !s->save && !s->checkpoint)
+        return "--save-last belongs to --save FILE";
     return NULL;
 }
 
@@ -87,20 +94,25 @@ static bool find_checkpoint(const struct run *r, char *path, size_t room)
     return true;
 }
 
-void run_keep_split(struct run *r)
+copse_status run_keep_split(struct run *r)
 {
     static char text[SETTINGS_BYTES], part[64], split[64];
     struct train_settings *s = &r->settings;
     char path[4200];
     if (!s->is_resume || r->job || !find_checkpoint(r, path, sizeof path) ||
         run_settings_of(r->ctx, path, text, sizeof text) != COPSE_OK)
-        return; /* whoever restores it says why */
-    const bool has_part = find_value(text, "--held-out=", part, sizeof part);
-    if (!s->held_out && has_part && (part_of(part) > 0.0 || strcmp(part, "none") == 0))
-        s->held_out = part;
+        return COPSE_OK; /* whoever restores it says why */
+    if (!s->held_out && find_value(text, "--held-out=", part, sizeof part)) {
+        (void)split_take(s, "--held-out", part);
+        const char *wrong = split_check(s);
+        if (wrong)
+            return session_set_error(COPSE_ERR_ARGUMENT, "%s ('%s' was made with --held-out %s)",
+                                     wrong, path, part);
+    }
     if (s->split.at->value == SPLIT_AUTO)
         option_choose(&s->split,
                       find_value(text, "--split=", split, sizeof split) ? split : "random");
+    return COPSE_OK;
 }
 
 /* ---- the data ---- */
@@ -118,6 +130,19 @@ static copse_status open_held_out(struct run *r)
                                  "--held-out: '%s' has no labels, so it cannot judge", s->held_out);
     r->train = copse_dataset_retain(r->all);
     return COPSE_OK;
+}
+
+/* Both parts have an example; the library would name no option. */
+static copse_status check_part(const struct run *r, double train_fraction)
+{
+    const char *part = r->settings.held_out;
+    struct copse_dataset_info info;
+    copse_dataset_describe(r->all, &info);
+    const double train = floor((double)info.rows * train_fraction + 0.5);
+    if (!part || (train_fraction < 1.0 && train >= 1.0 && train < (double)info.rows))
+        return COPSE_OK;
+    return session_set_error(COPSE_ERR_ARGUMENT, "--held-out %s holds out %s of the %zu examples",
+                             part, train < 1.0 ? "all" : "none", info.rows);
 }
 
 copse_status run_divide(struct run *r)
@@ -138,6 +163,7 @@ copse_status run_divide(struct run *r)
         .seed = s->seed,
         .stratify = s->split.at->value == SPLIT_STRATIFIED,
     };
+    COPSE_TRY(check_part(r, how.train_fraction));
     return copse_dataset_split(r->all, &how, &r->train, &r->held_out);
 }
 
@@ -168,9 +194,25 @@ bool split_take(struct train_settings *s, const char *name, const char *value)
         return strcmp(value, "none") == 0 || option_choose(&s->split, value);
     if (strcmp(name, "--held-out") != 0)
         return false;
-    if (part_of(value) > 0.0 || strcmp(value, "none") == 0)
-        s->held_out = value;
-    else
+    if (part_of(value) == 0.0 && strcmp(value, "none") != 0)
         s->is_held_file = true;
+    else if (s->held_out)
+        s->taken_part = value;
+    else
+        s->held_out = value;
     return true;
+}
+
+copse_status split_check_taken(const struct train_settings *s, const char *path)
+{
+    if (s->taken_part)
+        return session_set_error(COPSE_ERR_ARGUMENT,
+                                 "'%s' was made with --held-out %s, which holds no file out: leave "
+                                 "--held-out out",
+                                 path, s->taken_part);
+    return s->is_held_file && s->held_out && !is_file(s)
+               ? session_set_error(COPSE_ERR_ARGUMENT,
+                                   "--held-out %s: the run held out a file of its own: name it",
+                                   s->held_out)
+               : COPSE_OK;
 }

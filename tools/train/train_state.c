@@ -65,6 +65,8 @@ static copse_status train_state_describe(const struct run *r, bool is_for_file, 
 {
     const struct train_settings *s = &r->settings;
     add_data(t, r);
+    train_state_add(t, "--held-out", run_held_out_text(r)); /* first: defaults depend on its rows */
+    train_state_add(t, "--split", run_split_text(r));
     train_state_add(t, "--scale", s->scale.at->name);
     train_state_add(t, "--task", s->task.at->name);
     train_state_add(t, "--missing", s->missing.at->name);
@@ -98,8 +100,6 @@ static copse_status train_state_describe(const struct run *r, bool is_for_file, 
     add_count(t, "--batch", s->batch);
     if (is_for_file)
         add_count(t, "--epochs", s->epochs);
-    train_state_add(t, "--held-out", run_held_out_text(r));
-    train_state_add(t, "--split", run_split_text(r));
     add_count(t, "--seed", s->seed);
     return t->used < sizeof t->bytes
                ? COPSE_OK
@@ -187,6 +187,11 @@ static copse_status check_settings(const struct run *r, const copse_checkpoint *
     if (!found || strlen(found) >= sizeof now.bytes)
         return session_set_error(COPSE_ERR_ARGUMENT, "'%s' was not made by copse train", path);
     COPSE_TRY(train_state_describe(r, false, &now));
+    if (!strstr(found, "--held-out=") && r->settings.split.at->value == SPLIT_STRATIFIED)
+        return session_set_error(COPSE_ERR_ARGUMENT,
+                                 "'%s' is of a version that split at random: give --split random, "
+                                 "or another --checkpoint",
+                                 path);
     snprintf(then, sizeof then, "%s%s%s%s%s", found, strstr(found, "--scale=") ? "" : before,
              strstr(found, "--precision=") ? "" : precision, strstr(found, "--loss=") ? "" : loss,
              strstr(found, "--held-out=") ? "" : split);
@@ -323,8 +328,10 @@ static copse_status train_state_collect(const struct run *r, bool is_checkpoint,
     e->lines[e->line_count++] =
         (struct copse_metadata){ "application.split_fraction", run_held_out_text(r) };
     const struct copse_metadata *model = copse_model_metadata(r->model.model, &count);
-    for (size_t i = 0;
-         is_checkpoint && i < count && e->line_count + 1 < sizeof e->lines / sizeof *e->lines; i++)
+    if (is_checkpoint && e->line_count + count + 1 > sizeof e->lines / sizeof *e->lines)
+        return session_set_error(COPSE_ERR_UNSUPPORTED,
+                                 "a checkpoint has no room for the %zu lines of the model", count);
+    for (size_t i = 0; is_checkpoint && i < count; i++)
         e->lines[e->line_count++] = model[i];
     if (is_checkpoint && run_is_stopped_early(r))
         e->lines[e->line_count++] = (struct copse_metadata){ STOPPED, "yes" };

@@ -6,7 +6,7 @@
 
 struct stratum {
     size_t label, rows, train; /* of a class; so many of its rows train */
-    double lacks;              /* of its part, in units of 1 / all rows */
+    int64_t lacks;             /* of its part, in units of 1 / all rows */
 };
 
 static int compare_lacks(const void *a, const void *b)
@@ -53,11 +53,11 @@ static void divide_classes(struct stratum *list, struct stratum **by_lack, size_
     size_t train = 0;
     for (size_t i = 0; i < classes; i++) {
         struct stratum *c = by_lack[i] = &list[i];
-        const double part = (double)c->rows * (double)cut;
-        c->train = (size_t)(part / (double)rows);
+        const uint64_t part = (uint64_t)c->rows * cut; /* rows have numbers of 32 bits */
+        c->train = (size_t)(part / rows);
         if (c->rows >= 2)
             c->train = COPSE_MIN(COPSE_MAX(c->train, 1), c->rows - 1);
-        c->lacks = part - (double)c->train * (double)rows;
+        c->lacks = (int64_t)(part - (uint64_t)c->train * rows);
         train += c->train;
     }
     qsort(by_lack, classes, sizeof(struct stratum *), compare_lacks);

@@ -67,8 +67,9 @@ COPSE_API void copse_early_stopping_describe(const copse_early_stopping *e,
                                              struct copse_early_stopping_info *out);
 
 /**
- * Exchange the values of the variables with the kept ones; a second call exchanges them back, with
- * the same bits. Slots of the optimizer stay as they are. Blocks.
+ * The variables get the kept values. A second call before the next observation gives them back what
+ * they had, with the same bits; training between the two is lost. Slots of the optimizer stay as
+ * they are. Blocks.
  * @retval COPSE_ERR_ARGUMENT  No values are kept, or the variables have their averages.
  * @retval COPSE_ERR_COMM      Another worker is lost.
  * After another failure the trainer cannot be used any more, until it is restored.
