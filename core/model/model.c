@@ -105,7 +105,8 @@ static copse_status take_variables(copse_model *m, size_t before)
     if (!m->variables)
         return copse_no_memory("model");
     m->variable_count = count;
-    memcpy((void *)m->variables, (const void *)(list + before), count * sizeof(copse_variable *));
+    for (size_t i = 0; i < count; i++)
+        m->variables[i] = list[before + i];
     return COPSE_OK;
 }
 
