@@ -14,8 +14,9 @@ enum { FIRST_PORT = 10000, PORTS = 64, GROUPS = 300, LAST_PORT = 65535 - PORTS }
 
 /* ---- the variables ---- */
 
-static bool read_number(const char *text, uint32_t *out)
+bool copse__launcher_number(const char *variable, uint32_t *out)
 {
+    const char *text = copse__env(variable);
     char *end;
     if (!text || *text < '0' || *text > '9')
         return false;
@@ -30,9 +31,9 @@ static uint32_t port_of_step(void)
     uint32_t port, job = 0, step = 0;
     const char *given = copse__env("COPSE_PORT");
     if (given)
-        return read_number(given, &port) && port <= LAST_PORT ? port : 0;
-    read_number(copse__env("SLURM_JOB_ID"), &job);
-    read_number(copse__env("SLURM_STEP_ID"), &step);
+        return copse__launcher_number("COPSE_PORT", &port) && port <= LAST_PORT ? port : 0;
+    copse__launcher_number("SLURM_JOB_ID", &job);
+    copse__launcher_number("SLURM_STEP_ID", &step);
     return FIRST_PORT + (job * 7 + step) % GROUPS * PORTS;
 }
 
@@ -41,9 +42,9 @@ bool copse__slurm_find(struct copse_slurm *out)
     *out = (struct copse_slurm){ .hosts = copse__env("SLURM_STEP_NODELIST"),
                                  .tasks = copse__env("SLURM_STEP_TASKS_PER_NODE"),
                                  .port = port_of_step() };
-    return out->hosts && out->tasks && read_number(copse__env("SLURM_PROCID"), &out->rank) &&
-           read_number(copse__env("SLURM_STEP_NUM_TASKS"), &out->size) && out->size > 1 &&
-           read_number(copse__env("SLURM_NODEID"), &out->node);
+    return out->hosts && out->tasks && copse__launcher_number("SLURM_PROCID", &out->rank) &&
+           copse__launcher_number("SLURM_STEP_NUM_TASKS", &out->size) && out->size > 1 &&
+           copse__launcher_number("SLURM_NODEID", &out->node);
 }
 
 /* ---- tasks ---- */

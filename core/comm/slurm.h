@@ -12,6 +12,8 @@ struct copse_slurm {
     uint32_t port;     /* of the first task of each node; 0: COPSE_PORT is wrong */
 };
 
+/* A count that a launcher has put into a variable. False: there is none. */
+bool copse__launcher_number(const char *variable, uint32_t *out);
 /* Whether srun started this process with others. */
 bool copse__slurm_find(struct copse_slurm *out);
 /* "host:port" of a task. Tasks fill one node after the other (--distribution=block).

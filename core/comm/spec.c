@@ -195,22 +195,12 @@ copse_status copse_cluster_spec_parse(copse_context *ctx, const char *json,
 
 /* ---- from the environment ---- */
 
-static bool read_count(const char *text, uint32_t *out)
-{
-    char *end;
-    if (!text || *text < '0' || *text > '9')
-        return false;
-    const unsigned long n = strtoul(text, &end, 10);
-    *out = (uint32_t)n;
-    return *end == '\0' && n <= UINT32_MAX;
-}
-
 /* Rank and size as launchers set them: Open MPI's, then the process manager's of MPICH and kin. */
 static bool find_launcher(uint32_t *rank, uint32_t *size)
 {
-    return (read_count(copse__env("OMPI_COMM_WORLD_RANK"), rank) &&
-            read_count(copse__env("OMPI_COMM_WORLD_SIZE"), size)) ||
-           (read_count(copse__env("PMI_RANK"), rank) && read_count(copse__env("PMI_SIZE"), size));
+    return (copse__launcher_number("OMPI_COMM_WORLD_RANK", rank) &&
+            copse__launcher_number("OMPI_COMM_WORLD_SIZE", size)) ||
+           (copse__launcher_number("PMI_RANK", rank) && copse__launcher_number("PMI_SIZE", size));
 }
 
 static copse_status check_ranks(uint32_t rank, uint32_t size)

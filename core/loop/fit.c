@@ -211,6 +211,11 @@ static copse_status begin_stopping(struct fit *f)
                                 "trainer: `patience` and `stopping` are about the loss on "
                                 "`held_out`, which is NULL");
     f->stopping = p->stopping;
+    if (f->stopping && (p->patience > 0 || p->min_delta != 0 || p->keep_last))
+        return copse_fail(
+            COPSE_ERR_ARGUMENT,
+            "trainer: `stopping` has its own patience, min_delta and keep_last; leave "
+            "these out of the parameters of fit");
     if (f->stopping)
         return copse__early_stopping_check(f->stopping, f->t);
     if (p->patience == 0 && (p->keep_last || f->t->optimizer->table->is_sharing))

@@ -19,9 +19,9 @@ struct copse_ranked {
 /* `balanced_accuracy` and `f1`. */
 void copse__class_scores(const struct copse_class_count *list, uint32_t classes,
                          struct copse_evaluation *out);
-/* Area under the curve of true against false positives: of all pairs of a row of the class and a row
-   of another, the share in which the row of the class has the higher score; equal scores count half. Sorts the list. NaN:
-   the class has no row or all rows, or a score is NaN. */
+/* Area under the curve of true against false positives. A pair is a row of the class and a row of
+   another: the area is the share of pairs in which the row of the class has the higher score. Equal
+   scores count half. Sorts the list. NaN: the class has no row or all rows, or a score is NaN. */
 double copse__class_auc(struct copse_ranked *list, size_t count);
 
 #endif

@@ -155,7 +155,7 @@ struct copse_fit_params {
     float min_delta; /**< lower by more than this [0] */
     /** end with the last values; else, with `held_out`, with the values of `best_epoch` [false] */
     bool keep_last;
-    /** instead, for a resumed run: loop/early_stopping.h [NULL] */
+    /** instead of these three, for a resumed run: loop/early_stopping.h [NULL] */
     struct copse_early_stopping *stopping;
     uint64_t reserved[5];
 };

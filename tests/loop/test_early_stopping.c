@@ -264,6 +264,10 @@ static void refusals_say_why(void **state)
     struct copse_fit_params borrowed = { .epochs = 2, .held_out = j->held_out, .stopping = e };
     assert_int_equal(copse_trainer_fit(other, j->batches, &borrowed), COPSE_ERR_ARGUMENT);
     assert_non_null(strstr(copse_last_error(), "another trainer"));
+    /* settings that `stopping` has itself */
+    borrowed.patience = 2;
+    assert_int_equal(copse_trainer_fit(j->t, j->batches, &borrowed), COPSE_ERR_ARGUMENT);
+    assert_non_null(strstr(copse_last_error(), "its own patience"));
     copse_trainer_release(&other);
     copse_early_stopping_release(&e);
     finish(j, st);

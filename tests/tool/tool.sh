@@ -168,7 +168,7 @@ bad 'a window of a byte' '--window-bytes: 4096 to' train $host $save --window-by
 bad 'patience with nothing' '--evaluator-patience.*--checkpoint PATH' train $host $save --evaluator-patience 3
 bad 'no patience' "--evaluator-patience: '0' is not a whole number of seconds" evaluate --checkpoint point --watch --evaluator-patience 0
 bad 'a deadline beyond reason' "--worker-deadline: '4294968' is not" train $host --worker-deadline 4294968
-bad 'patience of nobody' '--evaluator-patience.*job with an evaluator' train $host --checkpoint point --evaluator-patience 3
+bad 'patience without an evaluator' '--evaluator-patience.*job with an evaluator' train $host --checkpoint point --evaluator-patience 3
 bad 'servers of one process, by name' '--servers.*mpirun' train $host $save --servers 1 --strategy parameter_server
 bad 'servers of a mirrored strategy' '--servers.*parameter_server' train $host $save --servers 2 --strategy mirrored
 bad 'too many steps to a run' '1024' train $host $save --strategy accelerator --steps-per-run 1025

@@ -61,7 +61,8 @@ char *system_real_path(const char *path);
 const char *system_name(const char *path);
 
 FILE *system_open(const char *path, const char *mode);
-/* A new file for writing; if there is a file `like`, the new one gets its owner, group and mode. errno is EEXIST if the path exists. */
+/* A new file for writing; if there is a file `like`, the new one gets its owner, group and
+   mode. errno is EEXIST if the path exists. */
 FILE *system_create(const char *path, const char *like);
 /* Write to the disk what is in the buffers of a stream. */
 bool system_sync(FILE *f);

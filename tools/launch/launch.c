@@ -123,9 +123,8 @@ static void print_ends(const struct launch *l, const struct launch_end *ends)
     }
 }
 
-/* Wrong use counts before a failure, and a failure before a loss. Where copse trains, the others
-   end with EXIT_INCOMPLETE if they cannot go on without a task that was killed; of another program
-   nobody knows. */
+/* Wrong use counts before a failure, and a failure before a loss. The tasks of copse end with
+   EXIT_INCOMPLETE if they need a task that was killed. Of other programs a killed task is a loss. */
 static int launch_code(const struct launch *l, const struct launch_end *ends)
 {
     bool has[4] = { false }, is_other = false;

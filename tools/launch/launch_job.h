@@ -36,7 +36,7 @@ char *launch_config(const struct launch *l, uint32_t i);
 
 /* ---- processes (launch_run_posix.c, launch_run_windows.c) ---- */
 
-/* So many ports of this machine that nobody uses now. False: there are none. */
+/* Find `count` free ports of this machine. False: there are fewer. */
 bool launch_ports(uint32_t count, uint16_t *ports);
 /* How a task ended. */
 struct launch_end {

@@ -29,8 +29,9 @@ copse_status copse__block_read(const struct copse_block *b, void *values);
 /* A copy on another queue's device or the host; the same queue copies on the device. */
 copse_status copse__block_copy(const struct copse_block *from, copse_queue *to,
                                struct copse_block **out);
-/* Others may hold *at, whose buffer is written next: they keep the contents, in another buffer, and
-   *at becomes a block of that buffer that nobody else holds. Queued work keeps its order. */
+/* Call it before something writes to the buffer of *at. Other holders of the block keep its
+   contents: they get a new buffer with a copy. *at becomes a new block with the old buffer. The copy
+   is queued after earlier work. */
 copse_status copse__block_detach(struct copse_block **at);
 /* Return `s`. After a failure, wait for queued work, so that no read is pending; COPSE_ERR_TIMEOUT
    if that times out. */

@@ -24,7 +24,7 @@ struct parts {
     uint32_t update;
 };
 
-/* `is_apart`: variables that nobody trains are between them, so that each has its own bucket. */
+/* `is_apart`: an untrained variable follows each of them, so each has a bucket of its own. */
 static inline copse_status parts_create(copse_strategy *st,
                                         const struct copse_optimizer_params *rule, const char *name,
                                         bool is_apart, struct parts *p)
