@@ -375,7 +375,7 @@ int train_settings_parse(int argc, char **argv, bool is_worker, struct train_set
         { "scale", OPTION_CHOICE, &s->scale, "NAME",
           "none, standard (each column), max [CSV: standard; pictures: 1/255]" },
         { "ignore", OPTION_TEXT, &s->ignore, "COLUMNS",
-          "CSV: leave out, names or positions: id,3 [none]" },
+          "CSV: leave out, names or positions: id,3 [row numbers]; none: nothing" },
         { "header", OPTION_CHOICE, &s->header, "NAME",
           "CSV: whether the first line has names: yes, no [auto]" },
         { "resize", OPTION_TEXT, &s->resize, "WxH",
