@@ -414,7 +414,7 @@ int train_settings_parse(int argc, char **argv, bool is_worker, struct train_set
         { "augment", OPTION_TEXT, &s->augment, "STEPS",
           "change pictures: \"flip; shift 2; brightness 20\" [none]" },
         { "loss", OPTION_TEXT, &s->loss, "SPEC",
-          "\"cross_entropy smoothing=0.1\", huber, ...: optimizers.md [by task]" },
+          "\"cross_entropy weights=balanced\", huber, ...: optimizers.md [by task]" },
         { "optimizer", OPTION_CHOICE, &s->optimizer, "NAME",
           "adam, adamw, sgd, momentum, nesterov, adagrad, lion, ... [adam]" },
         { "optimizer-settings", OPTION_TEXT, &s->rule, "LIST",

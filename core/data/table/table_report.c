@@ -122,7 +122,7 @@ void copse__table_report_classes(const struct copse_table_facts *f,
         copse__log(f->log, COPSE_LOG_WARN,
                    "csv: %s: class \"%.*s\" has %zu of %zu rows, so that it alone as the answer "
                    "is right for %.1f %%; look at the recall of each class, and give rare classes "
-                   "weight in the loss (--loss \"cross_entropy weights=...\")",
+                   "weight in the loss (--loss \"cross_entropy weights=balanced\")",
                    f->path, shown_bytes(most->name), most->name, most->rows, f->rows,
                    100.0 * (double)most->rows / (double)f->rows);
 }
