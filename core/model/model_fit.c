@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* copse_model_fit: a trainer of the model's variables and loaders, for one call. */
+#include "copse/train/model_loss.h"
 #include "core/model/model.h"
 
 static copse_status make_loader(copse_dataset *data, const struct copse_model_fit_params *p,
@@ -39,6 +40,7 @@ copse_status copse_model_fit(copse_model *m, copse_dataset *data,
     copse_loader *batches = NULL, *held_out = NULL;
     COPSE_TRY(copse_need("model", m, data, params));
     COPSE_TRY(copse_no_reserved(copse_model_fit_params, params));
+    COPSE_TRY(copse_model_balance_loss(m, data));
     copse_status s = make_loader(data, params, &batches);
     if (s == COPSE_OK && params->held_out)
         s = make_loader(params->held_out, params, &held_out);
