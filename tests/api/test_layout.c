@@ -41,6 +41,7 @@
 #include "copse/optim/schedule.h"
 #include "copse/train/audit.h"
 #include "copse/train/evaluate.h"
+#include "copse/train/fine_tune.h"
 #include "copse/train/generate.h"
 #include "copse/train/memory.h"
 #include "copse/train/model_file.h"

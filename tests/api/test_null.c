@@ -32,6 +32,7 @@
 #include "copse/predict.h"
 #include "copse/train/audit.h"
 #include "copse/train/evaluate.h"
+#include "copse/train/fine_tune.h"
 #include "copse/train/generate.h"
 #include "copse/train/hidden.h"
 #include "copse/train/memory.h"
@@ -680,6 +681,7 @@ static void models(struct probe *p)
     ROW(copse_model_fit, NEED(model), NEED(labelled),
         NEED(&(struct copse_model_fit_params){ .epochs = 1 }));
     ROW(copse_model_load, NEED(own), NEED("none"), NULL, NEED(&made));
+    ROW(copse_model_load_weights, NEED(model), NULL, NEED("none"), NULL, NULL);
     ROW(copse_model_save, NEED(model), NEED("none/none"), NULL);
     NODE_ROW(copse_model_loss, NEED(g), NEED(&in), NEED(model));
     ROW(copse_model_predict, NEED(model), NEED(labelled), NEED(values));

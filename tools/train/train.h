@@ -49,6 +49,8 @@ struct train_settings {
         precision;
     const char *schedule; /* copse/optim/schedule.h */
     const char *groups;   /* copse/optim/groups.h; NULL: none */
+    const char *freeze;   /* patterns of variables that are not trained; NULL: none */
+    float body_lr;        /* of all layers but the last; UNSET_BODY: --lr */
     const char *loss;     /* its description; NULL: the model's own */
     const char *rule;     /* further settings of the optimizer, "beta2=0.99,l1=0.1"; NULL: none */
     float lr, weight_decay, dropout, momentum;
@@ -110,6 +112,13 @@ void train_optimizer_settle(struct train_settings *s, const float *rate);
 const char *train_optimizer_check(const struct train_settings *s);
 /* Set kind, rate and settings. */
 void train_optimizer_fill(const struct train_settings *s, struct copse_optimizer_params *p);
+
+/* ---- fine-tuning (train_freeze.c) ---- */
+
+#define UNSET_BODY (-1e30f)
+
+/* An error text, or NULL. */
+const char *freeze_check(const struct train_settings *s);
 
 /* ---- the held-out part (train_split.c) ---- */
 

@@ -339,6 +339,7 @@ int train_settings_parse(int argc, char **argv, bool is_worker, struct train_set
         .transfer = CHOICE(transfers),
         .precision = CHOICE(precisions),
         .momentum = UNSET_MOMENTUM,
+        .body_lr = UNSET_BODY,
         .dropout = UNSET_RATE,
         .batch = UNSET,
         .epochs = UNSET,
@@ -400,6 +401,8 @@ int train_settings_parse(int argc, char **argv, bool is_worker, struct train_set
           "hidden units dropped, with mlp:WIDTHS [0; CSV under 1000 rows: 0.3]" },
         { "init", OPTION_TEXT, &s->init, "FILE",
           "start from the weights of a safetensors file, by name" },
+        { "freeze", OPTION_TEXT, &s->freeze, "PATTERNS",
+          "do not train \"conv*,dense1.*\"; body: all but the last layer [none]" },
         { "init-layout", OPTION_CHOICE, &s->init_layout, "NAME",
           "its matrices: copse [in, out] or torch [out, in] [auto: copse]" },
         { "", OPTION_GROUP, NULL, NULL, "Training" },
@@ -423,6 +426,8 @@ int train_settings_parse(int argc, char **argv, bool is_worker, struct train_set
           "settings by name: \"*.bias: decay=0; conv1.*: frozen\" [none]" },
         { "lr", OPTION_FLOAT, &lr, "RATE",
           "learning rate at the start [adam 0.002; sgd 0.05; others: their own]" },
+        { "body-lr", OPTION_FLOAT, &s->body_lr, "RATE",
+          "learning rate of all layers but the last [--lr]" },
         { "schedule", OPTION_TEXT, &s->schedule, "TEXT",
           "constant, \"warmup for 5%; cosine\": optimizers.md [cosine]" },
         { "momentum", OPTION_FLOAT, &s->momentum, "X",
@@ -548,6 +553,7 @@ int evaluate_settings_parse(int argc, char **argv, struct train_settings *s)
         .devices = "auto",
         .strategy = CHOICE(strategies),
         .optimizer = CHOICE(train_optimizers()),
+        .body_lr = UNSET_BODY,
         .schedule = "cosine",
         .reduction = CHOICE(reductions),
         .transfer = CHOICE(transfers),
@@ -640,6 +646,7 @@ static bool take_one(struct train_settings *s, const char *name, const char *val
         { "--weight-decay", &s->weight_decay },
         { "--dropout", &s->dropout },
         { "--average", &s->average },
+        { "--body-lr", &s->body_lr },
     };
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         if (strcmp(name, numbers[i].name) == 0) {
@@ -662,6 +669,8 @@ static bool take_one(struct train_settings *s, const char *name, const char *val
         s->rule = *value ? value : NULL;
     else if (strcmp(name, "--group") == 0)
         s->groups = *value ? value : NULL;
+    else if (strcmp(name, "--freeze") == 0)
+        s->freeze = *value ? value : NULL;
     else if (strcmp(name, "--schedule") == 0)
         s->schedule = value;
     else if (strcmp(name, "--scale") == 0)

@@ -13,7 +13,7 @@ from .errors import Error
 from .events import EventFile
 from .fit import History
 from .inputs import Inputs
-from .model import Evaluation, Model
+from .model import Evaluation, Loaded, Model
 from .monitor import Monitor
 from .ops import GradientTape, gradients
 from .replica import (Function, ReplicaContext, current_strategy, function, has_strategy, in_cross_replica_context,
@@ -24,7 +24,7 @@ from .strategy import Strategy, Variable
 from .tensor import Tensor
 from .tower import TowerOptimizer, global_step
 from .train_step import TrainStep, TrainStepResult
-from .trainer import Loaded, StepResult, Trainer
+from .trainer import StepResult, Trainer
 from .values import PerReplica, Value, value
 
 if TYPE_CHECKING:
