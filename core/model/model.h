@@ -34,6 +34,7 @@ struct copse_model_loss {
     float value;
     bool ignores;
     int32_t ignored;
+    bool is_balanced;      /* weights are to be made from the rows of the data */
     uint32_t weight_count; /* 0: all are 1 */
     float weights[COPSE_MODEL_WEIGHTS];
 };

@@ -15,6 +15,7 @@ static copse_context *ctx;
 static copse_schedule *schedule;
 static copse_trainer *trainer; /* no row needs it: each call has NULL for it */
 static copse_model *model;
+static copse_dataset *data;
 
 static void all_rows(struct probe *p)
 {
@@ -29,6 +30,7 @@ static void all_rows(struct probe *p)
     ROW(copse_schedule_check, NEED("constant"));
     ROW(copse_parameter_groups_check, NEED("a: frozen"));
     ROW(copse_model_check_loss, NEED("huber"));
+    ROW(copse_model_balance_loss, NEED(model), NEED(data));
     ROW(copse_model_set_loss, NEED(model), NEED("huber"));
     ROW(copse_trainer_average_begin, NEED(trainer));
     ROW(copse_trainer_average_end, NEED(trainer));

@@ -160,6 +160,7 @@ static copse_status make_trainer(struct run *r)
     COPSE_TRY(text_measure(r));
     if (s->loss)
         COPSE_TRY(copse_model_set_loss(r->model.model, s->loss));
+    COPSE_TRY(copse_model_balance_loss(r->model.model, r->train));
     COPSE_TRY(make_schedule(r));
     if (s->average > 0.0f && run_is_served(r))
         return session_set_error(

@@ -32,8 +32,16 @@ if TYPE_CHECKING:
 
 __version__ = version()
 
-DIGITS = _os.environ.get("COPSE_DIGITS") or _os.path.join(
-    _os.path.dirname(_os.path.realpath(__file__)), "share", "copse", "digits", "digits.csv.gz")
+
+def _digits() -> str:
+    """In this package (a wheel), else in the prefix in which Python modules and the library are installed."""
+    here = _os.path.dirname(_os.path.realpath(__file__))
+    folders = [here, _os.path.normpath(_os.path.join(here, "..", "..", "..", ".."))]
+    paths = [_os.path.join(f, "share", "copse", "digits", "digits.csv.gz") for f in folders]
+    return next((p for p in paths if _os.path.exists(p)), paths[0])
+
+
+DIGITS = _os.environ.get("COPSE_DIGITS") or _digits()
 """A CSV file of 1,797 handwritten digits: 64 pixels and the label in each row."""
 
 __all__ = [

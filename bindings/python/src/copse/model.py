@@ -89,7 +89,8 @@ class Model:
     """A network for a data set. `Trainer(strategy, model)` trains it.
 
     data: labelled; its schema decides inputs, outputs and the task. network: a description, or layers that are not built;
-    it ends with "dense out". loss: such as "huber delta=0.5" (docs/optimizers.md); it is not kept in files.
+    it ends with "dense out". loss: such as "huber delta=0.5" (docs/optimizers.md); it is not kept in files. The weights of
+    "cross_entropy weights=balanced" are of the rows of `data`.
     """
 
     @named_options()
@@ -114,6 +115,8 @@ class Model:
         self._pointer = _pointer
         if loss is not None:
             check(lib.copse_model_set_loss(self._pointer, c_string(loss)))
+            if data is not None:
+                check(lib.copse_model_balance_loss(self._pointer, data._pointer))
         self._variables = strategy.variables()[before:]  # the newest
 
     @classmethod
