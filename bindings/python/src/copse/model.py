@@ -6,6 +6,7 @@ import codecs
 import os
 import warnings
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Mapping, Optional, Sequence, Union, cast
 
 import numpy as np
@@ -148,7 +149,7 @@ class Model:
             with open(path, "rb") as file:
                 return _restored, ({"format": PICKLE_FORMAT, "devices": self.strategy._selector, "file": file.read()},)
 
-    @property
+    @cached_property
     def _info(self) -> Any:
         info = ffi.new("struct copse_schema_info *")
         check(lib.copse_schema_describe(lib.copse_model_schema(self._pointer), info))
