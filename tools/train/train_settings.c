@@ -631,6 +631,10 @@ static int parse_as(int argc, char **argv, enum command_kind kind, struct train_
         { "", OPTION_EXAMPLE, NULL, NULL,
           "copse train --data photos --resize 32x32 --augment \"flip; shift 2\"" },
         { "", OPTION_EXAMPLE, NULL, NULL, "copse train --checkpoint run --resume" },
+        { "", OPTION_EXAMPLE, NULL, NULL, "copse launch -n 4 -- train --epochs 10" },
+        { "", OPTION_EXAMPLE, NULL, "distributed",
+          "copse launch -n 4 -- train --epochs 10      # here, or with --hosts FILE on several "
+          "machines" },
         { "", OPTION_EXAMPLE, NULL, "distributed",
           "mpirun -n 4 --bind-to none copse train --epochs 10" },
         { "", OPTION_EXAMPLE, NULL, "distributed",
