@@ -28,6 +28,7 @@
 #include "copse/distribute/shards.h"
 #include "copse/distribute/sync.h"
 #include "copse/loop/early_stopping.h"
+#include "copse/loop/find_lr.h"
 #include "copse/loop/monitor.h"
 #include "copse/ops/attention.h"
 #include "copse/ops/conv.h"

@@ -27,6 +27,7 @@
 #include "copse/loop/early_stopping.h"
 #include "copse/loop/event_file.h"
 #include "copse/loop/feed.h"
+#include "copse/loop/find_lr.h"
 #include "copse/loop/monitor.h"
 #include "copse/nn/layers.h"
 #include "copse/predict.h"
@@ -69,6 +70,7 @@ static copse_strategy *st;
 static copse_variable *v, *metric;
 static copse_trainer *trainer;
 static copse_early_stopping *stopping;
+static struct copse_lr_range lr_range;
 static copse_replica_context *rc;
 static copse_cross_device *cross;
 static copse_value *value, *slices, *result;
@@ -606,6 +608,7 @@ static void training(struct probe *p)
     ROW(copse_trainer_replica_result, NEED(trainer), 0, NEED(&of_replica));
     ROW(copse_trainer_fit, NEED(trainer), NEED(batches),
         NEED(&(struct copse_fit_params){ .epochs = 1 }));
+    ROW(copse_trainer_find_lr, NEED(trainer), NEED(batches), NULL, NEED(&lr_range));
     ROW(copse_early_stopping_create, NEED(trainer), NULL, NEED(&watch));
     if (!stopping)
         OK(copse_early_stopping_create(trainer, NULL, &stopping));
@@ -680,6 +683,8 @@ static void models(struct probe *p)
     ROW(copse_model_create, NEED(own), NEED(schema), NEED(&params), NEED(&made));
     ROW(copse_model_fit, NEED(model), NEED(labelled),
         NEED(&(struct copse_model_fit_params){ .epochs = 1 }));
+    ROW(copse_model_find_lr, NEED(model), NEED(labelled),
+        NEED(&(struct copse_model_fit_params){ .epochs = 1 }), NULL, NEED(&lr_range));
     ROW(copse_model_load, NEED(own), NEED("none"), NULL, NEED(&made));
     ROW(copse_model_load_weights, NEED(model), NULL, NEED("none"), NULL, NULL);
     ROW(copse_model_save, NEED(model), NEED("none/none"), NULL);

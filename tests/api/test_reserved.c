@@ -27,6 +27,7 @@
 #include "copse/distribute/sync.h"
 #include "copse/loop/early_stopping.h"
 #include "copse/loop/feed.h"
+#include "copse/loop/find_lr.h"
 #include "copse/loop/monitor.h"
 #include "copse/nn/layers.h"
 #include "copse/ops/attention.h"
@@ -301,6 +302,8 @@ static void input(void)
             .array_count = 0);
 }
 
+static struct copse_lr_range lr_range;
+
 static void training(void)
 {
     copse_strategy *st, *other;
@@ -395,6 +398,7 @@ static void training(void)
     REFUSED(copse_early_stopping_params, copse_early_stopping_create(t, &p, &stopping),
             .patience = 1);
     REFUSED(copse_fit_params, copse_trainer_fit(t, batches, &p), .epochs = 1);
+    REFUSED(copse_find_lr_params, copse_trainer_find_lr(t, batches, &p, &lr_range), .steps = 10);
     copse_loader_release(&batches);
     REFUSED(copse_audit_params, copse_trainer_audit(t, &p), .every = 0);
     REFUSED(copse_load_params, copse_trainer_load(t, "none", &p, NULL), .is_exact = false);

@@ -136,6 +136,8 @@ static copse_status make_schedule(struct run *r)
 {
     const struct train_settings *s = &r->settings;
     copse_schedule_release(&r->schedule);
+    if (s->find.start_lr > 0.0f)
+        return copse_find_lr_schedule(r->ctx, &s->find, &r->schedule);
     if (strcmp(s->schedule, "constant") == 0)
         return COPSE_OK;
     if (run_is_apart(r) && strstr(s->schedule, "plateau"))

@@ -4,6 +4,7 @@
 #define TRAIN_TOOL_H
 
 #include "copse/distribute/cluster.h"
+#include "copse/loop/find_lr.h"
 #include "copse/loop/monitor.h"
 
 #include "tools/tool.h"
@@ -67,10 +68,11 @@ struct train_settings {
     bool is_one_file, is_resume;
     bool is_json, is_quiet;
     struct session_how how;
-    uint32_t servers;          /* under mpirun: the last ranks are parameter servers */
-    struct option_words words; /* of `copse evaluate`: MODEL DATA */
-    bool is_watching;          /* `copse evaluate --watch` */
-    bool is_worker;            /* `copse worker`: always part of a job */
+    uint32_t servers;                 /* under mpirun: the last ranks are parameter servers */
+    struct copse_find_lr_params find; /* of `copse find-lr`; start_lr is 0 elsewhere */
+    struct option_words words;        /* of `copse evaluate`: MODEL DATA */
+    bool is_watching;                 /* `copse evaluate --watch` */
+    bool is_worker;                   /* `copse worker`: always part of a job */
 };
 
 /* The values of `tokens`: TEXT_NONE, else 1 + enum copse_tokens. */
@@ -146,6 +148,9 @@ copse_status text_settle(struct train_settings *s, const char *network);
 const char *text_tokens_name(const struct train_settings *s);
 /* Take a setting from a checkpoint; false if it is none of texts, or wrong. */
 bool text_take(struct train_settings *s, const char *name, const char *value);
+
+/* The same for `copse find-lr`, which takes the options of `copse train` that change its steps. */
+int find_lr_settings_parse(int argc, char **argv, struct train_settings *out);
 
 /* The same for `copse evaluate`; the checkpoint has the settings of the run. */
 int evaluate_settings_parse(int argc, char **argv, struct train_settings *out);

@@ -35,6 +35,25 @@ class FineTuning(InFolder):
             copse.Trainer(model.strategy, model, freeze="dens9.*")
 
 
+class FindLearningRate(unittest.TestCase):
+    def test_range_test(self):
+        x, y = toy()
+        data = copse.Dataset.table({**{f"c{i}": x[:, i] for i in range(x.shape[1])}, "label": y}, label="label")
+        model = copse.Model(copse.Strategy("host"), data, "mlp:8")
+        before = [v.numpy() for v in model.variables]
+        found = model.find_lr(data, batch_size=16, steps=50, end_lr=1.0, optimizer="sgd", freeze="dense1.*")
+        for v, values in zip(model.variables, before):
+            np.testing.assert_array_equal(v.numpy(), values)
+        self.assertTrue(len(found.rates) == len(found.losses) == len(found.smoothed) <= 50)
+        self.assertAlmostEqual(found.rates[0], 1e-7, 12)
+        self.assertAlmostEqual(found.suggestion, 0.1 * found.rates[np.argmin(found.smoothed)], 6)
+        again = model.find_lr(data, batch_size=16, steps=50, end_lr=1.0, optimizer="sgd", freeze="dense1.*")
+        np.testing.assert_array_equal(found.losses, again.losses)
+        self.assertIsNone(model.find_lr(data, batch_size=len(x), steps=10, start_lr=1e-30, end_lr=1e-29).suggestion)
+        with self.assertRaisesRegex(copse.errors.ArgumentError, "5 steps; 10 to 1000 are possible"):
+            model.find_lr(data, steps=5)
+
+
 class Files(InFolder):
     def test_variables_and_checkpoints(self):
         x, y = toy()

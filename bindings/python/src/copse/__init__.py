@@ -13,7 +13,7 @@ from .errors import Error
 from .events import EventFile
 from .fit import History
 from .inputs import Inputs
-from .model import Evaluation, Loaded, Model
+from .model import Evaluation, LearningRates, Loaded, Model
 from .monitor import Monitor
 from .ops import GradientTape, gradients
 from .replica import (Function, ReplicaContext, current_strategy, function, has_strategy, in_cross_replica_context,
@@ -46,7 +46,7 @@ DIGITS = _os.environ.get("COPSE_DIGITS") or _digits()
 
 __all__ = [
     "Classifier", "Cluster", "DIGITS", "Dataset", "Device", "Distributed", "Error", "Evaluation", "EventFile",
-    "Function", "GradientTape", "History", "InputContext", "Inputs", "Loaded", "Loader", "Model", "Monitor",
+    "Function", "GradientTape", "History", "InputContext", "Inputs", "LearningRates", "Loaded", "Loader", "Model", "Monitor",
     "PerReplica", "Regressor", "ReplicaContext", "Schedule", "SingleLossStep", "Step", "StepResult", "Strategy",
     "Tensor", "TowerOptimizer", "TrainStep", "TrainStepResult", "Trainer", "Value", "ValueContext", "Variable",
     "conformance", "context", "current_strategy", "devices", "errors", "function", "global_step", "gradients",

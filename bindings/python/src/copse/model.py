@@ -6,11 +6,12 @@ import codecs
 import os
 import warnings
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Mapping, Optional, Sequence, Union, cast
 
 import numpy as np
 
-from ._library import c_string, check, choice, ffi, lib, make, text
+from ._library import Guard, c_string, check, choice, ffi, lib, make, text
 from ._names import named_options
 from .data import Dataset, MISSING, TASKS, TEXT_ROWS, UNKNOWN
 from .devices import context
@@ -71,6 +72,18 @@ class Loaded:
         return cls(*([text(names[i]) for i in range(count)] for names, count in (
             (report.matched, report.matched_count), (report.missing, report.missing_count),
             (report.unused, report.unused_count), (report.skipped, report.skipped_count))), head=head, input=input)
+
+
+@dataclass(frozen=True)
+class LearningRates:
+    """A learning-rate range test: rates and the losses of their steps. `suggestion`: a tenth of the rate with the lowest
+    smoothed loss; None: no rate lowers the loss by 10 %."""
+
+    rates: np.ndarray
+    losses: np.ndarray
+    smoothed: np.ndarray
+    suggestion: Optional[float]
+    has_diverged: bool
 
 
 class Model:
@@ -136,7 +149,7 @@ class Model:
             with open(path, "rb") as file:
                 return _restored, ({"format": PICKLE_FORMAT, "devices": self.strategy._selector, "file": file.read()},)
 
-    @property
+    @cached_property
     def _info(self) -> Any:
         info = ffi.new("struct copse_schema_info *")
         check(lib.copse_schema_describe(lib.copse_model_schema(self._pointer), info))
@@ -177,6 +190,23 @@ class Model:
                                restore_best_weights=restore_best_weights, logdir=logdir, verbose=verbose)
         finally:
             trainer.close()
+
+    @named_options(OptimizerOptions)
+    def find_lr(self, data: Any, *, start_lr: float = 1e-7, end_lr: float = 10.0, steps: int = 100, batch_size: int = 0,
+                optimizer: Optimizer = "adam", seed: int = 0, groups: str = "", freeze: Union[str, Sequence[str]] = (),
+                **options: Unpack[OptimizerOptions]) -> LearningRates:
+        """The learning-rate range test: train for a few steps while the rate grows exponentially. The model keeps its values.
+        data, batch_size, optimizer and further settings: as of `fit`."""
+        from .trainer import Rule, with_frozen
+        rows = data if isinstance(data, Dataset) else self.read(data)
+        rule = Rule(Guard(), optimizer, 0.0, with_frozen(freeze, groups), options)
+        how = ffi.new("struct copse_model_fit_params *", {"batch": batch_size, "seed": seed, "optimizer": rule.params[0]})
+        params = ffi.new("struct copse_find_lr_params *", {"start_lr": start_lr, "end_lr": end_lr, "steps": steps})
+        found = ffi.new("struct copse_lr_range *")
+        check(lib.copse_model_find_lr(self._pointer, rows._pointer, how, params, found))
+        points = [found.points[i] for i in range(found.count)]
+        return LearningRates(*(np.array([getattr(p, name) for p in points]) for name in ("lr", "loss", "smoothed")),
+                             suggestion=found.suggestion or None, has_diverged=bool(found.has_diverged))
 
     @property
     def outputs(self) -> int:
