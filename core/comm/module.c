@@ -3,8 +3,8 @@
    threads and handlers that cannot be unloaded. */
 #include <stdio.h>
 
-#include "core/comm/cluster.h"
 #include "copse/copse.h"
+#include "core/comm/cluster.h"
 
 #define PATH_ROOM 1024
 

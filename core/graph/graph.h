@@ -137,6 +137,7 @@ struct copse_program_params {
     const struct copse_choice *choices;
     size_t choice_count;
     uint32_t max_groups; /* split longer dispatches [0 = never] */
+    bool is_sliced;      /* segments are divided into slices of one command each */
     /* bytes of device memory for its values, for copse__recompute_fit [0 = no limit] */
     size_t budget;
 };
@@ -170,6 +171,9 @@ uint32_t copse__program_segments(const copse_program *p); /* buckets and exchang
 uint32_t copse__program_all_reduce(const copse_program *p, uint32_t i);
 /* Append segment `i` to the queue (no submit). */
 COPSE_PRIVATE copse_status copse__program_replay(copse_program *p, uint32_t i);
+/* Segment `i` in slices: their number, at least 1, and the replay of one. */
+uint32_t copse__program_slices(const copse_program *p, uint32_t i);
+copse_status copse__program_replay_slice(copse_program *p, uint32_t i, uint32_t slice);
 /* The segments; they live as long as the program. */
 struct copse_segment *const *copse__program_list(const copse_program *p);
 /* Wait until its replays have completed. */

@@ -31,6 +31,7 @@
 #include "copse/loop/monitor.h"
 #include "copse/nn/layers.h"
 #include "copse/predict.h"
+#include "copse/train/advance.h"
 #include "copse/train/audit.h"
 #include "copse/train/evaluate.h"
 #include "copse/train/fine_tune.h"
@@ -595,6 +596,8 @@ static void training(struct probe *p)
     ROW(copse_trainer_create, NEED(st), NEED(&params), NEED(&made));
     ROW(copse_trainer_step, NEED(trainer), NEED(&batch));
     ROW(copse_trainer_feed, NEED(trainer), NEED(&batch));
+    ROW(copse_trainer_prepare, NEED(trainer), NEED(&batch), NULL);
+    ROW(copse_trainer_advance, NEED(trainer), NEED(&batch), 0, NULL);
     ROW(copse_trainer_run, NEED(trainer));
     ROW(copse_trainer_result, NEED(trainer), true, NEED(&done));
     ROW(copse_step_report, NEED(&done), NEED("a"), NEED(&report));

@@ -39,6 +39,7 @@
 #include "copse/ops/user_op.h"
 #include "copse/optim/schedule.h"
 #include "copse/predict.h"
+#include "copse/train/advance.h"
 #include "copse/train/audit.h"
 #include "copse/train/evaluate.h"
 #include "copse/train/generate.h"
@@ -392,6 +393,13 @@ static void training(void)
             COPSE_COLUMNS({ "x", COPSE_F32, COPSE_SHAPE(2), x }), .count = 1);
     REFUSED(copse_host_batch, copse_trainer_feed(t, &p),
             COPSE_COLUMNS({ "x", COPSE_F32, COPSE_SHAPE(2), x }), .count = 1);
+    REFUSED(copse_host_batch, copse_trainer_advance(t, &p, 0, NULL),
+            COPSE_COLUMNS({ "x", COPSE_F32, COPSE_SHAPE(2), x }), .count = 1);
+    REFUSED(copse_host_batch, copse_trainer_prepare(t, &p, NULL),
+            COPSE_COLUMNS({ "x", COPSE_F32, COPSE_SHAPE(2), x }), .count = 1);
+    const struct copse_host_batch alone = { COPSE_COLUMNS({ "x", COPSE_F32, COPSE_SHAPE(2), x }),
+                                            .count = 1 };
+    REFUSED(copse_prepare_params, copse_trainer_prepare(t, &alone, &p), .advances = true);
     REFUSED(copse_host_batch, copse_trainer_memory(t, 0, &p, 0, &planned),
             COPSE_COLUMNS({ "x", COPSE_F32, COPSE_SHAPE(2), x }), .count = 1);
     OK(copse_loader_create(data, &(struct copse_loader_params){ .batch = 1 }, &batches));

@@ -111,6 +111,7 @@ static void step_recording_target(struct copse_recording *base, struct copse_pro
     copse__loss_target(base, params);
     params->budget = copse__memory_left(r->all, r->replica, r->all->params->memory_budget);
     params->all_reduce = copse__layout_all_reduce;
+    params->is_sliced = r->all->is_sliced;
     params->bucket_count = 1;
     if (r->pass == COPSE_PASS_EVALUATE)
         return;

@@ -99,7 +99,7 @@ static copse_tensor *apply_network(copse_graph *g, const struct network *n, cops
         const struct layer *l = &n->layers[i];
         const struct copse_conv_params how = { .dilation = { 1u << i } };
         copse_tensor *half[2];
-        width -= (TAPS - 1) << i;
+        width -= (TAPS - 1u) << i;
         copse_tensor *z = copse_conv(g, y, use(&l->conv), use(&l->conv_bias), &how);
         z = copse_add(g, z,
                       copse_dense(g, last_of(g, dry, width), use(&l->mix), NULL, COPSE_LINEAR));
