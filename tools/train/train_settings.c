@@ -529,7 +529,7 @@ static int parse_as(int argc, char **argv, enum command_kind kind, struct train_
         { "min-delta", OPTION_FLOAT, &s->min_delta, "X",
           "of --patience: lower by more than X counts [0]" },
         { "augment", OPTION_TEXT, &s->augment, "STEPS",
-          "change pictures: \"flip; shift 2; brightness 20\" [none]" },
+          "change pictures: \"flip; rotate 10; shift 2; ...\": pictures.md [none]" },
         { "loss", OPTION_TEXT, &s->loss, "SPEC",
           "\"cross_entropy weights=balanced\", huber, ...: optimizers.md [by task]" },
         { "optimizer", OPTION_CHOICE, &s->optimizer, "NAME",
