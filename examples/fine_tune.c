@@ -10,7 +10,7 @@
 #include "copse/train/evaluate.h"
 #include "copse/train/fine_tune.h"
 
-enum { SIDE = 12, DIGITS = 1797, COPIES = 15, FEW = 8, MOST = 500 };
+enum { SIDE = 12, DIGITS = 1797, COPIES = 6, FEW = 8, MOST = 500 };
 
 static const char network[] =
     "flatten; dense 256 relu; dropout 0.5; dense 128 relu; dropout 0.5; dense out";
