@@ -7,6 +7,7 @@
 #include "copse/compat/single_loss.h"
 #include "copse/compat/train_step.h"
 #include "copse/data/checkpoint.h"
+#include "copse/data/folds.h"
 #include "copse/data/pictures.h"
 #include "copse/data/readers.h"
 #include "copse/data/schema.h"
@@ -31,6 +32,7 @@
 #include "copse/nn/layers.h"
 #include "copse/predict.h"
 #include "copse/train/audit.h"
+#include "copse/train/defaults.h"
 #include "copse/train/evaluate.h"
 #include "copse/train/generate.h"
 #include "copse/train/hidden.h"
@@ -378,6 +380,9 @@ static void files(struct probe *p)
     ROW(copse_dataset_cells, NEED(ctx), NEED(&(struct copse_cells){ .rows = 0 }), NULL, NEED(&one));
     ROW(copse_dataset_columns, NEED(ctx), NEED(&column), 1, 2, NEED(&one));
     ROW(copse_dataset_gather, NEED(data), NEED("x"), rows, 1, NEED(numbers));
+    ROW(copse_dataset_fold, NEED(data), NEED(&(struct copse_fold_params){ .folds = 2 }), NEED(&one),
+        NEED(&two));
+    ROW(copse_training_defaults, NEED(data), NULL, 0, NEED(&(struct copse_training_defaults){ 0 }));
     ROW(copse_dataset_split, NEED(data), NULL, NEED(&one), NEED(&two));
     ROW(copse_loader_create, NEED(data), NEED(&pairs), NEED(&begun));
     ROW(copse_augment_check, NEED("flip"));

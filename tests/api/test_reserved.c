@@ -8,6 +8,7 @@
 #include "copse/compat/train_step.h"
 #include "copse/copse.h"
 #include "copse/data/checkpoint.h"
+#include "copse/data/folds.h"
 #include "copse/data/readers.h"
 #include "copse/data/schema.h"
 #include "copse/data/source.h"
@@ -267,6 +268,7 @@ static void input(void)
                               &made),
             .context = 1);
     REFUSED(copse_cells, copse_dataset_cells(ctx, &p, NULL, &made), .rows = 1);
+    REFUSED(copse_fold_params, copse_dataset_fold(data, &p, &made, &rest), .folds = 2);
     REFUSED(copse_split_params, copse_dataset_split(data, &p, &made, &rest), .seed = 0);
     REFUSED(copse_loader_params, copse_loader_create(data, &p, &batches), .batch = 1);
     REFUSED(copse_input_context, copse_input_per_replica_batch(&p, 4, &count), .pipelines = 1);
