@@ -2,6 +2,7 @@
 /* The rule for NULL (copse/status.h), as test_null.c, for the functions of copse/optim/ and of some
    of copse/train/. */
 #include "copse/context.h"
+#include "copse/loop/find_lr.h"
 #include "copse/optim/groups.h"
 #include "copse/optim/rules.h"
 #include "copse/optim/schedule.h"
@@ -21,6 +22,7 @@ static void all_rows(struct probe *p)
     const struct copse_optimizer_rule *rule;
     copse_schedule *made;
     ROW(copse_optimizer_rule_find, NEED("adam"), NEED(&rule));
+    ROW(copse_find_lr_schedule, NEED(ctx), NULL, NEED(&made));
     ROW(copse_schedule_create, NEED(ctx),
         NEED(&(struct copse_schedule_params){ .text = "constant", .rate = 1 }), NEED(&made));
     ROW(copse_schedule_create, ctx,
