@@ -601,6 +601,7 @@ static void training(struct probe *p)
     ROW(copse_trainer_create, NEED(st), NEED(&params), NEED(&made));
     ROW(copse_trainer_step, NEED(trainer), NEED(&batch));
     ROW(copse_trainer_feed, NEED(trainer), NEED(&batch));
+    ROW(copse_trainer_trim, NEED(trainer), 0, NULL);
     ROW(copse_trainer_prepare, NEED(trainer), NEED(&batch), NULL);
     ROW(copse_trainer_advance, NEED(trainer), NEED(&batch), 0, NULL);
     ROW(copse_trainer_run, NEED(trainer));
