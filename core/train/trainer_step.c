@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Steps of a trainer: a batch is prepared, its inputs and step words are queued, and its recordings
    are executed. After warm-up a step allocates nothing. */
+#include "core/base/trace.h"
 #include "core/train/execution.h"
 
 /* Queue what each replica reads of the batch: its inputs, from a slot of the feed or from host
@@ -31,7 +32,9 @@ static copse_status run_micro_batch(copse_trainer *t, const struct copse_host_ba
     const uint64_t label[] = { e.slot->step, batch->count, batch->first, batch->epoch };
     t->next = (struct copse_position){ batch->epoch, batch->index + 1 };
     copse__accumulation_add(&t->accumulation, batch->count);
-    COPSE_TRY(queue_inputs(t, true, batch, from, s, &t->accumulation));
+    const struct copse_span span = copse__span_begin(&t->strategy->ctx->base);
+    COPSE_TRY(copse__span_end(span, COPSE_SPAN_UPLOAD, "inputs",
+                              queue_inputs(t, true, batch, from, s, &t->accumulation)));
     copse__group_note(&t->strategy->group,
                       (uint32_t)copse__hash(COPSE_HASH_START, label, sizeof label));
     return copse__execute(&e);
@@ -62,9 +65,11 @@ static copse_status step_batch(copse_trainer *t, const struct copse_host_batch *
     const bool is_last = t->accumulation.parts + 1 == t->params.accumulate;
     struct copse_step_slot *slot = copse__slot_of(&t->ring, t->step);
     const enum copse_pass pass = copse__accumulation_pass(&t->accumulation, 0);
-    const copse_status can = t->feed.table->prepare
-                                 ? t->feed.table->prepare(t, batch, pass, &s, &from)
-                                 : copse__trainer_prepare(t, batch, pass, true, &s);
+    const struct copse_span span = copse__span_begin(&t->strategy->ctx->base);
+    const copse_status can =
+        copse__span_end(span, COPSE_SPAN_COMPILE, "prepare",
+                        t->feed.table->prepare ? t->feed.table->prepare(t, batch, pass, &s, &from)
+                                               : copse__trainer_prepare(t, batch, pass, true, &s));
     if (can != COPSE_OK)
         return trainer_step_refuse(t, can);
     const uint64_t since = copse__group_sequence(&t->strategy->group);
@@ -89,7 +94,12 @@ copse_status copse_trainer_step(copse_trainer *t, const struct copse_host_batch 
 {
     COPSE_TRY(copse_no_reserved(copse_host_batch, batch));
     COPSE_TRY(copse__require_no_replica("copse_trainer_step", t));
-    return report_step(t, step_batch(t, batch));
+    if (!t)
+        return step_batch(t, batch);
+    const struct copse_base *base = &t->strategy->ctx->base;
+    const struct copse_span span = copse__span_begin(base);
+    copse__trace_step(base, t->step + 1);
+    return copse__span_end(span, COPSE_SPAN_STEP, "step", report_step(t, step_batch(t, batch)));
 }
 
 static copse_status trainer_step_flush(copse_trainer *t)
@@ -180,5 +190,9 @@ copse_status copse_trainer_evaluate(copse_trainer *t, const struct copse_host_ba
 {
     COPSE_TRY(copse_no_reserved(copse_host_batch, batch));
     COPSE_TRY(copse__require_no_replica("copse_trainer_evaluate", t));
-    return report_step(t, trainer_step_evaluate(t, batch, out));
+    if (!t)
+        return trainer_step_evaluate(t, batch, out);
+    const struct copse_span span = copse__span_begin(&t->strategy->ctx->base);
+    return copse__span_end(span, COPSE_SPAN_HOST, "evaluate",
+                           report_step(t, trainer_step_evaluate(t, batch, out)));
 }

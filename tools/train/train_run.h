@@ -48,6 +48,7 @@ struct run {
     bool is_left_alone; /* an evaluator: no checkpoint arrived for --evaluator-patience */
     /* the first remaining worker after the loss of the previous chief: it now prints and writes */
     bool is_successor;
+    bool is_traced;     /* --trace records */
     bool is_recovering; /* devices are being reopened: nothing is printed again */
 };
 
@@ -172,6 +173,12 @@ copse_status run_log_open(struct run *r);
 /* Write the steps and the score of an epoch, and the distribution of the variables. */
 copse_status run_log_epoch(struct run *r);
 copse_status run_log_close(struct run *r);
+
+/* ---- the trace of --trace (train_trace.c) ---- */
+
+copse_status run_trace_open(struct run *r);
+/* Write it, and print what limited a step. */
+copse_status run_trace_close(struct run *r);
 
 /* ---- evaluating (evaluate.c) ---- */
 
