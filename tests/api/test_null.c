@@ -15,6 +15,7 @@
 #include "copse/device/conformance_job.h"
 #include "copse/device/function.h"
 #include "copse/device/queue.h"
+#include "copse/device/trace.h"
 #include "copse/device/tuning.h"
 #include "copse/distribute/accelerator.h"
 #include "copse/distribute/call.h"
@@ -473,6 +474,8 @@ static void jobs(struct probe *p)
     ROW(copse_monitor_checkpoint, NEED(monitor));
     /* each call is refused before it is used */
     copse_event_file *events = (copse_event_file *)(void *)&number;
+    ROW(copse_trace_start, NEED(ctx), NEED(&(struct copse_trace_params){ .path = "none/none" }));
+    ROW(copse_trace_stop, NEED(ctx), NULL);
     ROW(copse_event_file_create, NEED(ctx), NEED("none"), NEED(&events));
     ROW(copse_event_file_scalar, NEED(events), NEED("tag"), 0, 0);
     ROW(copse_event_file_histogram, NEED(events), NEED("tag"), 0, NEED(&zero), 1);

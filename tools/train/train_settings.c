@@ -262,6 +262,8 @@ static int train_settings_check(struct train_settings *s, const char *every)
         wrong = "--init: the path is empty";
     else if (s->logdir && !*s->logdir)
         wrong = "--logdir: the path is empty";
+    else if (s->trace && !*s->trace)
+        wrong = "--trace: the path is empty";
     else if (!s->init && s->init_layout.at->value != COPSE_LAYOUT_AUTO)
         wrong = "--init-layout belongs to --init";
     else if (s->label && (!*s->label || strcmp(s->label, "0") == 0))
@@ -585,6 +587,8 @@ static int parse_as(int argc, char **argv, enum command_kind kind, struct train_
         { "plot", OPTION_TEXT, &s->plot, "FILE.svg", "draw loss and accuracy" },
         { "logdir", OPTION_TEXT, &s->logdir, "DIR",
           "write losses, variables and filters for TensorBoard" },
+        { "trace", OPTION_TEXT, &s->trace, "FILE.json",
+          "record host and devices for ui.perfetto.dev; say what limits a step" },
         { "json", OPTION_FLAG, &s->is_json, NULL, "one JSON object per line" },
         { "quiet", OPTION_FLAG, &s->is_quiet, NULL, "only the result" },
         { "verbose", OPTION_FLAG, &s->how.is_verbose, NULL, "log what the library does" },
