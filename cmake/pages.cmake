@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 # cmake -DFROM=docs -DTO=folder -P pages.cmake: the pages of docs as they are installed. A link to a file outside of docs, such as
 # a header or an example, becomes plain text: that file lies elsewhere in an installation, or is not part of it.
-file(GLOB_RECURSE pages RELATIVE "${FROM}" "${FROM}/*.md" "${FROM}/*.png")
+file(GLOB_RECURSE pages RELATIVE "${FROM}" "${FROM}/*.md" "${FROM}/*.png" "${FROM}/*.svg")
 list(FILTER pages EXCLUDE REGEX "^site/")
 file(REMOVE_RECURSE "${TO}")
 foreach(page IN LISTS pages)

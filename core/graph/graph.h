@@ -59,6 +59,10 @@ struct copse_graph {
     char failure[COPSE_ERROR_BYTES], failure_place[96]; /* copse_last_error, _place */
     /* that compute this graph together; 0 and 1: no node is summed over replicas */
     uint32_t replicas;
+    /* whether a parameter group freezes a variable: its layer computes as in an evaluation. NULL:
+       none is frozen */
+    bool (*freezes)(const void *freezer, const struct copse_variable *v);
+    const void *freezer;
 };
 
 extern const struct copse_op copse_op_input, copse_op_variable;

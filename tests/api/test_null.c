@@ -7,6 +7,7 @@
 #include "copse/compat/single_loss.h"
 #include "copse/compat/train_step.h"
 #include "copse/data/checkpoint.h"
+#include "copse/data/folds.h"
 #include "copse/data/pictures.h"
 #include "copse/data/readers.h"
 #include "copse/data/schema.h"
@@ -14,6 +15,7 @@
 #include "copse/device/conformance_job.h"
 #include "copse/device/function.h"
 #include "copse/device/queue.h"
+#include "copse/device/trace.h"
 #include "copse/device/tuning.h"
 #include "copse/distribute/accelerator.h"
 #include "copse/distribute/call.h"
@@ -27,12 +29,15 @@
 #include "copse/loop/early_stopping.h"
 #include "copse/loop/event_file.h"
 #include "copse/loop/feed.h"
+#include "copse/loop/find_lr.h"
 #include "copse/loop/monitor.h"
 #include "copse/nn/layers.h"
 #include "copse/predict.h"
 #include "copse/train/advance.h"
 #include "copse/train/audit.h"
+#include "copse/train/defaults.h"
 #include "copse/train/evaluate.h"
+#include "copse/train/fine_tune.h"
 #include "copse/train/generate.h"
 #include "copse/train/hidden.h"
 #include "copse/train/memory.h"
@@ -69,6 +74,7 @@ static copse_strategy *st;
 static copse_variable *v, *metric;
 static copse_trainer *trainer;
 static copse_early_stopping *stopping;
+static struct copse_lr_range lr_range;
 static copse_replica_context *rc;
 static copse_cross_device *cross;
 static copse_value *value, *slices, *result;
@@ -379,6 +385,9 @@ static void files(struct probe *p)
     ROW(copse_dataset_cells, NEED(ctx), NEED(&(struct copse_cells){ .rows = 0 }), NULL, NEED(&one));
     ROW(copse_dataset_columns, NEED(ctx), NEED(&column), 1, 2, NEED(&one));
     ROW(copse_dataset_gather, NEED(data), NEED("x"), rows, 1, NEED(numbers));
+    ROW(copse_dataset_fold, NEED(data), NEED(&(struct copse_fold_params){ .folds = 2 }), NEED(&one),
+        NEED(&two));
+    ROW(copse_training_defaults, NEED(data), NULL, 0, NEED(&(struct copse_training_defaults){ 0 }));
     ROW(copse_dataset_split, NEED(data), NULL, NEED(&one), NEED(&two));
     ROW(copse_loader_create, NEED(data), NEED(&pairs), NEED(&begun));
     ROW(copse_augment_check, NEED("flip"));
@@ -465,6 +474,8 @@ static void jobs(struct probe *p)
     ROW(copse_monitor_checkpoint, NEED(monitor));
     /* each call is refused before it is used */
     copse_event_file *events = (copse_event_file *)(void *)&number;
+    ROW(copse_trace_start, NEED(ctx), NEED(&(struct copse_trace_params){ .path = "none/none" }));
+    ROW(copse_trace_stop, NEED(ctx), NULL);
     ROW(copse_event_file_create, NEED(ctx), NEED("none"), NEED(&events));
     ROW(copse_event_file_scalar, NEED(events), NEED("tag"), 0, 0);
     ROW(copse_event_file_histogram, NEED(events), NEED("tag"), 0, NEED(&zero), 1);
@@ -609,6 +620,7 @@ static void training(struct probe *p)
     ROW(copse_trainer_replica_result, NEED(trainer), 0, NEED(&of_replica));
     ROW(copse_trainer_fit, NEED(trainer), NEED(batches),
         NEED(&(struct copse_fit_params){ .epochs = 1 }));
+    ROW(copse_trainer_find_lr, NEED(trainer), NEED(batches), NULL, NEED(&lr_range));
     ROW(copse_early_stopping_create, NEED(trainer), NULL, NEED(&watch));
     if (!stopping)
         OK(copse_early_stopping_create(trainer, NULL, &stopping));
@@ -683,7 +695,10 @@ static void models(struct probe *p)
     ROW(copse_model_create, NEED(own), NEED(schema), NEED(&params), NEED(&made));
     ROW(copse_model_fit, NEED(model), NEED(labelled),
         NEED(&(struct copse_model_fit_params){ .epochs = 1 }));
+    ROW(copse_model_find_lr, NEED(model), NEED(labelled),
+        NEED(&(struct copse_model_fit_params){ .epochs = 1 }), NULL, NEED(&lr_range));
     ROW(copse_model_load, NEED(own), NEED("none"), NULL, NEED(&made));
+    ROW(copse_model_load_weights, NEED(model), NULL, NEED("none"), NULL, NULL);
     ROW(copse_model_save, NEED(model), NEED("none/none"), NULL);
     NODE_ROW(copse_model_loss, NEED(g), NEED(&in), NEED(model));
     ROW(copse_model_predict, NEED(model), NEED(labelled), NEED(values));

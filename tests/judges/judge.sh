@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: MIT
 # judge.sh BUILD SOURCE COMPILER JUDGE [--install]: runs a judge on the library of a build. JUDGE: `onnx` for the node tests of
 # ONNX, `torch` for the samples of PyTorch's operators, `optimizers` for its optimizers and schedules,
-# `training` for steps of the CNN and ResNet-20, `texts` for those of networks for texts, `rules` for the tests
-# of the judges' own rules. With --install the packages that it needs are installed in a virtual environment under BUILD. Exit code 77: skipped.
+# `training` for steps of the CNN and ResNet-20, `texts` for those of networks for texts, `amplifier` for the model of
+# examples/apps/amplifier in Neural Amp Modeler, `rules` for the tests of the judges' own rules. With --install the packages that it needs are installed in a virtual environment under BUILD. Exit code 77: skipped.
 set -eu
 build=$1 source=$2 compiler=$3 judge=$4
 case $judge in
@@ -12,6 +12,7 @@ torch) script=torch_opinfo.py packages= modules='torch, numpy, cffi' given=${COP
 optimizers) script=torch_optimizers.py packages= modules='torch, numpy, cffi' given=${COPSE_TORCH_PYTHON-} ;;
 training) script=torch_training.py packages= modules='torch, numpy, cffi' given=${COPSE_TORCH_PYTHON-} ;;
 texts) script=torch_texts.py packages= modules='torch, numpy, cffi' given=${COPSE_TORCH_PYTHON-} ;;
+amplifier) script=nam_amplifier.py packages= modules='torch, nam.models' given=${COPSE_NAM_PYTHON-} ;;
 rules) script=test_judge.py packages= modules='numpy, cffi' given= ;;
 *) echo "unknown judge: $judge" >&2; exit 2 ;;
 esac
@@ -32,6 +33,7 @@ done
     echo "skipped: no Python (${given:-python3, /usr/bin/python3}) with the modules $modules; ./check --full installs them"
     exit 77
 }
+[ "$judge" != amplifier ] || exec "$python" "$source/tests/judges/$script" "$build/examples/apps/amplifier"
 export COPSE_DIGITS="$source/examples/data/digits/digits.csv.gz"
 . "$source/tests/tree/stage_python.sh"
 stage_python "$build" "$source" "$compiler" "$work" "$python"

@@ -8,7 +8,7 @@ work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
 . "$(dirname "$0")/expect.sh"
 
-commands=$("$copse" help | sed -n 's/^  \([a-z]*\) .*/\1/p')
+commands=$("$copse" help | sed -n 's/^  \([a-z-]*\) .*/\1/p')
 [ "$(echo "$commands" | wc -l)" -ge 8 ] || no "few commands: $commands"
 
 # Each command has help in two forms, and no line of more than 100 columns.
@@ -31,6 +31,9 @@ for option in cluster engine worker-deadline servers one-sided; do
     "$copse" worker --help | grep -q -- "^  --$option " || no "--$option is not in worker --help"
 done
 grep -q -- '--epochs N' "$work/distributed" && no 'help distributed repeats --epochs'
+for page in train distributed; do
+    grep -q '^  copse launch -n 4 -- train' "$work/$page" || no "$page does not name launch"
+done
 grep -q 'copse help distributed' "$work/train" || no 'train --help does not name the topic'
 
 # like PATTERN ARGUMENT...: exit code 2, one line that matches
@@ -43,11 +46,13 @@ like() {
 }
 like "did you mean 'train'?" trian
 like "did you mean 'evaluate'?" evalute
+like "did you mean 'find-lr'?" find-rl
 like "did you mean 'conformance'?" conf
 like "copse help. lists them" fly
 like 'did you mean --epochs?' train --epoch=5
 like 'did you mean --weight-decay?' train --weihgt-decay 1
 like 'train --help. lists them' train --fly
+like 'did you mean --evaluator-patience?' evaluate --watch --patience 3
 like 'train --help. lists them' train -x
 like "did you mean 'train'?" help tran
 like "no command or topic 'zzz'" help zzz

@@ -136,6 +136,8 @@ static copse_status make_schedule(struct run *r)
 {
     const struct train_settings *s = &r->settings;
     copse_schedule_release(&r->schedule);
+    if (s->find.start_lr > 0.0f)
+        return copse_find_lr_schedule(r->ctx, &s->find, &r->schedule);
     if (strcmp(s->schedule, "constant") == 0)
         return COPSE_OK;
     if (run_is_apart(r) && strstr(s->schedule, "plateau"))
@@ -158,6 +160,7 @@ static copse_status make_trainer(struct run *r)
     COPSE_TRY(text_measure(r));
     if (s->loss)
         COPSE_TRY(copse_model_set_loss(r->model.model, s->loss));
+    COPSE_TRY(copse_model_balance_loss(r->model.model, r->train));
     COPSE_TRY(make_schedule(r));
     if (s->average > 0.0f && run_is_served(r))
         return session_set_error(
@@ -176,8 +179,11 @@ static copse_status make_trainer(struct run *r)
         .precision = (copse_type)s->precision.at->value,
         .memory_budget = s->memory,
     };
+    char groups[4096];
     train_optimizer_fill(s, &params.optimizer);
-    COPSE_TRY(copse_trainer_create(r->strategy, &params, &r->trainer));
+    COPSE_TRY(freeze_groups(r, groups, sizeof groups));
+    params.optimizer.groups = groups;
+    COPSE_TRY(freeze_explain(r, copse_trainer_create(r->strategy, &params, &r->trainer)));
     const struct copse_audit_params audit = { .every = s->audit,
                                               .is_off = s->audit == 0,
                                               .is_cross_check_off = s->has_no_cross_check };
@@ -189,6 +195,7 @@ static copse_status make_trainer(struct run *r)
                (unsigned long long)copse_layer_parameters(copse_model_layer(r->model.model)),
                s->optimizer.at->name, (double)s->lr, s->schedule, s->batch,
                is_half ? ", products of " : "", is_half ? s->precision.at->name : "");
+        freeze_show(r, groups);
         COPSE_TRY(run_show_precision(r));
         if (copse_strategy_replicas(r->strategy) > 1)
             printf("replicas %u in step, gradients through %s\n",
@@ -266,7 +273,9 @@ static copse_status show_epoch(const struct run *r)
 {
     const struct progress *p = &r->progress;
     unsigned columns;
-    if (is_json(r)) {
+    if (r->fold > 0) {
+        return COPSE_OK;
+    } else if (is_json(r)) {
         return event_epoch(p, &r->test);
     } else if (is_talking(r)) {
         /* A terminal has the bar, so a line for every tenth of the run is enough. */
@@ -343,7 +352,7 @@ static copse_status run_step(void *user)
         return end_epoch(r);
     const uint32_t each = run_steps_per_run(r);
     COPSE_TRY(run_results(r, each > 7 ? each : 7));
-    if (is_talking(r) && run_now() - r->drawn > 0.1) {
+    if (is_talking(r) && r->fold == 0 && run_now() - r->drawn > 0.1) {
         p->seconds += run_now() - r->clock;
         r->clock = r->drawn = run_now();
         bar_draw(p);
@@ -488,7 +497,8 @@ static copse_status train_finish(struct run *r)
 static copse_status train_network(struct run *r)
 {
     struct copse_dataset_info train, test;
-    COPSE_TRY(session_open(&r->settings.how, &r->ctx));
+    if (!r->ctx) /* a fold has that of the first one */
+        COPSE_TRY(session_open(&r->settings.how, &r->ctx));
     COPSE_TRY(open_cluster(r));
     compiling_show(is_json(r) ? COMPILING_JSON : is_talking(r) ? COMPILING_TEXT : COMPILING_SILENT);
     /* a server that gets a signal lets its workers end first */
@@ -498,11 +508,12 @@ static copse_status train_network(struct run *r)
         return run_serve(r);
     if (r->is_evaluator)
         return run_evaluator(r);
+    COPSE_TRY(run_trace_open(r));
     COPSE_TRY(run_open(r));
     COPSE_TRY(run_compare(r));
     copse_dataset_describe(r->train, &train);
     copse_dataset_describe(r->held_out, &test);
-    if (is_json(r))
+    if (is_json(r) && r->fold == 0)
         COPSE_TRY(event_start(&r->settings, r->strategy, train.rows, test.rows));
     COPSE_TRY(run_init(r));
     COPSE_TRY(make_monitor(r));
@@ -518,6 +529,9 @@ static copse_status train_network(struct run *r)
     else
         COPSE_TRY(s);
     COPSE_TRY(run_log_close(r));
+    COPSE_TRY(run_trace_close(r));
+    if (r->fold > 0)
+        return run_finish_fold(r);
     if (r->saved_epoch == 0) /* resumed with no training left */
         COPSE_TRY(run_save_epoch(r));
     return train_finish(r);
@@ -595,30 +609,38 @@ static int train_fail(const struct run *r, copse_status s)
     return s == COPSE_ERR_IO && r->is_training && is_disk_error(r) ? EXIT_FAILED : code;
 }
 
+int run_once(struct run *r)
+{
+    copse_status s = train_network(r);
+    int code = EXIT_DONE;
+    if (s == COPSE_OK && (r->unsaved[0] || r->unwritten[0])) {
+        run_show_unwritten(r);
+        code = EXIT_FAILED;
+    }
+    if (s == COPSE_OK && run_has_diverged(r)) {
+        run_show_diverged(r);
+        code = EXIT_FAILED;
+    }
+    if (!r->is_evaluator && s == COPSE_ERR_CANCELLED && (signals_caught() || r->cluster)) {
+        s = train_stop(r);
+        code = stopped_code();
+    }
+    if (s != COPSE_OK)
+        code = r->is_evaluator ? evaluation_fail(r, s) : train_fail(r, s);
+    if (s != COPSE_OK && s != COPSE_ERR_CANCELLED && r->cluster) /* so all end with this code */
+        copse_cluster_end_job(r->cluster, s, session_error(), code);
+    return code;
+}
+
 static int train_command(int argc, char **argv, bool is_worker)
 {
     struct run r = { 0 };
     int code = train_settings_parse(argc, argv, is_worker, &r.settings);
     if (code >= 0)
         return code;
-    copse_status s = train_network(&r);
-    code = EXIT_DONE;
-    if (s == COPSE_OK && (r.unsaved[0] || r.unwritten[0])) {
-        run_show_unwritten(&r);
-        code = EXIT_FAILED;
-    }
-    if (s == COPSE_OK && run_has_diverged(&r)) {
-        run_show_diverged(&r);
-        code = EXIT_FAILED;
-    }
-    if (!r.is_evaluator && s == COPSE_ERR_CANCELLED && (signals_caught() || r.cluster)) {
-        s = train_stop(&r);
-        code = stopped_code();
-    }
-    if (s != COPSE_OK)
-        code = r.is_evaluator ? evaluation_fail(&r, s) : train_fail(&r, s);
-    if (s != COPSE_OK && s != COPSE_ERR_CANCELLED && r.cluster) /* so that all end with this code */
-        copse_cluster_end_job(r.cluster, s, session_error(), code);
+    if (r.settings.folds > 0)
+        return train_folds(&r.settings);
+    code = run_once(&r);
     run_close(&r);
     return code;
 }

@@ -4,6 +4,7 @@
 #define TRAIN_TOOL_H
 
 #include "copse/distribute/cluster.h"
+#include "copse/loop/find_lr.h"
 #include "copse/loop/monitor.h"
 
 #include "tools/tool.h"
@@ -23,7 +24,7 @@ enum { EXIT_LOST = 3 };
 
 struct train_settings {
     const char *network; /* the description as it was written, for messages; NULL: `model` */
-    const char *data, *labels, *model, *devices, *kernels, *save, *plot, *logdir, *cluster;
+    const char *data, *labels, *model, *devices, *kernels, *save, *plot, *logdir, *trace, *cluster;
     const char *init; /* file of weights to start from, or NULL */
     struct option_choice init_layout;
     const char *checkpoint; /* folder, or file when is_one_file */
@@ -35,6 +36,8 @@ struct train_settings {
                                      UINT32_MAX = not given */
     float min_delta;             /* lower by more than this */
     bool saves_last;             /* --save writes the last epoch, not the best one */
+    bool has_few_judges;         /* because so few rows are held out */
+    uint32_t folds;              /* 0: no cross-validation */
     const char *held_out;        /* a part, a file, or "none"; NULL: the default part */
     struct option_choice split;
     bool is_held_file;            /* of a checkpoint: its run held out a file */
@@ -49,6 +52,8 @@ struct train_settings {
         precision;
     const char *schedule; /* copse/optim/schedule.h */
     const char *groups;   /* copse/optim/groups.h; NULL: none */
+    const char *freeze;   /* patterns of variables that are not trained; NULL: none */
+    float body_lr;        /* of all layers but the last; UNSET_BODY: --lr */
     const char *loss;     /* its description; NULL: the model's own */
     const char *rule;     /* further settings of the optimizer, "beta2=0.99,l1=0.1"; NULL: none */
     float lr, weight_decay, dropout, momentum;
@@ -65,10 +70,11 @@ struct train_settings {
     bool is_one_file, is_resume;
     bool is_json, is_quiet;
     struct session_how how;
-    uint32_t servers;          /* under mpirun: the last ranks are parameter servers */
-    struct option_words words; /* of `copse evaluate`: MODEL DATA */
-    bool is_watching;          /* `copse evaluate --watch` */
-    bool is_worker;            /* `copse worker`: always part of a job */
+    uint32_t servers;                 /* under mpirun: the last ranks are parameter servers */
+    struct copse_find_lr_params find; /* of `copse find-lr`; start_lr is 0 elsewhere */
+    struct option_words words;        /* of `copse evaluate`: MODEL DATA */
+    bool is_watching;                 /* `copse evaluate --watch` */
+    bool is_worker;                   /* `copse worker`: always part of a job */
 };
 
 /* The values of `tokens`: TEXT_NONE, else 1 + enum copse_tokens. */
@@ -94,9 +100,10 @@ int train_settings_parse(int argc, char **argv, bool is_worker, struct train_set
 const char *settings_default_data(void);
 /* Notes of --help (train_notes.c). */
 extern const char train_note_strategies[], train_note_lines[];
-/* Decide the defaults that depend on the number of rows for training. `can_stop`: --patience is
+/* Decide the defaults that depend on the rows. `held_out`: NULL: none. `can_stop`: --patience is
    possible. */
-void train_settings_fit(struct train_settings *s, size_t rows, bool is_table, bool can_stop);
+copse_status train_settings_fit(struct train_settings *s, const copse_dataset *train,
+                                const copse_dataset *held_out, bool can_stop);
 
 /* ---- the optimizer (train_optimizer.c) ---- */
 
@@ -111,6 +118,13 @@ const char *train_optimizer_check(const struct train_settings *s);
 /* Set kind, rate and settings. */
 void train_optimizer_fill(const struct train_settings *s, struct copse_optimizer_params *p);
 
+/* ---- fine-tuning (train_freeze.c) ---- */
+
+#define UNSET_BODY (-1e30f)
+
+/* An error text, or NULL. */
+const char *freeze_check(const struct train_settings *s);
+
 /* ---- the held-out part (train_split.c) ---- */
 
 /* Values of `split`; auto: stratified where there are classes. */
@@ -118,6 +132,8 @@ enum { SPLIT_AUTO, SPLIT_STRATIFIED, SPLIT_RANDOM };
 extern const struct option_name split_names[];
 /* An error text, or NULL. */
 const char *split_check(const struct train_settings *s);
+/* An error text, or NULL: of --folds, which is given (train_folds.c). */
+const char *folds_check(const struct train_settings *s);
 /* Whether all examples train. */
 bool split_is_none(const struct train_settings *s);
 /* After the settings of a checkpoint were taken: COPSE_ERR_ARGUMENT if --held-out names a file and
@@ -137,6 +153,9 @@ copse_status text_settle(struct train_settings *s, const char *network);
 const char *text_tokens_name(const struct train_settings *s);
 /* Take a setting from a checkpoint; false if it is none of texts, or wrong. */
 bool text_take(struct train_settings *s, const char *name, const char *value);
+
+/* The same for `copse find-lr`, which takes the options of `copse train` that change its steps. */
+int find_lr_settings_parse(int argc, char **argv, struct train_settings *out);
 
 /* The same for `copse evaluate`; the checkpoint has the settings of the run. */
 int evaluate_settings_parse(int argc, char **argv, struct train_settings *out);

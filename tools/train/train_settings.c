@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "copse/data/pictures.h"
+#include "copse/train/defaults.h"
 #include "copse/train/weights.h"
 
 #include "tools/common/use.h"
@@ -96,17 +97,6 @@ static const struct option_name headers[] = {
 #define UNSET      UINT32_MAX /* a count that was not given */
 #define UNSET_RATE (-FLT_MAX) /* and a rate */
 
-/* Defaults for small tables, which train too few steps and overfit with those of larger data. */
-enum { SMALL_ROWS = 1000, SMALL_STEPS = 1000 };
-/* A large table trains for about LARGE_STEPS steps: later epochs of it overfit. */
-enum { LARGE_STEPS = 20000, LARGE_EPOCHS = 5, EPOCHS = 40 };
-/* A run whose length is not given stops early. */
-enum { PATIENCE = 10, PATIENCE_PART = 4 };
-/* A text trains for about TEXT_STEPS steps by default. A text of TEXT_MANY windows or more has
-   larger batches. */
-enum { TEXT_STEPS = 10000, TEXT_MANY = 10000 };
-#define SMALL_DROPOUT 0.3f
-
 /* The first value of a table is the default. */
 #define CHOICE(table) ((struct option_choice){ .names = (table), .at = (table) })
 #define TOKENS \
@@ -118,6 +108,12 @@ const char *settings_default_data(void)
     static char room[4096 + sizeof COPSE_DIGITS_BESIDE];
     return installed_place(room, sizeof room, COPSE_DIGITS_BESIDE, COPSE_DIGITS_SOURCE,
                            COPSE_DIGITS_INSTALLED);
+}
+
+/* In messages. */
+static const char *command_name(const struct train_settings *s)
+{
+    return s->find.start_lr != 0.0f ? "find-lr" : "train";
 }
 
 /* Check that output files can be written, and that none is an input file or another output file. */
@@ -142,7 +138,8 @@ static int check_files(const struct train_settings *s)
         if (!files[i].path || !files[i].is_written)
             continue;
         if (output_check(files[i].path) != COPSE_OK) {
-            fprintf(stderr, "copse train: --%s: %s\n", files[i].option, session_error());
+            fprintf(stderr, "copse %s: --%s: %s\n", command_name(s), files[i].option,
+                    session_error());
             return EXIT_BAD_INPUT;
         }
         for (size_t k = 0; k < sizeof files / sizeof *files; k++) {
@@ -153,8 +150,8 @@ static int check_files(const struct train_settings *s)
                                  ? "is the file of"
                                  : NULL;
             if (is) {
-                fprintf(stderr, "copse train: --%s: '%s' %s --%s\n", files[i].option, files[i].path,
-                        is, files[k].option);
+                fprintf(stderr, "copse %s: --%s: '%s' %s --%s\n", command_name(s), files[i].option,
+                        files[i].path, is, files[k].option);
                 return EXIT_BAD_INPUT;
             }
         }
@@ -254,6 +251,9 @@ static int train_settings_check(struct train_settings *s, const char *every)
         wrong = train_optimizer_check(s);
     if (!wrong)
         wrong = split_check(s);
+    if (!wrong && s->folds != UNSET)
+        wrong = folds_check(s);
+    s->folds = s->folds == UNSET ? 0 : s->folds;
     if (wrong)
         ;
     else if ((s->data && !*s->data) || (s->labels && !*s->labels))
@@ -262,6 +262,8 @@ static int train_settings_check(struct train_settings *s, const char *every)
         wrong = "--init: the path is empty";
     else if (s->logdir && !*s->logdir)
         wrong = "--logdir: the path is empty";
+    else if (s->trace && !*s->trace)
+        wrong = "--trace: the path is empty";
     else if (!s->init && s->init_layout.at->value != COPSE_LAYOUT_AUTO)
         wrong = "--init-layout belongs to --init";
     else if (s->label && (!*s->label || strcmp(s->label, "0") == 0))
@@ -283,7 +285,7 @@ static int train_settings_check(struct train_settings *s, const char *every)
     else if (s->min_delta > 0.0f &&
              (s->patience == 0 || (s->patience == UNSET && s->epochs != UNSET)))
         wrong = "--min-delta belongs to --patience N; with --epochs alone no run stops early";
-    else if (s->weight_decay < 0.0f)
+    else if (s->weight_decay != UNSET_RATE && s->weight_decay < 0.0f)
         wrong = "--weight-decay: must be at least 0";
     else if (s->bucket_bytes > SIZE_MAX / 2)
         wrong = "--bucket-bytes: too large";
@@ -292,43 +294,139 @@ static int train_settings_check(struct train_settings *s, const char *every)
              text_settle(s, s->network) != COPSE_OK)
         wrong = session_error();
     if (wrong)
-        fprintf(stderr, "copse train: %s\n", wrong);
+        fprintf(stderr, "copse %s: %s\n", command_name(s), wrong);
     return wrong ? EXIT_BAD_INPUT : check_files(s);
 }
 
-static uint32_t table_epochs(uint32_t steps, bool is_small)
+copse_status train_settings_fit(struct train_settings *s, const copse_dataset *train,
+                                const copse_dataset *held_out, bool can_stop)
 {
-    if (is_small && EPOCHS * steps < SMALL_STEPS)
-        return (SMALL_STEPS + steps - 1) / steps;
-    const uint32_t most = LARGE_STEPS / steps;
-    return most > EPOCHS ? EPOCHS : most < LARGE_EPOCHS ? LARGE_EPOCHS : most;
-}
-
-void train_settings_fit(struct train_settings *s, size_t rows, bool is_table, bool can_stop)
-{
-    const bool is_small = is_table && rows < SMALL_ROWS;
-    if (s->batch == UNSET && settings_are_text(s) && rows >= TEXT_MANY)
-        s->batch = 256;
-    if (s->batch == UNSET)
-        s->batch = rows < 64 ? (uint32_t)rows : 64;
-    const uint32_t steps = (uint32_t)((rows + s->batch - 1) / s->batch); /* of a pass */
+    struct copse_training_defaults by_rows;
+    COPSE_TRY(copse_training_defaults(train, held_out, s->batch == UNSET ? 0 : s->batch, &by_rows));
     const bool is_length_given = s->epochs != UNSET;
-    if (s->epochs == UNSET && settings_are_text(s))
-        s->epochs = steps > TEXT_STEPS            ? 1
-                    : TEXT_STEPS / steps < EPOCHS ? TEXT_STEPS / steps
-                                                  : EPOCHS;
-    if (s->epochs == UNSET)
-        s->epochs = is_table ? table_epochs(steps, is_small) : EPOCHS;
+    s->batch = by_rows.batch;
+    if (!is_length_given)
+        s->epochs = by_rows.epochs;
+    s->has_few_judges = held_out && !is_length_given && s->patience == UNSET && by_rows.keep_last;
+    s->saves_last |= s->has_few_judges;
     if (s->patience == UNSET)
-        s->patience = is_length_given || !can_stop           ? 0
-                      : s->epochs / PATIENCE_PART > PATIENCE ? s->epochs / PATIENCE_PART
-                                                             : PATIENCE;
+        s->patience = is_length_given || !can_stop ? 0 : by_rows.patience;
     if (s->dropout == UNSET_RATE)
-        s->dropout = is_small && network_is_mlp(s->model) ? SMALL_DROPOUT : 0.0f;
+        s->dropout = network_is_mlp(s->model) ? by_rows.dropout : 0.0f;
+    if (s->weight_decay == UNSET_RATE)
+        s->weight_decay = network_is_mlp(s->model) && s->optimizer.at->value == COPSE_ADAM
+                              ? by_rows.weight_decay
+                              : 0.0f;
+    return COPSE_OK;
 }
 
-int train_settings_parse(int argc, char **argv, bool is_worker, struct train_settings *s)
+/* ---- copse find-lr ---- */
+
+/* Options without effect on a range test. */
+static const char *const not_of_find_lr[] = {
+    "lr",
+    "body-lr",
+    "schedule",
+    "epochs",
+    "patience",
+    "min-delta",
+    "average",
+    "save-average",
+    "strategy",
+    "steps-per-run",
+    "cores",
+    "prefetch",
+    "save",
+    "save-last",
+    "checkpoint",
+    "keep",
+    "checkpoint-every",
+    "resume",
+    "logdir",
+    "cluster",
+    "engine",
+    "worker-deadline",
+    "on-loss",
+    "servers",
+    "one-sided",
+    "window-bytes",
+    "one-sided-bytes",
+    "evaluator-patience",
+};
+
+static bool is_of_find_lr(const char *name, size_t length)
 {
+    for (size_t i = 0; i < sizeof not_of_find_lr / sizeof *not_of_find_lr; i++)
+        if (strlen(not_of_find_lr[i]) == length && strncmp(not_of_find_lr[i], name, length) == 0)
+            return false;
+    return true;
+}
+
+/* An option of `copse train` alone: 2 after a message, else -1. */
+static int refuse_options(int argc, char **argv)
+{
+    for (int i = 1; i < argc; i++) {
+        const char *name = argv[i] + 2;
+        if (strncmp(argv[i], "--", 2) != 0 || is_of_find_lr(name, strcspn(name, "=")))
+            continue;
+        fprintf(stderr,
+                "copse find-lr: --%.*s belongs to `copse train`: the test makes --steps steps with "
+                "rates from --start-lr to --end-lr, and writes no model\n",
+                (int)strcspn(name, "="), name);
+        return EXIT_BAD_INPUT;
+    }
+    return -1;
+}
+
+enum { FIND_ROWS = 128 };
+
+/* The rows of `copse train` that have an effect, behind those of the test. */
+static void select_rows(const struct option_row *from, struct train_settings *s,
+                        struct option_row to[FIND_ROWS])
+{
+    const struct option_row own[] = {
+        { "", OPTION_GROUP, NULL, NULL, "Test" },
+        { "start-lr", OPTION_FLOAT, &s->find.start_lr, "RATE", "rate of the first step [1e-7]" },
+        { "end-lr", OPTION_FLOAT, &s->find.end_lr, "RATE", "rate of the last step [10]" },
+        { "steps", OPTION_COUNT, &s->find.steps, "N", "steps, 10 to 1000 [100]" },
+        { "plot", OPTION_TEXT, &s->plot, "FILE.svg", "draw the losses over the rates" },
+    };
+    const struct option_row example = { "", OPTION_EXAMPLE, NULL, NULL,
+                                        "copse find-lr --data table.csv --model mlp:64" };
+    size_t count = sizeof own / sizeof *own;
+    memcpy(to, own, sizeof own);
+    for (; from->name && strcmp(from->name, "cluster") != 0; from++)
+        if (strcmp(from->name, "plot") != 0 && is_of_find_lr(from->name, strlen(from->name)))
+            to[count++] = *from;
+    count -= to[count - 1].kind == OPTION_GROUP; /* jobs of several workers */
+    to[count++] = example;
+    to[count] = (struct option_row){ .name = NULL };
+}
+
+static const char *find_lr_check(const struct copse_find_lr_params *p)
+{
+    return !(p->start_lr > 0.0f && p->end_lr > p->start_lr)
+               ? "--start-lr and --end-lr: must be greater than 0, and --end-lr the greater one"
+           : p->steps < 10 || p->steps > COPSE_FIND_LR_MAX ? "--steps: 10 to 1000"
+                                                           : NULL;
+}
+
+/* For the line of the model. */
+static void find_lr_settle(struct train_settings *s)
+{
+    static char text[64];
+    snprintf(text, sizeof text, "to %g in %u steps", (double)s->find.end_lr, s->find.steps);
+    s->schedule = text;
+    s->patience = 0;
+}
+
+/* ---- the command line ---- */
+
+enum command_kind { OF_TRAIN, OF_WORKER, OF_FIND_LR };
+
+static int parse_as(int argc, char **argv, enum command_kind kind, struct train_settings *s)
+{
+    const bool is_worker = kind == OF_WORKER;
     *s = (struct train_settings){
         .devices = "auto",
         .strategy = CHOICE(strategies),
@@ -339,10 +437,13 @@ int train_settings_parse(int argc, char **argv, bool is_worker, struct train_set
         .transfer = CHOICE(transfers),
         .precision = CHOICE(precisions),
         .momentum = UNSET_MOMENTUM,
+        .body_lr = UNSET_BODY,
         .dropout = UNSET_RATE,
+        .weight_decay = UNSET_RATE,
         .batch = UNSET,
         .epochs = UNSET,
         .patience = UNSET,
+        .folds = UNSET,
         .seed = 1,
         .audit = 128,
         .engine = CHOICE(engines),
@@ -358,6 +459,8 @@ int train_settings_parse(int argc, char **argv, bool is_worker, struct train_set
         .steps_per_run = UNSET,
         .cores = UNSET,
     };
+    if (kind == OF_FIND_LR)
+        s->find = (struct copse_find_lr_params){ .start_lr = 1e-7f, .end_lr = 10.0f, .steps = 100 };
     float lr = UNSET_RATE;
     const char *every = NULL;
     const struct option_row rows[] = {
@@ -375,7 +478,7 @@ int train_settings_parse(int argc, char **argv, bool is_worker, struct train_set
         { "scale", OPTION_CHOICE, &s->scale, "NAME",
           "none, standard (each column), max [CSV: standard; pictures: 1/255]" },
         { "ignore", OPTION_TEXT, &s->ignore, "COLUMNS",
-          "CSV: leave out, names or positions: id,3 [none]" },
+          "CSV: leave out, names or positions: id,3 [row numbers]; none: nothing" },
         { "header", OPTION_CHOICE, &s->header, "NAME",
           "CSV: whether the first line has names: yes, no [auto]" },
         { "resize", OPTION_TEXT, &s->resize, "WxH",
@@ -390,6 +493,8 @@ int train_settings_parse(int argc, char **argv, bool is_worker, struct train_set
           "text: tokens between two windows [each token is predicted once]" },
         { "held-out", OPTION_TEXT, &s->held_out, "X|FILE",
           "what judges each epoch: a part of --data, a file, or none [0.2]" },
+        { "folds", OPTION_COUNT, &s->folds, "K",
+          "cross-validation: K runs, each judged by another fold [0: one run]" },
         { "split", OPTION_CHOICE, &s->split, "NAME",
           "of the part: stratified (each class its part) or random [by task]" },
         { "seed", OPTION_U64, &s->seed, "N", "of the split, the order and the start [1]" },
@@ -397,9 +502,11 @@ int train_settings_parse(int argc, char **argv, bool is_worker, struct train_set
         { "model", OPTION_TEXT, &s->model, "SPEC",
           "mlp, cnn, resnet20, gpt|decoder:L,W,H, gru|lstm:L,W, FILE [mlp:128,64]" },
         { "dropout", OPTION_FLOAT, &s->dropout, "X",
-          "hidden units dropped, with mlp:WIDTHS [0; CSV under 1000 rows: 0.3]" },
+          "hidden units dropped, with mlp:WIDTHS [tables: by their rows; else 0]" },
         { "init", OPTION_TEXT, &s->init, "FILE",
           "start from the weights of a safetensors file, by name" },
+        { "freeze", OPTION_TEXT, &s->freeze, "PATTERNS",
+          "do not train \"conv*,dense1.*\"; body: all but the last layer [none]" },
         { "init-layout", OPTION_CHOICE, &s->init_layout, "NAME",
           "its matrices: copse [in, out] or torch [out, in] [auto: copse]" },
         { "", OPTION_GROUP, NULL, NULL, "Training" },
@@ -412,9 +519,9 @@ int train_settings_parse(int argc, char **argv, bool is_worker, struct train_set
         { "min-delta", OPTION_FLOAT, &s->min_delta, "X",
           "of --patience: lower by more than X counts [0]" },
         { "augment", OPTION_TEXT, &s->augment, "STEPS",
-          "change pictures: \"flip; shift 2; brightness 20\" [none]" },
+          "change pictures: \"flip; rotate 10; shift 2; ...\": pictures.md [none]" },
         { "loss", OPTION_TEXT, &s->loss, "SPEC",
-          "\"cross_entropy smoothing=0.1\", huber, ...: optimizers.md [by task]" },
+          "\"cross_entropy weights=balanced\", huber, ...: optimizers.md [by task]" },
         { "optimizer", OPTION_CHOICE, &s->optimizer, "NAME",
           "adam, adamw, sgd, momentum, nesterov, adagrad, lion, ... [adam]" },
         { "optimizer-settings", OPTION_TEXT, &s->rule, "LIST",
@@ -423,12 +530,14 @@ int train_settings_parse(int argc, char **argv, bool is_worker, struct train_set
           "settings by name: \"*.bias: decay=0; conv1.*: frozen\" [none]" },
         { "lr", OPTION_FLOAT, &lr, "RATE",
           "learning rate at the start [adam 0.002; sgd 0.05; others: their own]" },
+        { "body-lr", OPTION_FLOAT, &s->body_lr, "RATE",
+          "learning rate of all layers but the last [--lr]" },
         { "schedule", OPTION_TEXT, &s->schedule, "TEXT",
           "constant, \"warmup for 5%; cosine\": optimizers.md [cosine]" },
         { "momentum", OPTION_FLOAT, &s->momentum, "X",
           "of momentum and nesterov [0.9]; rmsprop [0]" },
         { "weight-decay", OPTION_FLOAT, &s->weight_decay, "X",
-          "decay of the weights per step; adamw: decoupled [0]" },
+          "decay of the weights per step; adamw: decoupled [as --dropout; else 0]" },
         { "precision", OPTION_CHOICE, &s->precision, "NAME",
           "operands of products: f32, f16, bf16: half-precision.md [f32]" },
         { "average", OPTION_FLOAT, &s->average, "D",
@@ -478,6 +587,8 @@ int train_settings_parse(int argc, char **argv, bool is_worker, struct train_set
         { "plot", OPTION_TEXT, &s->plot, "FILE.svg", "draw loss and accuracy" },
         { "logdir", OPTION_TEXT, &s->logdir, "DIR",
           "write losses, variables and filters for TensorBoard" },
+        { "trace", OPTION_TEXT, &s->trace, "FILE.json",
+          "record host and devices for ui.perfetto.dev; say what limits a step" },
         { "json", OPTION_FLAG, &s->is_json, NULL, "one JSON object per line" },
         { "quiet", OPTION_FLAG, &s->is_quiet, NULL, "only the result" },
         { "verbose", OPTION_FLAG, &s->how.is_verbose, NULL, "log what the library does" },
@@ -512,6 +623,10 @@ int train_settings_parse(int argc, char **argv, bool is_worker, struct train_set
         { "", OPTION_EXAMPLE, NULL, NULL,
           "copse train --data photos --resize 32x32 --augment \"flip; shift 2\"" },
         { "", OPTION_EXAMPLE, NULL, NULL, "copse train --checkpoint run --resume" },
+        { "", OPTION_EXAMPLE, NULL, NULL, "copse launch -n 4 -- train --epochs 10" },
+        { "", OPTION_EXAMPLE, NULL, "distributed",
+          "copse launch -n 4 -- train --epochs 10      # here, or with --hosts FILE on several "
+          "machines" },
         { "", OPTION_EXAMPLE, NULL, "distributed",
           "mpirun -n 4 --bind-to none copse train --epochs 10" },
         { "", OPTION_EXAMPLE, NULL, "distributed",
@@ -519,24 +634,53 @@ int train_settings_parse(int argc, char **argv, bool is_worker, struct train_set
           "                 \"task\":{\"type\":\"worker\",\"index\":0}}' copse worker" },
         { 0 },
     };
-    const int code =
-        options_parse(argc, argv, rows,
-                      is_worker ? "Runs one task of a job of several workers. The environment "
-                                  "or --cluster describes the job;\nall workers need the same "
-                                  "options of `copse train`. Without errors it prints nothing.\n"
-                                  "A ps task serves variables until the workers exit, and "
-                                  "prints a summary line;\nan evaluator prints the loss and "
-                                  "accuracy of each checkpoint."
-                                : "Trains a network on labelled data, with one replica on "
-                                  "each device, and prints the accuracy\non held-out data (a "
-                                  "fifth of the examples).");
+    struct option_row test[FIND_ROWS];
+    _Static_assert(sizeof rows / sizeof *rows + 8 < FIND_ROWS, "the rows fit");
+    if (kind == OF_FIND_LR)
+        select_rows(rows, s, test);
+    const int code = options_parse(
+        argc, argv, kind == OF_FIND_LR ? test : rows,
+        kind == OF_FIND_LR
+            ? "Trains for a few steps while the learning rate grows exponentially, prints the "
+              "losses, and\nsuggests a rate: a tenth of the one with the lowest smoothed loss. "
+              "Writes no model."
+        : is_worker ? "Runs one task of a job of several workers. The environment "
+                      "or --cluster describes the job;\nall workers need the same "
+                      "options of `copse train`. Without errors it prints nothing.\n"
+                      "A ps task serves variables until the workers exit, and "
+                      "prints a summary line;\nan evaluator prints the loss and "
+                      "accuracy of each checkpoint."
+                    : "Trains a network on labelled data, with one replica on "
+                      "each device, and prints the accuracy\non held-out data (a "
+                      "fifth of the examples).");
     if (code >= 0)
         return code;
     s->is_default_data = s->data == NULL;
     if (s->is_default_data)
         s->data = settings_default_data();
+    const char *wrong = kind == OF_FIND_LR ? find_lr_check(&s->find) : NULL;
+    if (wrong) {
+        fprintf(stderr, "copse find-lr: %s\n", wrong);
+        return EXIT_BAD_INPUT;
+    }
+    if (kind == OF_FIND_LR)
+        lr = s->find.start_lr;
     train_optimizer_settle(s, lr != UNSET_RATE ? &lr : NULL);
     return train_settings_check(s, every);
+}
+
+int train_settings_parse(int argc, char **argv, bool is_worker, struct train_settings *s)
+{
+    return parse_as(argc, argv, is_worker ? OF_WORKER : OF_TRAIN, s);
+}
+
+int find_lr_settings_parse(int argc, char **argv, struct train_settings *s)
+{
+    int code = refuse_options(argc, argv);
+    code = code >= 0 ? code : parse_as(argc, argv, OF_FIND_LR, s);
+    if (code < 0)
+        find_lr_settle(s);
+    return code;
 }
 
 /* ---- copse evaluate ---- */
@@ -548,6 +692,7 @@ int evaluate_settings_parse(int argc, char **argv, struct train_settings *s)
         .devices = "auto",
         .strategy = CHOICE(strategies),
         .optimizer = CHOICE(train_optimizers()),
+        .body_lr = UNSET_BODY,
         .schedule = "cosine",
         .reduction = CHOICE(reductions),
         .transfer = CHOICE(transfers),
@@ -640,6 +785,7 @@ static bool take_one(struct train_settings *s, const char *name, const char *val
         { "--weight-decay", &s->weight_decay },
         { "--dropout", &s->dropout },
         { "--average", &s->average },
+        { "--body-lr", &s->body_lr },
     };
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         if (strcmp(name, numbers[i].name) == 0) {
@@ -662,6 +808,8 @@ static bool take_one(struct train_settings *s, const char *name, const char *val
         s->rule = *value ? value : NULL;
     else if (strcmp(name, "--group") == 0)
         s->groups = *value ? value : NULL;
+    else if (strcmp(name, "--freeze") == 0)
+        s->freeze = *value ? value : NULL;
     else if (strcmp(name, "--schedule") == 0)
         s->schedule = value;
     else if (strcmp(name, "--scale") == 0)

@@ -18,7 +18,7 @@
 #include "copse/device/vulkan.h"
 #include "copse/predict.h"
 #include "copse/train/advance.h"
-#include "paint_window.h"
+#include "window.h"
 
 enum {
     LEVELS = 6,

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: MIT */
+/* WAV files of one channel. */
+#ifndef AMPLIFIER_WAV_H
+#define AMPLIFIER_WAV_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct wav {
+    uint32_t rate; /* samples a second */
+    size_t count;
+    float *samples; /* free() */
+};
+
+/* Read PCM of 16, 24 or 32 bits, or 32-bit float. false: a line on stderr says what is wrong;
+   `out` can still be freed. */
+bool wav_read(const char *path, struct wav *out);
+
+/* Write a file. `samples`: "16", "24", "32" (PCM, from -1 to 1, others are clipped) or "float".
+   false: a line on stderr, and no file is left. */
+bool wav_write(const char *path, const struct wav *w, const char *samples);
+
+#endif
