@@ -27,7 +27,7 @@ struct how {
     const char *ids[3];
     uint32_t replicas;
     struct copse_trainer_params params;
-    bool has_crossing, is_prefetched;
+    bool has_crossing, is_prefetched, has_table;
 };
 
 struct job {
@@ -36,7 +36,8 @@ struct job {
     copse_trainer *t;
     struct model m;
     bool has_crossing;
-    uint32_t calls; /* of the loss function */
+    copse_variable *table; /* sparse; NULL: none */
+    uint32_t calls;        /* of the loss function */
     uint32_t cancel_at;
     size_t allocations;
 };
@@ -58,6 +59,13 @@ static copse_tensor *loss_of(copse_graph *g, const copse_batch *in, void *user)
     if (++j->calls == j->cancel_at)
         copse_trainer_cancel(j->t);
     copse_tensor *loss = model_loss(g, in, &j->m);
+    if (j->table) {
+        copse_tensor *rows = copse_input(in, "y");
+        rows = copse_gather(g, copse_variable_tensor(j->table), rows);
+        copse_tensor *squares = copse_mul(g, rows, rows);
+        squares = copse_mean(g, squares, NULL, 0, false);
+        loss = copse_add(g, loss, squares);
+    }
     if (!j->has_crossing)
         return loss;
     copse_tensor *x = copse_sub(g, loss, loss);
@@ -78,6 +86,14 @@ static void job_open(struct job *j, const struct how *how)
                                             : copse_context_create(&c, &j->ctx));
     OK(copse_mirrored_create(j->ctx, how->ids, how->replicas, &params, &j->st));
     OK(model_create(&j->m, j->st));
+    if (how->has_table)
+        OK(copse_variable_create(
+            j->st,
+            &(struct copse_variable_params){ .name = "table",
+                                             .shape = COPSE_SHAPE(MODEL_CLASSES, 4),
+                                             .initializer = COPSE_INIT_NORMAL,
+                                             .is_sparse = true },
+            &j->table));
     p.loss = loss_of;
     p.user = j;
     p.seed = 3;
@@ -207,6 +223,9 @@ static void slices_have_the_bits_whatever_the_settings(void **state)
     compare(&(struct how){ FAKES, .replicas = 2, .is_prefetched = true });
     compare(&(struct how){ FAKES, .replicas = 3, .has_crossing = true });
     compare(&(struct how){ FAKES, .replicas = 1, .has_crossing = true });
+    const struct copse_trainer_params adam = { .optimizer = { .kind = COPSE_ADAM } };
+    for (uint32_t n = 1; n <= 3; n++)
+        compare(&(struct how){ FAKES, .replicas = n, .has_table = true, .params = adam });
 }
 
 static void slices_have_the_bits_on_devices(void **state)
