@@ -15,8 +15,12 @@ static const struct step {
     uint32_t largest; /* 0: the step has no number */
 } steps[] = {
     { "flip", offsetof(struct copse_augment, flip), 0 },
+    { "crop", offsetof(struct copse_augment, crop), 90 },
+    { "zoom", offsetof(struct copse_augment, zoom), 90 },
+    { "rotate", offsetof(struct copse_augment, rotate), 180 },
     { "shift", offsetof(struct copse_augment, shift), 32767 },
     { "brightness", offsetof(struct copse_augment, brightness), 100 },
+    { "erase", offsetof(struct copse_augment, erase), 100 },
 };
 
 static const char *skip_spaces(const char *at)
@@ -28,8 +32,8 @@ static copse_status augment_refuse(const char *at, const char *why)
 {
     return copse_fail(
         COPSE_ERR_ARGUMENT,
-        "augment: '%.*s' %s; steps are flip, shift N (1 to 32767), brightness P (1 to 100), "
-        "separated by ;",
+        "augment: '%.*s' %s; steps are flip, crop P (1 to 90), zoom P (1 to 90), rotate D (1 to "
+        "180), shift N (1 to 32767), brightness P (1 to 100), erase P (1 to 100), separated by ;",
         (int)COPSE_MIN(strcspn(at, ";"), 40), at, why);
 }
 
@@ -128,6 +132,49 @@ static int32_t augment_draw(struct copse_stream *random, uint32_t n)
     return (int32_t)copse__stream_below(random, 2 * n + 1) - (int32_t)n;
 }
 
+/* A place in the cut-out's range: -2^16 to 2^16. */
+static int32_t draw_place(struct copse_stream *random)
+{
+    return augment_draw(random, 1u << 16);
+}
+
+static void change_geometry(const struct copse_augment *a, struct copse_stream *random,
+                            const struct copse_augment_picture *p)
+{
+    struct copse_geometry g = { .crop = 100, .zoom = 100 };
+
+    if (a->crop != 0) {
+        g.crop = 100 - (int32_t)copse__stream_below(random, a->crop + 1);
+        g.right = draw_place(random);
+        g.down = draw_place(random);
+    }
+    if (a->zoom != 0)
+        g.zoom = 100 + augment_draw(random, a->zoom);
+    if (a->rotate != 0)
+        g.degrees = augment_draw(random, a->rotate);
+    copse__augment_geometry(p, &g);
+}
+
+/* A pixel to `percent` of a side. */
+static uint32_t draw_side(struct copse_stream *random, uint32_t side, uint32_t percent)
+{
+    const uint32_t most = (uint32_t)((uint64_t)side * percent / 100);
+    return 1 + copse__stream_below(random, COPSE_MAX(most, 1u));
+}
+
+static void erase_part(const struct copse_augment_picture *p, uint32_t percent,
+                       struct copse_stream *random)
+{
+    const uint32_t width = draw_side(random, p->width, percent),
+                   height = draw_side(random, p->height, percent),
+                   x = copse__stream_below(random, p->width - width + 1),
+                   y = copse__stream_below(random, p->height - height + 1);
+
+    for (uint32_t i = 0; i < height; i++)
+        memset(p->pixels + ((size_t)(y + i) * p->width + x) * p->channels, 0,
+               (size_t)width * p->channels);
+}
+
 void copse__augment_apply(const struct copse_augment *a, uint64_t seed, uint32_t epoch,
                           uint32_t row, const struct copse_augment_picture *p)
 {
@@ -137,10 +184,14 @@ void copse__augment_apply(const struct copse_augment *a, uint64_t seed, uint32_t
     random.counter[2] = row; /* each row has a part of the stream of its own */
     if (a->flip != 0 && copse__stream_below(&random, 2) == 1)
         augment_mirror(p);
+    if (a->crop != 0 || a->zoom != 0 || a->rotate != 0)
+        change_geometry(a, &random, p);
     if (a->shift != 0) {
         const int32_t right = augment_draw(&random, a->shift);
         augment_move(p, right, augment_draw(&random, a->shift));
     }
     if (a->brightness != 0)
         augment_multiply(p, (uint32_t)(100 + augment_draw(&random, a->brightness)));
+    if (a->erase != 0 && copse__stream_below(&random, 2) == 1)
+        erase_part(p, a->erase, &random);
 }

@@ -8,8 +8,11 @@
 /* Steps that are 0 change nothing. */
 struct copse_augment {
     uint32_t flip;
+    uint32_t crop, zoom; /* [percent] */
+    uint32_t rotate;     /* [degrees] */
     uint32_t shift;      /* [pixels] */
     uint32_t brightness; /* [percent] */
+    uint32_t erase;      /* [percent] */
 };
 
 /* include/copse/data/pictures.h describes the text. */
@@ -20,6 +23,17 @@ struct copse_augment_picture {
     uint8_t *pixels;  /* changed in place */
     uint8_t *scratch; /* of the same size */
 };
+/* Target pixel p has the colour of the source at
+   c + R (crop / 100 (p - c) + o) 100 / zoom, where c is the centre, R turns by `degrees`, and o is
+   `right`, `down` / 2^16 of what the cut-out may move. Outside of the picture all is 0.
+   (augment_geometry.c) */
+struct copse_geometry {
+    int32_t degrees;     /* -180 to 180 */
+    int32_t crop, zoom;  /* [percent]; crop 1 to 100, zoom 1 to 199 */
+    int32_t right, down; /* -2^16 to 2^16 */
+};
+void copse__augment_geometry(const struct copse_augment_picture *p, const struct copse_geometry *g);
+
 /* The change depends on seed, epoch and row alone. */
 void copse__augment_apply(const struct copse_augment *a, uint64_t seed, uint32_t epoch,
                           uint32_t row, const struct copse_augment_picture *p);

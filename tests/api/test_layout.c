@@ -17,6 +17,7 @@
 #include "copse/device/conformance_job.h"
 #include "copse/device/function.h"
 #include "copse/device/queue.h"
+#include "copse/device/trace.h"
 #include "copse/device/tuning.h"
 #include "copse/distribute/accelerator.h"
 #include "copse/distribute/call.h"

@@ -15,6 +15,7 @@
 #include "copse/device/conformance_job.h"
 #include "copse/device/function.h"
 #include "copse/device/queue.h"
+#include "copse/device/trace.h"
 #include "copse/device/tuning.h"
 #include "copse/distribute/accelerator.h"
 #include "copse/distribute/call.h"
@@ -473,6 +474,8 @@ static void jobs(struct probe *p)
     ROW(copse_monitor_checkpoint, NEED(monitor));
     /* each call is refused before it is used */
     copse_event_file *events = (copse_event_file *)(void *)&number;
+    ROW(copse_trace_start, NEED(ctx), NEED(&(struct copse_trace_params){ .path = "none/none" }));
+    ROW(copse_trace_stop, NEED(ctx), NULL);
     ROW(copse_event_file_create, NEED(ctx), NEED("none"), NEED(&events));
     ROW(copse_event_file_scalar, NEED(events), NEED("tag"), 0, 0);
     ROW(copse_event_file_histogram, NEED(events), NEED("tag"), 0, NEED(&zero), 1);
@@ -601,6 +604,7 @@ static void training(struct probe *p)
     ROW(copse_trainer_create, NEED(st), NEED(&params), NEED(&made));
     ROW(copse_trainer_step, NEED(trainer), NEED(&batch));
     ROW(copse_trainer_feed, NEED(trainer), NEED(&batch));
+    ROW(copse_trainer_trim, NEED(trainer), 0, NULL);
     ROW(copse_trainer_prepare, NEED(trainer), NEED(&batch), NULL);
     ROW(copse_trainer_advance, NEED(trainer), NEED(&batch), 0, NULL);
     ROW(copse_trainer_run, NEED(trainer));

@@ -16,6 +16,7 @@
 #include "copse/device/conformance_job.h"
 #include "copse/device/function.h"
 #include "copse/device/queue.h"
+#include "copse/device/trace.h"
 #include "copse/distribute/accelerator.h"
 #include "copse/distribute/call.h"
 #include "copse/distribute/collective.h"
@@ -376,6 +377,7 @@ static void training(void)
     REFUSED(copse_build_params, copse_layer_shape(layer, &p, &shape_of, NULL), .outputs = 2);
     REFUSED(copse_build_params, copse_layer_build(layer, st, &p), .outputs = 2);
     copse_layer_release(&layer);
+    REFUSED(copse_trace_params, copse_trace_start(ctx, &p), .path = "none/none");
     copse_schedule *schedule;
     REFUSED(copse_schedule_params, copse_schedule_create(ctx, &p, &schedule), .text = "cosine",
             .rate = 1);

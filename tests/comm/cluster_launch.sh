@@ -34,6 +34,13 @@ grep -v '^\[0\] ' out && no 'a line without its prefix, or of a worker that is n
 launch 0 'without prefixes' -n 2 --no-prefix -- train --devices host:0 $options --epochs 1
 grep '^\[' out && no 'a prefix'
 
+# ---- as people write it ----
+launch 0 '-n2' -n2 -- sh -c 'echo here'
+[ "$(grep -c 'here$' out)" = 2 ] || no "-n2: $(cat out)"
+launch 2 'a misspelt command' -n 2 -- trian
+says err "^copse launch: there is no program 'trian'; did you mean 'train'?\$"
+[ "$(wc -l <err)" -eq 1 ] || no 'a misspelt command: more than a line'
+
 # ---- hosts, by a program in the place of ssh ----
 cat >ssh_here <<'END'
 #!/bin/sh

@@ -6,6 +6,7 @@
 #include "core/base/platform.h"
 #include "core/data/dataset/dataset.h"
 #include "core/data/picture/picture_loader.h"
+#include "core/pictures/augment.h"
 #include "tests/rig/data/data_rig.h"
 #include "tests/rig/data/picture_files.h"
 
@@ -483,7 +484,7 @@ static void walk(copse_dataset *ds, const char *augment, uint32_t prefetch, uint
 static void test_augmentation_is_by_seed_epoch_and_row(void **state)
 {
     static uint8_t x[4][COUNT][W * H];
-    const char *const all = "flip; shift 2; brightness 20";
+    const char *const all = "flip; crop 20; zoom 30; rotate 40; shift 2; brightness 20; erase 50";
     copse_dataset *ds, *ahead;
     (void)state;
     make_classes();
@@ -561,6 +562,79 @@ static void test_steps_of_augmentation(void **state)
     copse_dataset_release(&ds);
 }
 
+/* A rectangle of zeros of at most half of each side, in about half of the pictures. */
+static void test_erasing(void **state)
+{
+    static uint8_t x[COUNT][W * H];
+    int erased = 0, sizes = 0;
+    bool has_size[W + 1][H + 1] = { { false } };
+    copse_dataset *ds;
+    (void)state;
+    make_classes();
+    OK(open_folder(&ds));
+    for (uint32_t epoch = 0; epoch < 8; epoch++) {
+        walk(ds, "erase 50", 0, epoch, 1, x);
+        for (int i = 0; i < COUNT; i++) {
+            int left = W, right = -1, top = H, bottom = -1, zeros = 0;
+            for (int k = 0; k < W * H; k++) {
+                if (x[i][k] == pixel(i, k))
+                    continue;
+                assert_int_equal(x[i][k], 0);
+                zeros++;
+                left = k % W < left ? k % W : left;
+                right = k % W > right ? k % W : right;
+                top = k / W < top ? k / W : top;
+                bottom = k / W > bottom ? k / W : bottom;
+            }
+            if (zeros == 0)
+                continue;
+            const int width = right - left + 1, height = bottom - top + 1;
+            assert_in_range(width, 1, W / 2);
+            assert_in_range(height, 1, H / 2);
+            for (int k = 0; k < width * height; k++) /* a pixel may have been 0 before */
+                assert_int_equal(x[i][(top + k / width) * W + left + k % width], 0);
+            erased++;
+            sizes += !has_size[width][height];
+            has_size[width][height] = true;
+        }
+    }
+    assert_in_range(erased, 80, 160); /* of 240 */
+    assert_int_equal(sizes, (W / 2) * (H / 2));
+    copse_dataset_release(&ds);
+}
+
+/* Each result is one that a draw gives; many of the draws occur. */
+static void test_turns(void **state)
+{
+    static uint8_t x[COUNT][W * H];
+    uint8_t pixels[W * H], scratch[W * H];
+    bool has[7] = { false };
+    int kinds = 0;
+    copse_dataset *ds;
+    (void)state;
+    make_classes();
+    OK(open_folder(&ds));
+    walk(ds, "rotate 3", 0, 0, 1, x);
+    for (int i = 0; i < COUNT; i++) {
+        int found = 0;
+        for (int32_t degrees = -3; degrees <= 3; degrees++) {
+            const struct copse_augment_picture p = { W, H, 1, pixels, scratch };
+            const struct copse_geometry g = { .degrees = degrees, .crop = 100, .zoom = 100 };
+            for (int k = 0; k < W * H; k++)
+                pixels[k] = pixel(i, k);
+            copse__augment_geometry(&p, &g);
+            const bool is_same = memcmp(pixels, x[i], sizeof pixels) == 0;
+            found += is_same;
+            has[degrees + 3] |= is_same;
+        }
+        assert_true(found >= 1);
+    }
+    for (int i = 0; i < 7; i++)
+        kinds += has[i];
+    assert_in_range(kinds, 5, 7);
+    copse_dataset_release(&ds);
+}
+
 static void test_descriptions_of_augmentation(void **state)
 {
     static const struct {
@@ -578,6 +652,11 @@ static void test_descriptions_of_augmentation(void **state)
         { "flip; flip", "is there twice" },
         { "brightness 101", "out of range" },
         { "Flip", "is no step" },
+        { "rotate 181", "out of range" },
+        { "zoom 91", "out of range" },
+        { "crop 0", "out of range" },
+        { "erase", "lacks its number" },
+        { "mixup 1", "is no step; steps are flip, crop P (1 to 90), zoom P" },
     };
     copse_loader *b;
     copse_dataset *ds = numbered(6);
@@ -606,6 +685,8 @@ int main(void)
         cmocka_unit_test(test_params_that_do_not_fit),
         cmocka_unit_test(test_augmentation_is_by_seed_epoch_and_row),
         cmocka_unit_test(test_steps_of_augmentation),
+        cmocka_unit_test(test_erasing),
+        cmocka_unit_test(test_turns),
         cmocka_unit_test(test_descriptions_of_augmentation),
     };
     return cmocka_run_group_tests(tests, begin, end);

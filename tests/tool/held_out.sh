@@ -74,6 +74,8 @@ mkdir "$work/cut" && cp "$work"/c/step-*03.safetensors "$work/cut"
 cp -r "$work/cut" "$work/cut2"
 "$copse" $job --save "$work/kept.st" --checkpoint "$work/cut" --resume --quiet >/dev/null || no 'the resumed run'
 cmp -s "$work/whole.st" "$work/kept.st" && passed=$((passed + 1)) || no 'a resumed run has another split'
+bad 'a percentage' '^copse train: --held-out: a part is a number: write 0.3 for 30 %$' $job --held-out 30%
+bad 'standard input' '^copse train: --held-out: standard input cannot judge: give a part such as 0.2, a FILE, or none$' $job --held-out -
 bad 'another part' "was made with --held-out=0.4, now it is --held-out=0.3" $job --held-out 0.3 --checkpoint "$work/cut2" --resume
 bad 'another way' "was made with --split=random, now it is --split=stratified" $job --held-out 0.4 --split stratified --checkpoint "$work/cut2" --resume
 good 'evaluating it' 'of the 82 held-out examples are right' evaluate --devices host:0 --checkpoint "$work/cut" --data "$work/table.csv"

@@ -31,6 +31,9 @@ for option in cluster engine worker-deadline servers one-sided; do
     "$copse" worker --help | grep -q -- "^  --$option " || no "--$option is not in worker --help"
 done
 grep -q -- '--epochs N' "$work/distributed" && no 'help distributed repeats --epochs'
+for page in train distributed; do
+    grep -q '^  copse launch -n 4 -- train' "$work/$page" || no "$page does not name launch"
+done
 grep -q 'copse help distributed' "$work/train" || no 'train --help does not name the topic'
 
 # like PATTERN ARGUMENT...: exit code 2, one line that matches
@@ -49,6 +52,7 @@ like "copse help. lists them" fly
 like 'did you mean --epochs?' train --epoch=5
 like 'did you mean --weight-decay?' train --weihgt-decay 1
 like 'train --help. lists them' train --fly
+like 'did you mean --evaluator-patience?' evaluate --watch --patience 3
 like 'train --help. lists them' train -x
 like "did you mean 'train'?" help tran
 like "no command or topic 'zzz'" help zzz

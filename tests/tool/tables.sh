@@ -31,6 +31,17 @@ good() {
 
 # ---- hostile tables ----
 hostile missing 'row 3, column 2 ."b".*the cell is empty; fill it in, leave the column out .ignore, --ignore., or let the mean replace it .missing: mean, --missing mean.$' 'a,b,c\n1,2,x\n3,,y\n5,6,x\n'
+hostile empty_and_comma 'row 2, column 1 ."preis".*the cell is empty.*numbers of the table have a decimal comma: write them with ...$' \
+    'preis;menge;art\n;3;x\n1,5;4;y\n2,5;5;x\n'
+hostile empty_and_comma_before 'row 3.*the cell is empty.*a decimal comma' 'a;b;c\n1,5;3;x\n;4;y\n'
+hostile json_lines 'is JSON, or lines of JSON, which is not read; write it as CSV, or read it in Python: Dataset.table takes a list of dictionaries$' \
+    '{"a": 1, "b": "x"}\n{"a": 2, "b": "y"}\n'
+hostile json_list 'is JSON, which is not read' '[{"a": 1, "b": "x"}]\n'
+hostile excel 'is a zip archive, as workbooks of Excel and LibreOffice are, which is not read; save the sheet as CSV in UTF-8$' \
+    'PK\003\004\024\000\006\000xl'
+hostile old_excel 'is a workbook of an older Excel, which is not read' '\320\317\021\340\241\261'
+hostile parquet 'is a Parquet file, which is not read' 'PAR1\025\000'
+hostile sqlite 'is a database of SQLite, which is not read; write the table as CSV: sqlite3 -header -csv' 'SQLite format 3\000'
 hostile unknown 'row 3, column 1 ."a".*"[?]" means a missing value' 'a,b,c\n1,2,x\n?,2,y\n5,6,x\n'
 hostile no_label 'row 3, column 3 ."c".*every row needs a label' 'a,b,c\n1,2,x\n3,4,\n5,6,x\n' --missing mean
 hostile ragged_short 'row 3: fewer cells than the 3 columns' 'a,b,c\n1,2,x\n3,4\n'

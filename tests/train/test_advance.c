@@ -11,7 +11,9 @@
 #include "copse/state.h"
 #include "copse/train/advance.h"
 #include "copse/train/audit.h"
+#include "copse/train/memory.h"
 #include "core/base/random.h"
+#include "core/replica/strategy.h"
 #include "tests/rig/fake/fake_backend.h"
 #include "tests/rig/found.h"
 #include "tests/rig/train/train_model.h"
@@ -497,6 +499,58 @@ static void preparation_spares_accumulated_gradients(void **state)
     job_close(&j);
 }
 
+/* ---- memory ---- */
+
+static void record_sizes(struct job *j)
+{
+    for (uint32_t i = 0; i < 3; i++) { /* two recordings: the sizes of BATCH_OF(1) and (2) */
+        const struct copse_host_batch b = BATCH_OF(i);
+        OK(copse_trainer_step(j->t, &b));
+    }
+}
+
+/* Recordings are given, the least recently used first, until the device has what is wanted. */
+static void trimmed_memory_follows_the_budget(void **state)
+{
+    static float want[VALUES], got[VALUES];
+    const struct copse_host_batch b = BATCH_OF(1);
+    const struct how how = { FAKES, .replicas = 1 };
+    struct job j;
+    uint64_t freed, free_bytes, total, first;
+    (void)state;
+    job_open(&j, &how);
+    record_sizes(&j);
+    OK(copse_trainer_step(j.t, &b));
+    values_of(&j, 0, want);
+    job_close(&j);
+
+    job_open(&j, &how);
+    record_sizes(&j);
+    copse_device *dev = j.st->replicas[0].dev;
+    copse_fake.devices[0].memory_budget = 64 << 20;
+    OK(copse_trainer_trim(j.t, 0, &freed));
+    OK(copse_device_memory(dev, &free_bytes, &total));
+    assert_int_equal(j.calls, 2);
+    OK(copse_trainer_trim(j.t, free_bytes, &freed)); /* it is free already */
+    assert_int_equal(freed, 0);
+    OK(copse_trainer_trim(j.t, free_bytes + 1, &freed));
+    assert_true(freed > 0);
+    first = free_bytes;
+    OK(copse_device_memory(dev, &free_bytes, &total));
+    assert_true(free_bytes > first);
+    OK(copse_trainer_step(j.t, &b)); /* the other size was dropped */
+    assert_int_equal(j.calls, 3);
+    values_of(&j, 0, got);
+    assert_memory_equal(got, want, sizeof want);
+    OK(copse_trainer_trim(j.t, UINT64_MAX, &freed));
+    assert_true(freed > 0);
+    OK(copse_trainer_trim(j.t, UINT64_MAX, &freed));
+    assert_int_equal(freed, 0);
+    OK(copse_trainer_step(j.t, &b));
+    assert_int_equal(j.calls, 4);
+    job_close(&j);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -510,6 +564,7 @@ int main(void)
         cmocka_unit_test(parameter_servers_are_refused),
         cmocka_unit_test(nothing_is_made_after_preparation),
         cmocka_unit_test(preparation_is_cancelled_between_recordings),
+        cmocka_unit_test(trimmed_memory_follows_the_budget),
         cmocka_unit_test(preparation_spares_accumulated_gradients),
     };
     return cmocka_run_group_tests_name("advance", tests, NULL, NULL);

@@ -35,7 +35,7 @@ static size_t similar_edits(const char *a, const char *b)
 }
 
 /* "epoch" is like "epochs", "evalute" like "evaluate", "fly" like no option. The beginning of a
-   word is like it. */
+   word is like it, and so is the part after its last '-': "patience" of "evaluator-patience". */
 const char *similar_word(const char *word, const char *const *words, size_t count)
 {
     const size_t length = strlen(word);
@@ -49,5 +49,10 @@ const char *similar_word(const char *word, const char *const *words, size_t coun
     for (size_t i = 0; !best && length >= 3 && i < count; i++)
         if (strncmp(word, words[i], length) == 0)
             best = words[i];
+    for (size_t i = 0; !best && length >= 3 && i < count; i++) {
+        const char *last = strrchr(words[i], '-');
+        if (last && strcmp(last + 1, word) == 0)
+            best = words[i];
+    }
     return best;
 }

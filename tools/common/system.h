@@ -41,6 +41,8 @@ const char *system_itself(void);
 /* Run a program of PATH until it ends, with its output in the file `log`; words[0] is its name, and
    the last word is followed by NULL. Its exit code, or -1: it cannot be run. */
 int system_run(const char *const *words, const char *log);
+/* Whether PATH has a program of this name. */
+bool system_has_program(const char *name);
 
 /* ---- files ---- */
 

@@ -164,6 +164,20 @@ int system_run(const char *const *words, const char *log)
 
 /* ---- files ---- */
 
+bool system_has_program(const char *name)
+{
+    char path[4096];
+    const char *at = getenv("PATH");
+    for (; at && *at; at += *at == ':') {
+        const int length = (int)strcspn(at, ":");
+        snprintf(path, sizeof path, "%.*s/%s", length, at, name);
+        if (access(path, X_OK) == 0)
+            return true;
+        at += length;
+    }
+    return false;
+}
+
 bool system_look(const char *path, struct system_file *out)
 {
     struct stat info;

@@ -302,6 +302,12 @@ int system_run(const char *const *words, const char *log)
 
 /* ---- files ---- */
 
+bool system_has_program(const char *name)
+{
+    char path[4096];
+    return SearchPathA(NULL, name, ".exe", sizeof path, path, NULL) > 0;
+}
+
 bool system_look(const char *path, struct system_file *out)
 {
     BY_HANDLE_FILE_INFORMATION info;

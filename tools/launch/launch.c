@@ -12,6 +12,14 @@
 
 /* ---- the command line ---- */
 
+/* "-n4" as "--workers=4". Static. */
+static char *joined_count(const char *count)
+{
+    static char text[64];
+    snprintf(text, sizeof text, "--workers=%s", count);
+    return text;
+}
+
 /* The words after "--" are the command's. */
 static int launch_words(int argc, char **argv, struct launch *l)
 {
@@ -19,6 +27,8 @@ static int launch_words(int argc, char **argv, struct launch *l)
     while (at < argc && strcmp(argv[at], "--") != 0) {
         if (strcmp(argv[at], "-n") == 0)
             argv[at] = (char *)(uintptr_t) "--workers";
+        else if (strncmp(argv[at], "-n", 2) == 0 && argv[at][2] >= '0' && argv[at][2] <= '9')
+            argv[at] = joined_count(argv[at] + 2);
         at++;
     }
     l->words = at < argc ? argv + at + 1 : NULL;
@@ -65,6 +75,16 @@ static int launch_complain(const char *text)
     return EXIT_BAD_INPUT;
 }
 
+/* "trian": no program of this machine, and like a command of copse. */
+static const char *meant_command(const struct launch *l)
+{
+    static const char *const names[] = { "train", "worker" };
+    const char *name = l->words[0];
+    return l->hosts || strpbrk(name, "/\\") || system_has_program(name)
+               ? NULL
+               : similar_word(name, names, sizeof names / sizeof *names);
+}
+
 static int launch_check(struct launch *l)
 {
     if (l->word_count == 0)
@@ -74,6 +94,12 @@ static int launch_check(struct launch *l)
     for (const struct command *c = commands; c->name && !l->is_copse; c++)
         if (strcmp(name, c->name) == 0)
             return launch_complain("of the commands of copse, train alone has several workers");
+    const char *meant = l->is_copse ? NULL : meant_command(l);
+    if (meant) {
+        fprintf(stderr, "copse launch: there is no program '%s'; did you mean '%s'?\n", name,
+                meant);
+        return EXIT_BAD_INPUT;
+    }
     if (l->workers == 0)
         return launch_complain("-n, the number of workers, is missing");
     if (l->workers > COPSE_MAX_WORKERS || l->servers > COPSE_MAX_WORKERS - l->workers)

@@ -508,6 +508,7 @@ static copse_status train_network(struct run *r)
         return run_serve(r);
     if (r->is_evaluator)
         return run_evaluator(r);
+    COPSE_TRY(run_trace_open(r));
     COPSE_TRY(run_open(r));
     COPSE_TRY(run_compare(r));
     copse_dataset_describe(r->train, &train);
@@ -528,6 +529,7 @@ static copse_status train_network(struct run *r)
     else
         COPSE_TRY(s);
     COPSE_TRY(run_log_close(r));
+    COPSE_TRY(run_trace_close(r));
     if (r->fold > 0)
         return run_finish_fold(r);
     if (r->saved_epoch == 0) /* resumed with no training left */

@@ -52,6 +52,7 @@ struct run {
     bool is_successor;
     uint32_t fold; /* of --folds, from 1: it is held out; 0: an ordinary run */
     double fold_scores[FOLD_MEASURES];
+    bool is_traced;     /* --trace records */
     bool is_recovering; /* devices are being reopened: nothing is printed again */
 };
 
@@ -197,6 +198,12 @@ copse_status run_log_open(struct run *r);
 /* Write the steps and the score of an epoch, and the distribution of the variables. */
 copse_status run_log_epoch(struct run *r);
 copse_status run_log_close(struct run *r);
+
+/* ---- the trace of --trace (train_trace.c) ---- */
+
+copse_status run_trace_open(struct run *r);
+/* Write it, and print what limited a step. */
+copse_status run_trace_close(struct run *r);
 
 /* ---- evaluating (evaluate.c) ---- */
 

@@ -262,6 +262,8 @@ static int train_settings_check(struct train_settings *s, const char *every)
         wrong = "--init: the path is empty";
     else if (s->logdir && !*s->logdir)
         wrong = "--logdir: the path is empty";
+    else if (s->trace && !*s->trace)
+        wrong = "--trace: the path is empty";
     else if (!s->init && s->init_layout.at->value != COPSE_LAYOUT_AUTO)
         wrong = "--init-layout belongs to --init";
     else if (s->label && (!*s->label || strcmp(s->label, "0") == 0))
@@ -518,7 +520,7 @@ static int parse_as(int argc, char **argv, enum command_kind kind, struct train_
         { "min-delta", OPTION_FLOAT, &s->min_delta, "X",
           "of --patience: lower by more than X counts [0]" },
         { "augment", OPTION_TEXT, &s->augment, "STEPS",
-          "change pictures: \"flip; shift 2; brightness 20\" [none]" },
+          "change pictures: \"flip; rotate 10; shift 2; ...\": pictures.md [none]" },
         { "loss", OPTION_TEXT, &s->loss, "SPEC",
           "\"cross_entropy weights=balanced\", huber, ...: optimizers.md [by task]" },
         { "optimizer", OPTION_CHOICE, &s->optimizer, "NAME",
@@ -586,6 +588,8 @@ static int parse_as(int argc, char **argv, enum command_kind kind, struct train_
         { "plot", OPTION_TEXT, &s->plot, "FILE.svg", "draw loss and accuracy" },
         { "logdir", OPTION_TEXT, &s->logdir, "DIR",
           "write losses, variables and filters for TensorBoard" },
+        { "trace", OPTION_TEXT, &s->trace, "FILE.json",
+          "record host and devices for ui.perfetto.dev; say what limits a step" },
         { "json", OPTION_FLAG, &s->is_json, NULL, "one JSON object per line" },
         { "quiet", OPTION_FLAG, &s->is_quiet, NULL, "only the result" },
         { "verbose", OPTION_FLAG, &s->how.is_verbose, NULL, "log what the library does" },
@@ -620,6 +624,10 @@ static int parse_as(int argc, char **argv, enum command_kind kind, struct train_
         { "", OPTION_EXAMPLE, NULL, NULL,
           "copse train --data photos --resize 32x32 --augment \"flip; shift 2\"" },
         { "", OPTION_EXAMPLE, NULL, NULL, "copse train --checkpoint run --resume" },
+        { "", OPTION_EXAMPLE, NULL, NULL, "copse launch -n 4 -- train --epochs 10" },
+        { "", OPTION_EXAMPLE, NULL, "distributed",
+          "copse launch -n 4 -- train --epochs 10      # here, or with --hosts FILE on several "
+          "machines" },
         { "", OPTION_EXAMPLE, NULL, "distributed",
           "mpirun -n 4 --bind-to none copse train --epochs 10" },
         { "", OPTION_EXAMPLE, NULL, "distributed",

@@ -35,6 +35,14 @@ static bool is_number(const char *text)
     return *text && *end == '\0';
 }
 
+/* "30%", "30 %" */
+static bool is_percentage(const char *text)
+{
+    char *end;
+    (void)strtod(text, &end);
+    return end != text && strcmp(end + strspn(end, " "), "%") == 0;
+}
+
 bool split_is_none(const struct train_settings *s)
 {
     return s->held_out && strcmp(s->held_out, "none") == 0;
@@ -49,6 +57,10 @@ const char *split_check(const struct train_settings *s)
 {
     if (s->held_out && !*s->held_out)
         return "--held-out: give a part such as 0.2, a FILE, or none";
+    if (s->held_out && is_percentage(s->held_out))
+        return "--held-out: a part is a number: write 0.3 for 30 %";
+    if (s->held_out && strcmp(s->held_out, "-") == 0)
+        return "--held-out: standard input cannot judge: give a part such as 0.2, a FILE, or none";
     if (s->held_out && is_number(s->held_out) && part_of(s->held_out) == 0.0)
         return "--held-out: a part is above 0 and below 1; none holds nothing out";
     if (s->held_out && s->tokens.at->value == 1 + COPSE_TOKENS_BPE && part_of(s->held_out) > 0.2)

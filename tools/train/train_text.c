@@ -124,7 +124,8 @@ static copse_status train_text_hint(const struct train_settings *s, const char *
     for (size_t i = 0; i < sizeof tables / sizeof *tables; i++)
         if (ends_with(path, tables[i]))
             return status;
-    if (status != COPSE_ERR_FORMAT || s->labels || !strstr(session_error(), "csv: "))
+    if (status != COPSE_ERR_FORMAT || s->labels || !strstr(session_error(), "csv: ") ||
+        strstr(session_error(), ", which is not read; "))
         return status;
     session_plain(plain, sizeof plain, session_error());
     return session_set_error(status, "%s; to read it as a text give --tokens characters, or bytes",

@@ -3,6 +3,8 @@
    a cell. */
 #include "core/data/reader/csv_lines.h"
 
+#include <ctype.h>
+
 #include "core/data/reader/number.h"
 
 #define LINE_MAX_BYTES ((size_t)1 << 20)
@@ -52,6 +54,42 @@ void copse__csv_close(struct copse_csv *c)
     copse__free(c->mem, c->bytes);
     copse__free(c->mem, c->line.at);
     c->bytes = c->line.at = NULL;
+}
+
+/* Files of other programs, by their first bytes. */
+static copse_status refuse_format(const struct copse_csv *c)
+{
+    static const struct {
+        const char *begin;
+        size_t size;
+        const char *what, *advice;
+    } formats[] = {
+        { "PK\3\4", 4, "a zip archive, as workbooks of Excel and LibreOffice are",
+          "save the sheet as CSV in UTF-8" },
+        { "\xd0\xcf\x11\xe0", 4, "a workbook of an older Excel", "save the sheet as CSV in UTF-8" },
+        { "PAR1", 4, "a Parquet file",
+          "write it as CSV, or read it with pandas: Dataset.table in Python takes the DataFrame" },
+        { "SQLite format 3", 15, "a database of SQLite",
+          "write the table as CSV: sqlite3 -header -csv FILE 'select * from TABLE'" },
+    };
+    const char *text = c->line.at;
+    for (size_t i = 0; i < COPSE_COUNT(formats); i++)
+        if (c->line.count >= formats[i].size &&
+            memcmp(text, formats[i].begin, formats[i].size) == 0)
+            return copse_fail(COPSE_ERR_FORMAT, "csv: %s is %s, which is not read; %s", c->path,
+                              formats[i].what, formats[i].advice);
+    size_t next = 1; /* of "{" or "[": what follows */
+    while (next < c->line.count && isspace((unsigned char)text[next]))
+        next++;
+    const bool has_next = next < c->line.count;
+    const bool is_list = has_next && text[0] == '[' && (text[next] == '{' || text[next] == '['),
+               is_object = has_next && text[0] == '{' && text[next] == '"';
+    return is_list || is_object
+               ? copse_fail(COPSE_ERR_FORMAT,
+                            "csv: %s is JSON%s, which is not read; write it as CSV, or read it in "
+                            "Python: Dataset.table takes a list of dictionaries",
+                            c->path, is_object ? ", or lines of JSON" : "")
+               : COPSE_OK;
 }
 
 /* A line that is no UTF-8, from byte `at` on: what its encoding may be. */
@@ -117,6 +155,8 @@ static copse_status next_line(struct copse_csv *c, bool *has)
     if (!*has)
         return COPSE_OK;
     c->row++;
+    if (c->row == 1)
+        COPSE_TRY(refuse_format(c));
     size_t valid = copse__utf8_valid(c->line.at, c->line.count);
     return valid < c->line.count ? refuse_encoding(c, valid) : COPSE_OK;
 }

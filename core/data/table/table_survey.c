@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /* First pass over a table: header, names, label column, ignored columns, and what the cells of each
    column are. */
+#include <ctype.h>
 #include <math.h>
 #include <stdlib.h>
 
 #include "core/data/array.h"
 #include "core/data/reader/number.h"
 #include "core/data/table/table.h"
+
+enum { COMMA_BYTES = 4096 }; /* of a file: looked through for decimal commas */
 
 /* A file during the survey. */
 struct survey {
@@ -259,6 +262,39 @@ static copse_status take_cell(struct survey *v, size_t column, const struct cops
                : COPSE_OK;
 }
 
+static bool has_comma(const char *text, size_t size)
+{
+    bool is_any = false;
+
+    for (size_t i = 1; i + 1 < size; i++)
+        is_any |= text[i] == ',' && isdigit((unsigned char)text[i - 1]) &&
+                  isdigit((unsigned char)text[i + 1]);
+    return is_any;
+}
+
+/* Whether a cell so far has a decimal comma, or one of the rest of this line or of the next lines
+   in memory. */
+static bool has_commas(const struct survey *v, const struct copse_cell *rest)
+{
+    const struct copse_csv *c = v->csv;
+    bool is_any = false;
+
+    for (size_t i = 0; i < v->facts->column_count; i++)
+        is_any |= v->facts->columns[i].commas > 0;
+    return is_any || (c->cells == NULL && c->delimiter != ',' &&
+                      (has_comma(rest->text, rest->size) ||
+                       has_comma(c->bytes + c->at, COPSE_MIN(c->have - c->at, COMMA_BYTES))));
+}
+
+/* Who fills a cell in would meet the commas next. */
+static copse_status note_commas(const struct survey *v, const struct copse_cell *rest,
+                                copse_status s)
+{
+    return has_commas(v, rest)
+               ? copse_note(s, "and numbers of the table have a decimal comma: write them with '.'")
+               : s;
+}
+
 static copse_status take_row(struct survey *v, struct copse_cell rest)
 {
     struct copse_table_facts *f = v->facts;
@@ -268,7 +304,10 @@ static copse_status take_row(struct survey *v, struct copse_cell rest)
 
     for (; more && column < f->column_count; column++) {
         COPSE_TRY(copse__csv_cell(v->csv, column, &rest, &cell, &more));
-        COPSE_TRY(take_cell(v, column, &cell));
+        const size_t missing = f->columns[column].missing;
+        const copse_status s = take_cell(v, column, &cell);
+        if (s != COPSE_OK)
+            return f->columns[column].missing > missing ? note_commas(v, &rest, s) : s;
         if (v->is_open)
             v->again[column] |= strlen(v->names.at[column]) == cell.size &&
                                 memcmp(v->names.at[column], cell.text, cell.size) == 0;

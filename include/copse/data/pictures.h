@@ -46,9 +46,17 @@ COPSE_API const char *copse_dataset_file(const copse_dataset *data, size_t row);
  * most once, applied in the order of this list.
  *
  *     flip          mirror left and right, every second picture
+ *     crop P        cut out a part with 100 - P to 100 % of the sides, at any place, and stretch it
+ *                   to the size of the picture, 1 to 90
+ *     zoom P        enlarge to 100 - P to 100 + P % about the centre, 1 to 90
+ *     rotate D      turn by -D to D whole degrees about the centre, 1 to 180
  *     shift N       move by -N to N pixels in both directions, 1 to 32767; pixels from outside are 0
  *     brightness P  multiply by 1 - P/100 to 1 + P/100 in steps of 1/100, 1 to 100; at most 255
  *
+ *     erase P       set a rectangle of a pixel to P % of each side to 0, at any place, every second
+ *                   picture, 1 to 100 (random erasing, AAAI 2020)
+ *
+ * crop, zoom and rotate are one bilinear interpolation; what is outside of the picture is 0.
  * They change column "x", which must be u8 [height, width] or [height, width, channels]. They
  * depend on seed, epoch and row alone, so that neither the number of threads and replicas nor a
  * resumed run changes them.
