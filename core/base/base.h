@@ -153,6 +153,7 @@ struct copse_base {
     struct copse_mem mem;
     struct copse_logger log;
     struct copse_cache_params cache;
+    struct copse_trace *trace; /* trace.h; NULL: nothing can be recorded */
 };
 
 /* ---- reference counts ---- */

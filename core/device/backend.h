@@ -98,6 +98,10 @@ struct copse_queue {
     uint64_t read_ticket; /* the ticket of the newest read into host memory; 0: none */
     bool is_unsettled;    /* a call has failed, and work may use host memory for good */
     uint32_t slot;        /* index into copse_buffer.after */
+    /* for traces: when the work that is not known to have completed began, 0: not recorded; and
+       the replica, as "replica 3: " */
+    uint64_t work_began;
+    char owner[24];
     struct copse_queue *next;
     void *priv;
 };

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "core/base/cache_folder.h"
+#include "core/base/trace.h"
 #include "core/device/device.h"
 
 /* ---- the default allocator ---- */
@@ -297,6 +298,7 @@ copse_status copse__context_create_with(const struct copse_context_params *param
     atomic_init(&ctx->self_tests_off,
                 p->no_self_test || (!p->no_env && copse__env("COPSE_NO_SELF_TEST")));
 
+    COPSE_TRY_OR(fail, s, copse__trace_create(&ctx->base.mem, &ctx->base.trace));
     COPSE_TRY_OR(fail, s, list_all(ctx, p->disable, env));
     *out = ctx;
     return COPSE_OK;
@@ -342,6 +344,10 @@ void copse_context_release(copse_context **at)
         entry_release(ctx, e);
     }
     copse__trust_fini(&ctx->trust);
+    if (copse__trace_is_on(ctx->base.trace) && copse__trace_stop(ctx->base.trace, NULL))
+        copse__log(&ctx->base.log, COPSE_LOG_ERROR, "context: its trace is lost: %s",
+                   copse_last_error());
+    copse__trace_release(&ctx->base.trace);
     copse__cache_folder_close(mem, &ctx->base.cache);
     copse__free(mem, ctx->devices);
     copse__free(mem, ctx->backends);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Kernels of a device: limits, the group size, one compilation per row and specialisation. */
 #include "copse/device/conformance.h"
+#include "core/base/trace.h"
 #include "core/device/device.h"
 
 void copse__kernel_group(const struct copse_limits *limits, enum copse_kernel_id id, uint32_t *x,
@@ -136,7 +137,9 @@ static copse_status kernel_compile(struct copse_kernel *k)
 {
     copse_device *dev = k->dev;
     const uint64_t start = copse__now_ns();
-    const copse_status s = copse__device_result(dev, dev->backend->kernel_init(k));
+    const struct copse_span span = copse__span_begin(dev->base);
+    const copse_status s = copse__span_end(span, COPSE_SPAN_COMPILE, k->row->name,
+                                           copse__device_result(dev, dev->backend->kernel_init(k)));
     if (s)
         return copse_note(s, "while compiling %s for %s", k->row->name, dev->info.id);
     copse__log(&dev->base->log, COPSE_LOG_DEBUG, "kernel: %s for %s, groups of %ux%u, %.1f ms",

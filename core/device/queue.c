@@ -4,6 +4,7 @@
    One thread uses a queue, but any thread may release a buffer and then reads the queue's ticket
    numbers: they are written under the device's lock. */
 #include "core/base/deadline.h"
+#include "core/base/trace.h"
 #include "core/device/device.h"
 
 #define MAX_QUEUES COPSE_COUNT(((copse_buffer *)NULL)->after)
@@ -44,25 +45,59 @@ static copse_status check_device(copse_queue *q)
 
 /* ---- tickets ---- */
 
-copse_status copse__queue_begin(copse_queue *q)
+/* Work begins with its first command: drivers may start before it is submitted, and `host:0`
+   computes. Later work begins when the work before it is known to have ended. */
+static void note_begun(copse_queue *q)
 {
-    COPSE_TRY(check_device(q));
-    if (!q->has_open_work) {
-        copse__mutex_lock(&q->dev->lock);
-        q->has_open_work = true;
-        copse__mutex_unlock(&q->dev->lock);
-    }
-    return COPSE_OK;
+    if (q->work_began == 0 && copse__trace_is_on(q->dev->base->trace))
+        q->work_began = copse__now_ns();
+}
+
+static void note_reached(copse_queue *q, uint64_t ticket)
+{
+    char name[COPSE_TRACE_NAME];
+    struct copse_trace *t = q->dev->base->trace;
+    const uint64_t began = q->work_began;
+    q->work_began = 0;
+    if (began == 0 || !copse__trace_is_on(t))
+        return;
+    snprintf(name, sizeof name, "%s%s", q->owner, q->dev->info.id);
+    copse__trace_queue(t, q, name, began, q->reached + 1, ticket);
+    if (ticket < q->submitted || q->has_open_work)
+        note_begun(q);
 }
 
 static void set_reached(copse_queue *q, uint64_t ticket)
 {
+    if (ticket > q->reached)
+        note_reached(q, ticket);
     copse__mutex_lock(&q->dev->lock);
     q->reached = COPSE_MAX(q->reached, ticket);
     const bool has_garbage = q->dev->garbage != NULL;
     copse__mutex_unlock(&q->dev->lock);
     if (has_garbage)
         copse__garbage_collect(q->dev);
+}
+
+/* A trace wants to know of ends that nobody waits for. */
+static void ask_queue(copse_queue *q)
+{
+    if (copse__trace_is_on(q->dev->base->trace) && q->reached < q->submitted && !q->is_unsettled &&
+        q->dev->backend->wait(q, q->submitted, 0) == COPSE_OK)
+        set_reached(q, q->submitted);
+}
+
+copse_status copse__queue_begin(copse_queue *q)
+{
+    COPSE_TRY(check_device(q));
+    if (!q->has_open_work) {
+        ask_queue(q);
+        note_begun(q);
+        copse__mutex_lock(&q->dev->lock);
+        q->has_open_work = true;
+        copse__mutex_unlock(&q->dev->lock);
+    }
+    return COPSE_OK;
 }
 
 /* ---- life ---- */
@@ -154,6 +189,7 @@ void copse_queue_release(copse_queue **at)
                        dev->info.id, copse_last_error());
     dev->backend->queue_fini(q);
     queue_leave(dev, q);
+    copse__trace_forget(dev->base->trace, q);
     copse__free(&dev->base->mem, q);
     copse__garbage_collect(dev);
     copse_device_release(&dev);
@@ -260,10 +296,13 @@ static copse_status wait_for(copse_queue *q, uint64_t ticket, uint64_t timeout_n
 {
     copse_device *dev = q->dev;
     struct copse_deadline d = copse__deadline(timeout_ns);
+    const struct copse_span span =
+        timeout_ns > 0 ? copse__span_begin(dev->base) : (struct copse_span){ NULL, 0 };
     copse_status s;
     do
         s = dev->backend->wait(q, ticket, copse__deadline_tick(&d));
     while (s == COPSE_ERR_TIMEOUT && copse__deadline_spend(&d) > 0);
+    copse__span_end(span, COPSE_SPAN_WAIT, dev->info.id, s);
     return s == COPSE_ERR_TIMEOUT && timeout_ns > 0
                ? copse_fail(s, "queue: ticket %llu of %s was not reached within %.3f s",
                             (unsigned long long)ticket, dev->info.id, (double)timeout_ns * 1e-9)

@@ -361,6 +361,14 @@ copse_status copse__recordings_plan(struct copse_recordings *list,
     return s;
 }
 
+bool copse__recordings_drop(struct copse_recordings *list)
+{
+    if (list->count == 0)
+        return false;
+    recording_release(list->at[--list->count]);
+    return true;
+}
+
 void copse__recordings_fini(struct copse_recordings *list)
 {
     for (size_t i = 0; i < list->count; i++)

@@ -95,6 +95,8 @@ copse_status copse__recordings_plan(struct copse_recordings *list,
                                     const struct copse_recording_key *key, copse_plan_fn *plan,
                                     void *user);
 void copse__recordings_fini(struct copse_recordings *list);
+/* Release the least recently used recording, after its work is complete; false: there is none. */
+bool copse__recordings_drop(struct copse_recordings *list);
 
 /* ---- for `extend` ---- */
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Variables of the store cut into buckets. */
+#include "core/base/trace.h"
 #include "core/optim/optimizer.h"
 
 struct planner {
@@ -104,8 +105,8 @@ copse_status copse__optimizer_cut(struct copse_optimizer *o, copse_variable *con
     return s;
 }
 
-copse_status copse__optimizer_exchange(const struct copse_optimizer *o, uint32_t bucket,
-                                       const struct copse_optimizer_ready *ready)
+static copse_status exchange_bucket(const struct copse_optimizer *o, uint32_t bucket,
+                                    const struct copse_optimizer_ready *ready)
 {
     copse_exchange *x = o->strategy->store->exchange;
     copse_row_exchange *rows = o->buckets.at[bucket].rows;
@@ -116,6 +117,13 @@ copse_status copse__optimizer_exchange(const struct copse_optimizer *o, uint32_t
         copse__exchange_run(x, o->buckets.at[bucket].id, ready->tickets, ready->busy, ready->user);
     copse__exchange_stop_by(x, NULL);
     return s;
+}
+
+copse_status copse__optimizer_exchange(const struct copse_optimizer *o, uint32_t bucket,
+                                       const struct copse_optimizer_ready *ready)
+{
+    const struct copse_span span = copse__span_begin(&o->strategy->ctx->base);
+    return copse__span_end(span, COPSE_SPAN_EXCHANGE, "bucket", exchange_bucket(o, bucket, ready));
 }
 
 copse_status copse__optimizer_finish(const struct copse_optimizer *o, uint32_t bucket)

@@ -31,6 +31,7 @@ static copse_status open_one(copse_strategy *st, const char *const *devices, siz
                                     st->table->shares_devices ? NULL : &part, &r->dev));
         COPSE_TRY(copse__device_refuse_unreliable(r->dev));
         COPSE_TRY(copse_queue_create(r->dev, &r->queue));
+        snprintf(r->queue->owner, sizeof r->queue->owner, "replica %u: ", (unsigned)index);
     }
     COPSE_TRY(copse_buffer_create(
         r->dev, &(struct copse_buffer_params){ .size = 4 * COPSE_STEP_WORDS }, &r->step));

@@ -3,6 +3,7 @@
    exchanged while the devices compute later segments; checks are done before the first update. */
 #include <math.h>
 
+#include "core/base/trace.h"
 #include "core/train/execution.h"
 
 struct copse_execution copse__execution_begin(copse_trainer *t, const struct copse_shards *s)
@@ -261,8 +262,11 @@ static copse_status update_bucket(struct copse_execution *e, uint32_t i)
     const uint32_t b = e->bucket++;
     const struct copse_optimizer_ready ready = { copse__ready_of(&t->recordings, i), keep_busy, e,
                                                  stop_of(e, b == 0) };
-    const copse_status s = e->is_resident ? o->table->queue(o, b)
-                                          : copse__note_cancelled(t, o->table->apply(o, b, &ready));
+    const struct copse_span span = copse__span_begin(&t->strategy->ctx->base);
+    const copse_status s =
+        copse__span_end(span, COPSE_SPAN_UPDATE, "update",
+                        e->is_resident ? o->table->queue(o, b)
+                                       : copse__note_cancelled(t, o->table->apply(o, b, &ready)));
     const struct copse_group *g = &t->strategy->group;
     if (s && b == 0 &&
         (copse__group_is_whole(g, e->since) || (s == COPSE_ERR_CANCELLED && g->workers == 1)))
@@ -387,7 +391,10 @@ static copse_status exchange_segment(struct copse_execution *e)
 {
     const uint32_t i = e->exchanged, all_reduce = e->layout->events.at[i];
     if (all_reduce != COPSE_NO_ALL_REDUCE) {
-        COPSE_TRY(copse_note(run_all_reduce(e, i, all_reduce), "in all_reduce %u", all_reduce));
+        const struct copse_span span = copse__span_begin(&e->t->strategy->ctx->base);
+        const copse_status s = copse__span_end(span, COPSE_SPAN_EXCHANGE, "all_reduce",
+                                               run_all_reduce(e, i, all_reduce));
+        COPSE_TRY(copse_note(s, "in all_reduce %u", all_reduce));
         e->barrier = next_all_reduce(e->layout, i + 1);
     } else if (!e->waits) {
         if (e->bucket == 0)

@@ -2,6 +2,7 @@
 /* The feed of a trainer: its choice, and the calls of the application. */
 #include "copse/loop/feed.h"
 #include "copse/distribute/accelerator.h"
+#include "core/base/trace.h"
 #include "core/train/trainer.h"
 
 static const struct copse_feed_table direct;
@@ -75,7 +76,10 @@ copse_status copse__trainer_run(copse_trainer *t, uint32_t *done)
     COPSE_TRY(copse__trainer_check(t));
     COPSE_TRY(copse__average_refuse(t));
     COPSE_TRY(check_is_fed(t));
-    return t->feed.table->run(t, done);
+    const struct copse_base *base = &t->strategy->ctx->base;
+    const struct copse_span span = copse__span_begin(base);
+    copse__trace_step(base, t->step + 1);
+    return copse__span_end(span, COPSE_SPAN_STEP, "run", t->feed.table->run(t, done));
 }
 
 copse_status copse_trainer_run(copse_trainer *t)

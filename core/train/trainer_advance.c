@@ -3,6 +3,7 @@
    (execution.h) while their measured times fit into its budget, and waits for the devices, which is
    how units are measured. */
 #include "copse/train/advance.h"
+#include "core/base/trace.h"
 
 #include "core/train/advancing.h"
 #include "core/train/execution.h"
@@ -270,7 +271,10 @@ copse_status copse_trainer_advance(copse_trainer *t, const struct copse_host_bat
         COPSE_TRY(copse__trainer_check(t));
         COPSE_TRY(copse__slices_begin(t));
     }
-    COPSE_TRY(advance_batch(t, batch, &turn));
+    const struct copse_base *base = &t->strategy->ctx->base;
+    const struct copse_span span = copse__span_begin(base);
+    copse__trace_step(base, t->step + 1);
+    COPSE_TRY(copse__span_end(span, COPSE_SPAN_STEP, "advance", advance_batch(t, batch, &turn)));
     if (out)
         describe_advance(t, &turn, out);
     return COPSE_OK;

@@ -20,26 +20,15 @@ static copse_status replay_once(const copse_trainer *t, const struct copse_shard
     return COPSE_OK;
 }
 
-/* The inputs of a pass and its step words, which the trainer does not keep. */
-static copse_status queue_pass(copse_trainer *t, const struct copse_host_batch *batch,
-                               const struct copse_shards *s, bool is_training)
-{
-    const struct copse_accumulation alone = { .examples = batch->count,
-                                              .first_examples = batch->count };
-    uint32_t words[COPSE_STEP_WORDS];
-    memcpy(words, t->words.newest, sizeof words);
-    const copse_status status = copse__queue_inputs(t, is_training, batch, NULL, s, &alone);
-    memcpy(t->words.newest, words, sizeof words);
-    return status;
-}
-
 static copse_status prepare_pass(copse_trainer *t, const struct copse_host_batch *batch,
                                  enum copse_pass pass, struct copse_shards *s)
 {
+    const struct copse_accumulation alone = { .examples = batch->count,
+                                              .first_examples = batch->count };
     struct copse_step_slot none = { .step = t->step + 1 };
     COPSE_TRY(copse__shards_record(&t->recordings, batch, pass, s));
     COPSE_TRY(copse__shards_check(s, t->strategy->replica_count, batch));
-    COPSE_TRY(queue_pass(t, batch, s, pass != COPSE_PASS_EVALUATE));
+    COPSE_TRY(copse__queue_inputs(t, pass != COPSE_PASS_EVALUATE, batch, NULL, s, &alone));
     if (pass == COPSE_PASS_TRAIN) { /* as in a step, its first micro-batch is checked */
         struct copse_execution e = {
             .t = t, .layout = &t->recordings.layouts[1], .shards = s, .slot = &none

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Steps of a trainer: a batch is prepared, its inputs and step words are queued, and its recordings
    are executed. After warm-up a step allocates nothing. */
+#include "core/base/trace.h"
 #include "core/train/execution.h"
 
 copse_status copse__queue_inputs(copse_trainer *t, bool is_training,
@@ -38,7 +39,10 @@ static copse_status queue_batch(copse_trainer *t, const struct copse_host_batch 
                                batch->epoch };
     t->next = (struct copse_position){ batch->epoch, batch->index + 1 };
     copse__accumulation_add(&t->accumulation, batch->count);
-    COPSE_TRY(copse__queue_inputs(t, true, batch, from, &run->shards, &t->accumulation));
+    const struct copse_span span = copse__span_begin(&t->strategy->ctx->base);
+    COPSE_TRY(
+        copse__span_end(span, COPSE_SPAN_UPLOAD, "inputs",
+                        copse__queue_inputs(t, true, batch, from, &run->shards, &t->accumulation)));
     copse__group_note(&t->strategy->group,
                       (uint32_t)copse__hash(COPSE_HASH_START, label, sizeof label));
     return COPSE_OK;
@@ -59,9 +63,11 @@ copse_status copse__step_begin(copse_trainer *t, const struct copse_host_batch *
         return trainer_step_refuse(t, room);
     struct copse_batch_slot *from = NULL;
     const enum copse_pass pass = copse__accumulation_pass(&t->accumulation, 0);
-    const copse_status can = t->feed.table->prepare
-                                 ? t->feed.table->prepare(t, batch, pass, &run->shards, &from)
-                                 : copse__trainer_take(t, batch, pass, true, &run->shards);
+    const struct copse_span span = copse__span_begin(&t->strategy->ctx->base);
+    const copse_status can = copse__span_end(
+        span, COPSE_SPAN_COMPILE, "prepare",
+        t->feed.table->prepare ? t->feed.table->prepare(t, batch, pass, &run->shards, &from)
+                               : copse__trainer_take(t, batch, pass, true, &run->shards));
     if (can != COPSE_OK)
         return trainer_step_refuse(t, can);
     run->is_last = t->accumulation.parts + 1 == t->params.accumulate;
@@ -101,7 +107,12 @@ copse_status copse_trainer_step(copse_trainer *t, const struct copse_host_batch 
 {
     COPSE_TRY(copse_no_reserved(copse_host_batch, batch));
     COPSE_TRY(copse__require_no_replica("copse_trainer_step", t));
-    return report_step(t, step_batch(t, batch));
+    if (!t)
+        return step_batch(t, batch);
+    const struct copse_base *base = &t->strategy->ctx->base;
+    const struct copse_span span = copse__span_begin(base);
+    copse__trace_step(base, t->step + 1);
+    return copse__span_end(span, COPSE_SPAN_STEP, "step", report_step(t, step_batch(t, batch)));
 }
 
 static copse_status trainer_step_flush(copse_trainer *t)
@@ -192,5 +203,9 @@ copse_status copse_trainer_evaluate(copse_trainer *t, const struct copse_host_ba
 {
     COPSE_TRY(copse_no_reserved(copse_host_batch, batch));
     COPSE_TRY(copse__require_no_replica("copse_trainer_evaluate", t));
-    return report_step(t, trainer_step_evaluate(t, batch, out));
+    if (!t)
+        return trainer_step_evaluate(t, batch, out);
+    const struct copse_span span = copse__span_begin(&t->strategy->ctx->base);
+    return copse__span_end(span, COPSE_SPAN_HOST, "evaluate",
+                           report_step(t, trainer_step_evaluate(t, batch, out)));
 }

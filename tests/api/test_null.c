@@ -7,6 +7,7 @@
 #include "copse/compat/single_loss.h"
 #include "copse/compat/train_step.h"
 #include "copse/data/checkpoint.h"
+#include "copse/data/folds.h"
 #include "copse/data/pictures.h"
 #include "copse/data/readers.h"
 #include "copse/data/schema.h"
@@ -14,6 +15,7 @@
 #include "copse/device/conformance_job.h"
 #include "copse/device/function.h"
 #include "copse/device/queue.h"
+#include "copse/device/trace.h"
 #include "copse/device/tuning.h"
 #include "copse/distribute/accelerator.h"
 #include "copse/distribute/call.h"
@@ -33,6 +35,7 @@
 #include "copse/predict.h"
 #include "copse/train/advance.h"
 #include "copse/train/audit.h"
+#include "copse/train/defaults.h"
 #include "copse/train/evaluate.h"
 #include "copse/train/fine_tune.h"
 #include "copse/train/generate.h"
@@ -382,6 +385,9 @@ static void files(struct probe *p)
     ROW(copse_dataset_cells, NEED(ctx), NEED(&(struct copse_cells){ .rows = 0 }), NULL, NEED(&one));
     ROW(copse_dataset_columns, NEED(ctx), NEED(&column), 1, 2, NEED(&one));
     ROW(copse_dataset_gather, NEED(data), NEED("x"), rows, 1, NEED(numbers));
+    ROW(copse_dataset_fold, NEED(data), NEED(&(struct copse_fold_params){ .folds = 2 }), NEED(&one),
+        NEED(&two));
+    ROW(copse_training_defaults, NEED(data), NULL, 0, NEED(&(struct copse_training_defaults){ 0 }));
     ROW(copse_dataset_split, NEED(data), NULL, NEED(&one), NEED(&two));
     ROW(copse_loader_create, NEED(data), NEED(&pairs), NEED(&begun));
     ROW(copse_augment_check, NEED("flip"));
@@ -468,6 +474,8 @@ static void jobs(struct probe *p)
     ROW(copse_monitor_checkpoint, NEED(monitor));
     /* each call is refused before it is used */
     copse_event_file *events = (copse_event_file *)(void *)&number;
+    ROW(copse_trace_start, NEED(ctx), NEED(&(struct copse_trace_params){ .path = "none/none" }));
+    ROW(copse_trace_stop, NEED(ctx), NULL);
     ROW(copse_event_file_create, NEED(ctx), NEED("none"), NEED(&events));
     ROW(copse_event_file_scalar, NEED(events), NEED("tag"), 0, 0);
     ROW(copse_event_file_histogram, NEED(events), NEED("tag"), 0, NEED(&zero), 1);
@@ -596,6 +604,7 @@ static void training(struct probe *p)
     ROW(copse_trainer_create, NEED(st), NEED(&params), NEED(&made));
     ROW(copse_trainer_step, NEED(trainer), NEED(&batch));
     ROW(copse_trainer_feed, NEED(trainer), NEED(&batch));
+    ROW(copse_trainer_trim, NEED(trainer), 0, NULL);
     ROW(copse_trainer_prepare, NEED(trainer), NEED(&batch), NULL);
     ROW(copse_trainer_advance, NEED(trainer), NEED(&batch), 0, NULL);
     ROW(copse_trainer_run, NEED(trainer));

@@ -8,6 +8,7 @@
 #include "copse/compat/train_step.h"
 #include "copse/copse.h"
 #include "copse/data/checkpoint.h"
+#include "copse/data/folds.h"
 #include "copse/data/readers.h"
 #include "copse/data/schema.h"
 #include "copse/data/source.h"
@@ -15,6 +16,7 @@
 #include "copse/device/conformance_job.h"
 #include "copse/device/function.h"
 #include "copse/device/queue.h"
+#include "copse/device/trace.h"
 #include "copse/distribute/accelerator.h"
 #include "copse/distribute/call.h"
 #include "copse/distribute/collective.h"
@@ -269,6 +271,7 @@ static void input(void)
                               &made),
             .context = 1);
     REFUSED(copse_cells, copse_dataset_cells(ctx, &p, NULL, &made), .rows = 1);
+    REFUSED(copse_fold_params, copse_dataset_fold(data, &p, &made, &rest), .folds = 2);
     REFUSED(copse_split_params, copse_dataset_split(data, &p, &made, &rest), .seed = 0);
     REFUSED(copse_loader_params, copse_loader_create(data, &p, &batches), .batch = 1);
     REFUSED(copse_input_context, copse_input_per_replica_batch(&p, 4, &count), .pipelines = 1);
@@ -374,6 +377,7 @@ static void training(void)
     REFUSED(copse_build_params, copse_layer_shape(layer, &p, &shape_of, NULL), .outputs = 2);
     REFUSED(copse_build_params, copse_layer_build(layer, st, &p), .outputs = 2);
     copse_layer_release(&layer);
+    REFUSED(copse_trace_params, copse_trace_start(ctx, &p), .path = "none/none");
     copse_schedule *schedule;
     REFUSED(copse_schedule_params, copse_schedule_create(ctx, &p, &schedule), .text = "cosine",
             .rate = 1);

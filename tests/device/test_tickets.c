@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* What core/device decides by tickets: when released memory goes, how long waits last, what the
    pool gives again. */
+#include "copse/device/trace.h"
 #include "tests/rig/fake/fault_rig.h"
 
 /* ---- tickets, garbage, pool ---- */
@@ -140,6 +141,49 @@ static void the_pool_gives_the_same_memory_again(void **state)
     copse_context_release(&ctx);
 }
 
+/* ---- traces ---- */
+
+/* Two submissions end together, as far as the host can know; a third one by itself. */
+static void a_trace_has_the_submissions_of_each_span(void **state)
+{
+    static const char path[] = "test_tickets_trace.json";
+    char text[8192] = "";
+    struct copse_trace_summary s;
+    copse_context *ctx = context(NULL);
+    copse_device *dev = device(ctx);
+    copse_queue *queue = NULL;
+    copse_buffer *buf = NULL;
+    uint64_t ticket;
+    (void)state;
+    OK(copse_queue_create(dev, &queue));
+    OK(copse_buffer_create(dev, &(struct copse_buffer_params){ .size = 64 }, &buf));
+    OK(copse_trace_start(ctx, &(struct copse_trace_params){ .path = path }));
+    copse_fake.devices[0].delay_polls = 3; /* asked for before the second and third command */
+    for (int i = 0; i < 2; i++) {
+        OK(copse_queue_fill(queue, buf, 0, 64, 1));
+        OK(copse_queue_submit(queue, &ticket));
+    }
+    OK(copse_queue_wait(queue, ticket, UINT64_MAX));
+    copse_fake.devices[0].delay_polls = 0;
+    OK(copse_queue_fill(queue, buf, 0, 64, 1));
+    OK(copse_queue_finish(queue));
+    OK(copse_trace_stop(ctx, &s));
+    FILE *f = fopen(path, "rb");
+    assert_non_null(f);
+    assert_true(fread(text, 1, sizeof text - 1, f) > 0);
+    fclose(f);
+    assert_non_null(strstr(text, "\"submissions\":[1,2]"));
+    assert_non_null(strstr(text, "\"submissions\":[3,3]"));
+    assert_null(strstr(text, "\"submissions\":[2,"));
+    assert_int_equal(s.steps, 0);
+    remove(path);
+    copse_buffer_release(&buf);
+    copse_queue_release(&queue);
+    copse_device_release(&dev);
+    expect_balance();
+    copse_context_release(&ctx);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -147,6 +191,7 @@ int main(void)
         TEST(a_new_queue_in_an_old_place_holds_nothing_up),
         TEST(waits_end_at_their_deadline_and_reads_land_with_their_ticket),
         TEST(the_pool_gives_the_same_memory_again),
+        TEST(a_trace_has_the_submissions_of_each_span),
     };
     return cmocka_run_group_tests_name("tickets", tests, NULL, NULL);
 }

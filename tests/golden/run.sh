@@ -376,8 +376,8 @@ one() {
 # ---- all rows ----
 scale= # a build from before the option divides by the largest magnitude in any case
 "$copse" train --help | grep -q -e '^  --scale ' && scale='--scale max'
-every= # every step counts, not the epochs until the best one
-"$copse" train --help | grep -q -e '^  --save-last' && every='--save-last'
+every='--dropout 0 --weight-decay 0' # whatever the defaults of this version are; every step counts, not those until the best epoch
+"$copse" train --help | grep -q -e '^  --save-last' && every="$every --save-last"
 "$copse" train --help | grep -q -e '^  --split ' && every="$every --split random" # as before the option
 if [ "${GOLDEN_BASE-}" ]; then # called for one row by the loop below
     base=$GOLDEN_BASE data=$GOLDEN_BASE/digits.csv digest_tool=$GOLDEN_BASE/golden_digest

@@ -80,6 +80,11 @@ static copse_status t_save(struct stage *s)
 {
     return copse_trainer_save(s->t, s->path);
 }
+static copse_status t_trim(struct stage *s)
+{
+    return copse_trainer_trim(s->t, 0, NULL);
+}
+
 static copse_status t_prepare(struct stage *s)
 {
     const struct copse_host_batch b = batch_of_two();
@@ -447,6 +452,7 @@ static const struct row {
 } rows[] = {
     { "copse_trainer_step", t_step, OF_TRAINER, 0 },
     { "copse_trainer_feed", t_feed, OF_TRAINER, 0 },
+    { "copse_trainer_trim", t_trim, OF_TRAINER, 0 },
     { "copse_trainer_prepare", t_prepare, OF_TRAINER, 0 },
     { "copse_trainer_advance", t_advance, OF_TRAINER, 0 },
     { "copse_trainer_run", t_run, OF_TRAINER, 0 },

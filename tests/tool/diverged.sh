@@ -24,10 +24,10 @@ diverges() {
         no "$name: exit code $code: $(cat "$work/stderr")"
 }
 diverges 'a finite loss' '^copse train: training diverged: the training loss of the last epoch is [0-9.]+e\+[0-9]+, of the first step [0-9.]+; lower --lr .it is 50.$' \
-    $job classes.csv --optimizer sgd --lr 50 --epochs 5
+    $job classes.csv --optimizer sgd --lr 50 --dropout 0.3 --epochs 5
 diverges 'a regression' 'training diverged.*lower --lr' $job numbers.csv --task regression --optimizer sgd --lr 0.5 --schedule constant --epochs 2
-diverges 'quiet' 'training diverged' $job classes.csv --optimizer sgd --lr 50 --epochs 5 --quiet
-diverges 'JSON' 'training diverged' $job classes.csv --optimizer sgd --lr 50 --epochs 5 --json
+diverges 'quiet' 'training diverged' $job classes.csv --optimizer sgd --lr 50 --dropout 0.3 --epochs 5 --quiet
+diverges 'JSON' 'training diverged' $job classes.csv --optimizer sgd --lr 50 --dropout 0.3 --epochs 5 --json
 grep -q '"event":"done"' "$work/stdout" || no 'JSON has no end'
 diverges 'infinite' '^copse train: the loss of step [0-9]+ is (NaN|infinite) in epoch [0-9]+; training stopped: lower --lr .it is 500.$' \
     $job classes.csv --optimizer sgd --lr 500 --epochs 8
@@ -49,14 +49,14 @@ diverges 'the first step' 'the loss of step 1 is NaN in epoch 1; training stoppe
 "$copse" $job "$work/classes.csv" --quiet --epochs 2 --save "$work/good" >/dev/null || no 'the good run'
 cp "$work/good" "$work/copy"
 diverges 'a saved model' "lower --lr .it is 50.; 'good' is unchanged, 'good.partial' has the parameters$" \
-    $job classes.csv --optimizer sgd --lr 50 --epochs 5 --save good
+    $job classes.csv --optimizer sgd --lr 50 --dropout 0.3 --epochs 5 --save good
 cmp -s "$work/good" "$work/copy" || no 'the model was replaced'
 [ -s "$work/good.partial" ] || no 'there is no file of the parameters'
-diverges 'a new model' "'new' was not written, 'new.partial' has the parameters$" $job classes.csv --optimizer sgd --lr 50 --epochs 5 --save new
+diverges 'a new model' "'new' was not written, 'new.partial' has the parameters$" $job classes.csv --optimizer sgd --lr 50 --dropout 0.3 --epochs 5 --save new
 [ ! -e "$work/new" ] || no 'a diverged model was written'
 grep -q '^model:' "$work/stdout" && no 'a model is printed'
-diverges 'with checkpoints' 'training diverged' $job classes.csv --optimizer sgd --lr 50 --epochs 5 --checkpoint points
-diverges 'resumed at its end' 'training diverged' $job classes.csv --optimizer sgd --lr 50 --epochs 5 --checkpoint points --resume
+diverges 'with checkpoints' 'training diverged' $job classes.csv --optimizer sgd --lr 50 --dropout 0.3 --epochs 5 --checkpoint points
+diverges 'resumed at its end' 'training diverged' $job classes.csv --optimizer sgd --lr 50 --dropout 0.3 --epochs 5 --checkpoint points --resume
 
 # The rate rises until the run diverges: the best epoch came before, and is saved. Without it the run has diverged.
 rise='--optimizer sgd --lr 200 --epochs 60 --schedule'
@@ -68,7 +68,7 @@ diverges 'the last epoch' 'training diverged: the training loss of the last epoc
     $job classes.csv $rise 'warmup for 100%' --save-last --save last
 # What is not saved is not said to be.
 diverges 'stopped early' "training diverged: the training loss of the best epoch, [0-9]+, is .*'stopped' was not written, 'stopped.partial'" \
-    train --devices host --no-cross-check --lr 1 --epochs 200 --patience 3 --save stopped
+    train --devices host --no-cross-check --lr 1 --dropout 0 --weight-decay 0 --epochs 200 --patience 3 --save stopped
 grep -q 'is saved' "$work/stdout" && no "it says that a model is saved: $(tail -3 "$work/stdout")"
 
 # Little learned, overfitted, or worse than a constant: none of them diverged.

@@ -50,7 +50,7 @@ grep -q "held-out examples are right (loss $loss)" "$work/out.txt" || no "the re
 "$copse" $job --epochs "$best" --save-last --quiet --save "$work/short.st" >/dev/null || no 'the short run'
 "$copse" $job --epochs "$stop" --save-last --quiet --save "$work/long.st" >/dev/null || no 'the longer run'
 "$copse" $job --patience 3 --save-last --save "$work/last.st" >"$work/last.txt" || no 'the last epoch'
-grep -q "^epoch $stop, the last one, counts; training stopped: 3 epochs without" "$work/last.txt" || no "the last epoch: $(tail -5 "$work/last.txt")"
+grep -q "^epoch $stop, the last one, counts and is saved; training stopped: 3 epochs without" "$work/last.txt" || no "the last epoch: $(tail -5 "$work/last.txt")"
 for file in best short long last; do
     values "$work/$file.st" >"$work/$file.csv"
 done
@@ -94,13 +94,26 @@ at=$(sed -n 's/.*"event":"done".*"best_epoch":\([0-9]*\),.*/\1/p' "$work/mean.js
 values "$work/mean.st" >"$work/mean.csv"; values "$work/mean_short.st" >"$work/mean_short.csv"
 same 'averages' "$work/mean.csv" "$work/mean_short.csv"
 
-# Without --epochs the rows decide: small tables train 1,000 steps, with a patience of a quarter of the epochs; large ones
-# not more than about 20,000 steps. With --epochs there is no patience.
+# Without --epochs the rows decide. Small tables train 1,000 steps, 2,000 from 1,000 rows on, and the last epoch counts if fewer
+# than 1,000 rows are held out; larger ones have a patience of a quarter of the epochs, and train not more than about 20,000 steps.
+# With --epochs there is no patience.
 short="train --devices host:0 --model mlp:2 --no-cross-check --json --data"
 "$copse" $short "$data" >"$work/small.json" || no 'a small table'
 grep -q '"event":"start".*"epochs":334,' "$work/small.json" || no "epochs of a small table: $(head -1 "$work/small.json")"
-count=$(epochs "$work/small.json" | wc -l) want=$(epochs "$work/small.json" | awk 'NR == 1 || $2 < low { low = $2; waited = 0; next } ++waited == 83 { print $1; exit }')
-[ "$count" -eq "${want:-334}" ] || no "a small table stopped after epoch $count, not ${want:-334}"
+[ "$(epochs "$work/small.json" | wc -l)" -eq 334 ] && grep -q '"event":"done".*"best_epoch":334,' "$work/small.json" ||
+    no "a small table: $(tail -1 "$work/small.json")"
+"$copse" train --devices host:0 --model mlp:2 --no-cross-check --data "$data" --save "$work/small.st" >"$work/small.txt" || no 'lines of a small table'
+grep -qxF 'epoch 334, the last one, counts and is saved: too few examples are held out to choose another (--patience N would)' "$work/small.txt" ||
+    no "lines of a small table: $(tail -4 "$work/small.txt")"
+"$copse" $short "$data" --patience 5 >"$work/patient.json" || no 'a small table with --patience'
+grep -q '"event":"done".*"best_epoch":334,' "$work/patient.json" && no '--patience does not choose the epoch of a small table'
+awk 'BEGIN { OFS = ","; srand(5); print "a,b,c,d,e,f,g,h,class"
+    for (i = 0; i < 6000; i++) { k = i % 2; print k + 3 * rand(), rand(), rand(), rand(), rand(), rand(), rand(), rand(), k } }' >"$work/middle.csv"
+"$copse" $short "$work/middle.csv" --model mlp:64,64 --dropout 0 --weight-decay 0 >"$work/middle.json" 2>/dev/null || no 'a table with many judges'
+count=$(epochs "$work/middle.json" | wc -l) want=$(epochs "$work/middle.json" | awk 'NR == 1 || $2 < low { low = $2; waited = 0; next } ++waited == 10 { print $1; exit }')
+[ "$count" -eq "${want:-40}" ] || no "a table with many judges stopped after epoch $count, not ${want:-40}"
+"$copse" train --devices host:0 --no-cross-check --data "$work/middle.csv" --model mlp:64,64 --dropout 0 --weight-decay 0 2>/dev/null | grep -q '; training stopped: 10 epochs without a lower one (as no length was given; --epochs N trains all)$' || no 'the line of an automatic stop'
+grep -q '"event":"done".*"best_epoch":40,' "$work/middle.json" && no 'the last epoch counts though many examples judge'
 awk 'BEGIN { OFS = ","; srand(5); print "a,class"; for (i = 0; i < 40000; i++) { k = i % 2; print k + 3 * rand(), k } }' >"$work/large.csv"
 for pair in "8 5" "16 10" "64 40"; do # 32,000 rows train: 4,000, 2,000 and 500 steps
     set -- $pair

@@ -49,7 +49,7 @@ good 'evaluating layers' "^$(cat "$work/a" | sed 's/[.()]/[&]/g')" evaluate --de
     --checkpoint "$work/layers.safetensors"
 good 'resuming layers' '0 of 46 steps' train $host --checkpoint "$work/layers.safetensors" --resume \
     --model 'flatten; dense 32 relu; dropout 0.1; residual { layer_norm; dense 32 gelu }; batch_norm; dense out'
-"$copse" train $host --quiet --model mlp:24,12 --dropout 0.25 --save "$work/mlp.st" >/dev/null
+"$copse" train $host --quiet --model mlp:24,12 --dropout 0.25 --weight-decay 0 --save "$work/mlp.st" >/dev/null
 "$copse" train $host --quiet --save "$work/layers.st" --model \
     'flatten; dense 24 relu; dropout 0.25; dense 12 relu; dropout 0.25; dense out' >/dev/null
 for kind in mlp layers; do

@@ -11,7 +11,9 @@
 #include "copse/state.h"
 #include "copse/train/advance.h"
 #include "copse/train/audit.h"
+#include "copse/train/memory.h"
 #include "core/base/random.h"
+#include "core/replica/strategy.h"
 #include "tests/rig/fake/fake_backend.h"
 #include "tests/rig/found.h"
 #include "tests/rig/train/train_model.h"
@@ -25,7 +27,7 @@ struct how {
     const char *ids[3];
     uint32_t replicas;
     struct copse_trainer_params params;
-    bool has_crossing, is_prefetched;
+    bool has_crossing, is_prefetched, has_table;
 };
 
 struct job {
@@ -34,7 +36,8 @@ struct job {
     copse_trainer *t;
     struct model m;
     bool has_crossing;
-    uint32_t calls; /* of the loss function */
+    copse_variable *table; /* sparse; NULL: none */
+    uint32_t calls;        /* of the loss function */
     uint32_t cancel_at;
     size_t allocations;
 };
@@ -56,6 +59,13 @@ static copse_tensor *loss_of(copse_graph *g, const copse_batch *in, void *user)
     if (++j->calls == j->cancel_at)
         copse_trainer_cancel(j->t);
     copse_tensor *loss = model_loss(g, in, &j->m);
+    if (j->table) {
+        copse_tensor *rows = copse_input(in, "y");
+        rows = copse_gather(g, copse_variable_tensor(j->table), rows);
+        copse_tensor *squares = copse_mul(g, rows, rows);
+        squares = copse_mean(g, squares, NULL, 0, false);
+        loss = copse_add(g, loss, squares);
+    }
     if (!j->has_crossing)
         return loss;
     copse_tensor *x = copse_sub(g, loss, loss);
@@ -76,6 +86,14 @@ static void job_open(struct job *j, const struct how *how)
                                             : copse_context_create(&c, &j->ctx));
     OK(copse_mirrored_create(j->ctx, how->ids, how->replicas, &params, &j->st));
     OK(model_create(&j->m, j->st));
+    if (how->has_table)
+        OK(copse_variable_create(
+            j->st,
+            &(struct copse_variable_params){ .name = "table",
+                                             .shape = COPSE_SHAPE(MODEL_CLASSES, 4),
+                                             .initializer = COPSE_INIT_NORMAL,
+                                             .is_sparse = true },
+            &j->table));
     p.loss = loss_of;
     p.user = j;
     p.seed = 3;
@@ -205,6 +223,9 @@ static void slices_have_the_bits_whatever_the_settings(void **state)
     compare(&(struct how){ FAKES, .replicas = 2, .is_prefetched = true });
     compare(&(struct how){ FAKES, .replicas = 3, .has_crossing = true });
     compare(&(struct how){ FAKES, .replicas = 1, .has_crossing = true });
+    const struct copse_trainer_params adam = { .optimizer = { .kind = COPSE_ADAM } };
+    for (uint32_t n = 1; n <= 3; n++)
+        compare(&(struct how){ FAKES, .replicas = n, .has_table = true, .params = adam });
 }
 
 static void slices_have_the_bits_on_devices(void **state)
@@ -497,6 +518,58 @@ static void preparation_spares_accumulated_gradients(void **state)
     job_close(&j);
 }
 
+/* ---- memory ---- */
+
+static void record_sizes(struct job *j)
+{
+    for (uint32_t i = 0; i < 3; i++) { /* two recordings: the sizes of BATCH_OF(1) and (2) */
+        const struct copse_host_batch b = BATCH_OF(i);
+        OK(copse_trainer_step(j->t, &b));
+    }
+}
+
+/* Recordings are given, the least recently used first, until the device has what is wanted. */
+static void trimmed_memory_follows_the_budget(void **state)
+{
+    static float want[VALUES], got[VALUES];
+    const struct copse_host_batch b = BATCH_OF(1);
+    const struct how how = { FAKES, .replicas = 1 };
+    struct job j;
+    uint64_t freed, free_bytes, total, first;
+    (void)state;
+    job_open(&j, &how);
+    record_sizes(&j);
+    OK(copse_trainer_step(j.t, &b));
+    values_of(&j, 0, want);
+    job_close(&j);
+
+    job_open(&j, &how);
+    record_sizes(&j);
+    copse_device *dev = j.st->replicas[0].dev;
+    copse_fake.devices[0].memory_budget = 64 << 20;
+    OK(copse_trainer_trim(j.t, 0, &freed));
+    OK(copse_device_memory(dev, &free_bytes, &total));
+    assert_int_equal(j.calls, 2);
+    OK(copse_trainer_trim(j.t, free_bytes, &freed)); /* it is free already */
+    assert_int_equal(freed, 0);
+    OK(copse_trainer_trim(j.t, free_bytes + 1, &freed));
+    assert_true(freed > 0);
+    first = free_bytes;
+    OK(copse_device_memory(dev, &free_bytes, &total));
+    assert_true(free_bytes > first);
+    OK(copse_trainer_step(j.t, &b)); /* the other size was dropped */
+    assert_int_equal(j.calls, 3);
+    values_of(&j, 0, got);
+    assert_memory_equal(got, want, sizeof want);
+    OK(copse_trainer_trim(j.t, UINT64_MAX, &freed));
+    assert_true(freed > 0);
+    OK(copse_trainer_trim(j.t, UINT64_MAX, &freed));
+    assert_int_equal(freed, 0);
+    OK(copse_trainer_step(j.t, &b));
+    assert_int_equal(j.calls, 4);
+    job_close(&j);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -510,6 +583,7 @@ int main(void)
         cmocka_unit_test(parameter_servers_are_refused),
         cmocka_unit_test(nothing_is_made_after_preparation),
         cmocka_unit_test(preparation_is_cancelled_between_recordings),
+        cmocka_unit_test(trimmed_memory_follows_the_budget),
         cmocka_unit_test(preparation_spares_accumulated_gradients),
     };
     return cmocka_run_group_tests_name("advance", tests, NULL, NULL);

@@ -113,6 +113,28 @@ copse_status event_partial(const char *path, uint64_t step)
     return json_print(o);
 }
 
+copse_status event_trace(const char *path, const struct copse_trace_summary *s)
+{
+    const struct {
+        const char *name;
+        double part;
+    } parts[] = {
+        { "devices", s->devices }, { "wait", s->wait },         { "data", s->data },
+        { "upload", s->upload },   { "exchange", s->exchange }, { "update", s->update },
+        { "compile", s->compile }, { "host", s->host },
+    };
+    cJSON *o = events_event("trace");
+    json_add_text(o, "path", path);
+    json_add_count(o, "spans", s->events);
+    json_add_count(o, "dropped", s->dropped);
+    json_add_count(o, "steps", s->steps);
+    json_add_number(o, "seconds", s->seconds);
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++)
+        json_add_number(o, parts[i].name, parts[i].part);
+    json_add_text(o, "limit", s->limit);
+    return json_print(o);
+}
+
 copse_status event_stopped(uint64_t step)
 {
     cJSON *o = events_event("stopped");

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* The run as JSON lines: start, resume, one per pass over the data, one per checkpoint, done or
+/* The run as JSON lines: start, resume, one per pass over the data, one per checkpoint, trace, done or
    stopped; for a parameter server: served. */
 #ifndef EVENTS_H
 #define EVENTS_H
 
+#include "copse/device/trace.h"
 #include "copse/distribute/parameter_server.h"
 
 #include "tools/train/train.h"
@@ -23,6 +24,8 @@ copse_status event_served(uint32_t index, const char *device,
                           const struct copse_parameter_server_summary *did, uint64_t pushes);
 /* --save FILE wrote FILE.partial after a signal. */
 copse_status event_partial(const char *path, uint64_t step);
+/* --trace FILE: written, and what limited a step. */
+copse_status event_trace(const char *path, const struct copse_trace_summary *s);
 /* A signal stopped a run without checkpoints. */
 copse_status event_stopped(uint64_t step);
 /* `name`: "checkpoint", "resume" or "stopped". */

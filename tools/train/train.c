@@ -273,7 +273,9 @@ static copse_status show_epoch(const struct run *r)
 {
     const struct progress *p = &r->progress;
     unsigned columns;
-    if (is_json(r)) {
+    if (r->fold > 0) {
+        return COPSE_OK;
+    } else if (is_json(r)) {
         return event_epoch(p, &r->test);
     } else if (is_talking(r)) {
         /* A terminal has the bar, so a line for every tenth of the run is enough. */
@@ -350,7 +352,7 @@ static copse_status run_step(void *user)
         return end_epoch(r);
     const uint32_t each = run_steps_per_run(r);
     COPSE_TRY(run_results(r, each > 7 ? each : 7));
-    if (is_talking(r) && run_now() - r->drawn > 0.1) {
+    if (is_talking(r) && r->fold == 0 && run_now() - r->drawn > 0.1) {
         p->seconds += run_now() - r->clock;
         r->clock = r->drawn = run_now();
         bar_draw(p);
@@ -495,7 +497,8 @@ static copse_status train_finish(struct run *r)
 static copse_status train_network(struct run *r)
 {
     struct copse_dataset_info train, test;
-    COPSE_TRY(session_open(&r->settings.how, &r->ctx));
+    if (!r->ctx) /* a fold has that of the first one */
+        COPSE_TRY(session_open(&r->settings.how, &r->ctx));
     COPSE_TRY(open_cluster(r));
     compiling_show(is_json(r) ? COMPILING_JSON : is_talking(r) ? COMPILING_TEXT : COMPILING_SILENT);
     /* a server that gets a signal lets its workers end first */
@@ -505,11 +508,12 @@ static copse_status train_network(struct run *r)
         return run_serve(r);
     if (r->is_evaluator)
         return run_evaluator(r);
+    COPSE_TRY(run_trace_open(r));
     COPSE_TRY(run_open(r));
     COPSE_TRY(run_compare(r));
     copse_dataset_describe(r->train, &train);
     copse_dataset_describe(r->held_out, &test);
-    if (is_json(r))
+    if (is_json(r) && r->fold == 0)
         COPSE_TRY(event_start(&r->settings, r->strategy, train.rows, test.rows));
     COPSE_TRY(run_init(r));
     COPSE_TRY(make_monitor(r));
@@ -525,6 +529,9 @@ static copse_status train_network(struct run *r)
     else
         COPSE_TRY(s);
     COPSE_TRY(run_log_close(r));
+    COPSE_TRY(run_trace_close(r));
+    if (r->fold > 0)
+        return run_finish_fold(r);
     if (r->saved_epoch == 0) /* resumed with no training left */
         COPSE_TRY(run_save_epoch(r));
     return train_finish(r);
@@ -602,30 +609,38 @@ static int train_fail(const struct run *r, copse_status s)
     return s == COPSE_ERR_IO && r->is_training && is_disk_error(r) ? EXIT_FAILED : code;
 }
 
+int run_once(struct run *r)
+{
+    copse_status s = train_network(r);
+    int code = EXIT_DONE;
+    if (s == COPSE_OK && (r->unsaved[0] || r->unwritten[0])) {
+        run_show_unwritten(r);
+        code = EXIT_FAILED;
+    }
+    if (s == COPSE_OK && run_has_diverged(r)) {
+        run_show_diverged(r);
+        code = EXIT_FAILED;
+    }
+    if (!r->is_evaluator && s == COPSE_ERR_CANCELLED && (signals_caught() || r->cluster)) {
+        s = train_stop(r);
+        code = stopped_code();
+    }
+    if (s != COPSE_OK)
+        code = r->is_evaluator ? evaluation_fail(r, s) : train_fail(r, s);
+    if (s != COPSE_OK && s != COPSE_ERR_CANCELLED && r->cluster) /* so all end with this code */
+        copse_cluster_end_job(r->cluster, s, session_error(), code);
+    return code;
+}
+
 static int train_command(int argc, char **argv, bool is_worker)
 {
     struct run r = { 0 };
     int code = train_settings_parse(argc, argv, is_worker, &r.settings);
     if (code >= 0)
         return code;
-    copse_status s = train_network(&r);
-    code = EXIT_DONE;
-    if (s == COPSE_OK && (r.unsaved[0] || r.unwritten[0])) {
-        run_show_unwritten(&r);
-        code = EXIT_FAILED;
-    }
-    if (s == COPSE_OK && run_has_diverged(&r)) {
-        run_show_diverged(&r);
-        code = EXIT_FAILED;
-    }
-    if (!r.is_evaluator && s == COPSE_ERR_CANCELLED && (signals_caught() || r.cluster)) {
-        s = train_stop(&r);
-        code = stopped_code();
-    }
-    if (s != COPSE_OK)
-        code = r.is_evaluator ? evaluation_fail(&r, s) : train_fail(&r, s);
-    if (s != COPSE_OK && s != COPSE_ERR_CANCELLED && r.cluster) /* so that all end with this code */
-        copse_cluster_end_job(r.cluster, s, session_error(), code);
+    if (r.settings.folds > 0)
+        return train_folds(&r.settings);
+    code = run_once(&r);
     run_close(&r);
     return code;
 }

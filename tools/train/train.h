@@ -24,7 +24,7 @@ enum { EXIT_LOST = 3 };
 
 struct train_settings {
     const char *network; /* the description as it was written, for messages; NULL: `model` */
-    const char *data, *labels, *model, *devices, *kernels, *save, *plot, *logdir, *cluster;
+    const char *data, *labels, *model, *devices, *kernels, *save, *plot, *logdir, *trace, *cluster;
     const char *init; /* file of weights to start from, or NULL */
     struct option_choice init_layout;
     const char *checkpoint; /* folder, or file when is_one_file */
@@ -36,6 +36,9 @@ struct train_settings {
                                      UINT32_MAX = not given */
     float min_delta;             /* lower by more than this */
     bool saves_last;             /* --save writes the last epoch, not the best one */
+    bool has_own_patience;       /* --patience was not given */
+    bool has_few_judges;         /* because so few rows are held out */
+    uint32_t folds;              /* 0: no cross-validation */
     const char *held_out;        /* a part, a file, or "none"; NULL: the default part */
     struct option_choice split;
     bool is_held_file;            /* of a checkpoint: its run held out a file */
@@ -98,9 +101,10 @@ int train_settings_parse(int argc, char **argv, bool is_worker, struct train_set
 const char *settings_default_data(void);
 /* Notes of --help (train_notes.c). */
 extern const char train_note_strategies[], train_note_lines[];
-/* Decide the defaults that depend on the number of rows for training. `can_stop`: --patience is
+/* Decide the defaults that depend on the rows. `held_out`: NULL: none. `can_stop`: --patience is
    possible. */
-void train_settings_fit(struct train_settings *s, size_t rows, bool is_table, bool can_stop);
+copse_status train_settings_fit(struct train_settings *s, const copse_dataset *train,
+                                const copse_dataset *held_out, bool can_stop);
 
 /* ---- the optimizer (train_optimizer.c) ---- */
 
@@ -129,6 +133,8 @@ enum { SPLIT_AUTO, SPLIT_STRATIFIED, SPLIT_RANDOM };
 extern const struct option_name split_names[];
 /* An error text, or NULL. */
 const char *split_check(const struct train_settings *s);
+/* An error text, or NULL: of --folds, which is given (train_folds.c). */
+const char *folds_check(const struct train_settings *s);
 /* Whether all examples train. */
 bool split_is_none(const struct train_settings *s);
 /* After the settings of a checkpoint were taken: COPSE_ERR_ARGUMENT if --held-out names a file and

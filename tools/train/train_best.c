@@ -11,7 +11,7 @@ copse_status run_best_open(struct run *r)
     const struct copse_early_stopping_params how = {
         .patience = s->patience,
         .min_delta = s->min_delta,
-        .keep_last = s->saves_last || (!s->save && !s->checkpoint),
+        .keep_last = s->saves_last || (!s->save && !s->checkpoint && r->fold == 0),
     };
     copse_early_stopping_release(&r->stopping);
     if (!run_is_served(r))
@@ -85,9 +85,14 @@ void run_best_show(const struct run *r)
         printf("epoch %u of %u has the lowest held-out loss, %.4f%s", best, done,
                run_best_score(r)->loss, run_is_saved(r) ? ", and is saved" : "");
     else
-        printf("epoch %u, the last one, counts", done);
+        printf("epoch %u, the last one, counts%s%s", done, run_is_saved(r) ? " and is saved" : "",
+               r->settings.has_few_judges
+                   ? ": too few examples are held out to choose another (--patience N would)"
+                   : "");
     if (run_is_stopped_early(r))
-        printf("; training stopped: %u epoch%s without a lower one (--patience)", now.waited,
-               now.waited == 1 ? "" : "s");
+        printf("; training stopped: %u epoch%s without a lower one%s", now.waited,
+               now.waited == 1 ? "" : "s",
+               r->settings.has_own_patience ? " (as no length was given; --epochs N trains all)"
+                                            : " (--patience)");
     printf("\n");
 }

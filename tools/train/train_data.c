@@ -122,7 +122,11 @@ static void train_data_show(const struct run *r, const copse_schema *schema)
         show_pictures(s, &info);
     if (info.kind == COPSE_DATA_TABLE || has_files || info.task == COPSE_TASK_REGRESSION)
         show_task(s, schema, &info);
-    if (!r->held_out)
+    if (r->fold > 0)
+        printf("         %u folds: each example is held out once, %sshuffled with seed %llu\n",
+               s->folds, s->split.at->value == SPLIT_STRATIFIED ? "of each class its part, " : "",
+               (unsigned long long)s->seed);
+    else if (!r->held_out)
         printf("         all for training, none held out: the last epoch counts\n");
     else if (train.rows == all.rows)
         printf("         %zu for training, %zu held out: %s\n", train.rows, test.rows, s->held_out);
@@ -222,11 +226,11 @@ copse_status run_open_data(struct run *r)
 {
     struct train_settings *s = &r->settings;
     struct copse_dataset_info info, train, test;
-    struct copse_schema_info described;
     struct copse_source_params source;
     struct copse_dataset_params params = params_of(s, &source);
     COPSE_TRY(run_keep_split(r));
-    COPSE_TRY(text_open(r, s->data, &params, &r->all));
+    if (!r->all)
+        COPSE_TRY(text_open(r, s->data, &params, &r->all));
     copse_dataset_describe(r->all, &info);
     if (!info.has_labels)
         return session_set_error(
@@ -243,9 +247,8 @@ copse_status run_open_data(struct run *r)
     r->test.is_absent = !r->held_out;
     copse_dataset_describe(r->train, &train);
     copse_dataset_describe(r->held_out, &test);
-    COPSE_TRY(copse_schema_describe(copse_dataset_schema(r->all), &described));
-    train_settings_fit(s, train.rows, described.kind == COPSE_DATA_TABLE,
-                       r->held_out && !run_is_served(r) && !r->is_evaluator);
+    COPSE_TRY(train_settings_fit(s, r->train, r->held_out,
+                                 r->held_out && !run_is_served(r) && !r->is_evaluator));
     if (r->is_evaluator && s->batch > train.rows)
         return session_set_error(
             COPSE_ERR_ARGUMENT,

@@ -13,6 +13,8 @@
 /* Room for the settings in a checkpoint. */
 #define SETTINGS_BYTES 9216
 
+enum { FOLD_MEASURES = 7 };
+
 /* Everything a run owns. */
 struct run {
     struct train_settings settings;
@@ -48,6 +50,9 @@ struct run {
     bool is_left_alone; /* an evaluator: no checkpoint arrived for --evaluator-patience */
     /* the first remaining worker after the loss of the previous chief: it now prints and writes */
     bool is_successor;
+    uint32_t fold; /* of --folds, from 1: it is held out; 0: an ordinary run */
+    double fold_scores[FOLD_MEASURES];
+    bool is_traced;     /* --trace records */
     bool is_recovering; /* devices are being reopened: nothing is printed again */
 };
 
@@ -65,7 +70,8 @@ static inline bool is_json(const struct run *r)
 
 static inline bool is_talking(const struct run *r)
 {
-    return !r->settings.is_json && !r->settings.is_quiet && !is_silent(r);
+    return !r->settings.is_json && !r->settings.is_quiet && !is_silent(r) &&
+           r->fold <= 1; /* later folds have the same data and model */
 }
 
 /* Open and split the data, and print a description. (train_data.c) */
@@ -128,6 +134,17 @@ copse_status run_divide(struct run *r);
 const char *run_held_out_text(const struct run *r);
 const char *run_split_text(const struct run *r);
 
+/* ---- cross-validation (train_folds.c) ---- */
+
+/* The same for a fold. */
+copse_status run_divide_fold(struct run *r);
+/* Measure the model of a fold, and print it. */
+copse_status run_finish_fold(struct run *r);
+/* The runs of --folds; the exit code. */
+int train_folds(const struct train_settings *s);
+/* Train, and print the result or the error; the exit code. (train.c) */
+int run_once(struct run *r);
+
 /* ---- early stopping (train_best.c) ---- */
 
 /* Begin to watch the held-out loss; after an epoch: take it. All synchronous workers call both. */
@@ -181,6 +198,12 @@ copse_status run_log_open(struct run *r);
 /* Write the steps and the score of an epoch, and the distribution of the variables. */
 copse_status run_log_epoch(struct run *r);
 copse_status run_log_close(struct run *r);
+
+/* ---- the trace of --trace (train_trace.c) ---- */
+
+copse_status run_trace_open(struct run *r);
+/* Write it, and print what limited a step. */
+copse_status run_trace_close(struct run *r);
 
 /* ---- evaluating (evaluate.c) ---- */
 

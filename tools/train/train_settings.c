@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "copse/data/pictures.h"
+#include "copse/train/defaults.h"
 #include "copse/train/weights.h"
 
 #include "tools/common/use.h"
@@ -95,17 +96,6 @@ static const struct option_name headers[] = {
 
 #define UNSET      UINT32_MAX /* a count that was not given */
 #define UNSET_RATE (-FLT_MAX) /* and a rate */
-
-/* Defaults for small tables, which train too few steps and overfit with those of larger data. */
-enum { SMALL_ROWS = 1000, SMALL_STEPS = 1000 };
-/* A large table trains for about LARGE_STEPS steps: later epochs of it overfit. */
-enum { LARGE_STEPS = 20000, LARGE_EPOCHS = 5, EPOCHS = 40 };
-/* A run whose length is not given stops early. */
-enum { PATIENCE = 10, PATIENCE_PART = 4 };
-/* A text trains for about TEXT_STEPS steps by default. A text of TEXT_MANY windows or more has
-   larger batches. */
-enum { TEXT_STEPS = 10000, TEXT_MANY = 10000 };
-#define SMALL_DROPOUT 0.3f
 
 /* The first value of a table is the default. */
 #define CHOICE(table) ((struct option_choice){ .names = (table), .at = (table) })
@@ -261,6 +251,9 @@ static int train_settings_check(struct train_settings *s, const char *every)
         wrong = train_optimizer_check(s);
     if (!wrong)
         wrong = split_check(s);
+    if (!wrong && s->folds != UNSET)
+        wrong = folds_check(s);
+    s->folds = s->folds == UNSET ? 0 : s->folds;
     if (wrong)
         ;
     else if ((s->data && !*s->data) || (s->labels && !*s->labels))
@@ -269,6 +262,8 @@ static int train_settings_check(struct train_settings *s, const char *every)
         wrong = "--init: the path is empty";
     else if (s->logdir && !*s->logdir)
         wrong = "--logdir: the path is empty";
+    else if (s->trace && !*s->trace)
+        wrong = "--trace: the path is empty";
     else if (!s->init && s->init_layout.at->value != COPSE_LAYOUT_AUTO)
         wrong = "--init-layout belongs to --init";
     else if (s->label && (!*s->label || strcmp(s->label, "0") == 0))
@@ -290,7 +285,7 @@ static int train_settings_check(struct train_settings *s, const char *every)
     else if (s->min_delta > 0.0f &&
              (s->patience == 0 || (s->patience == UNSET && s->epochs != UNSET)))
         wrong = "--min-delta belongs to --patience N; with --epochs alone no run stops early";
-    else if (s->weight_decay < 0.0f)
+    else if (s->weight_decay != UNSET_RATE && s->weight_decay < 0.0f)
         wrong = "--weight-decay: must be at least 0";
     else if (s->bucket_bytes > SIZE_MAX / 2)
         wrong = "--bucket-bytes: too large";
@@ -303,35 +298,27 @@ static int train_settings_check(struct train_settings *s, const char *every)
     return wrong ? EXIT_BAD_INPUT : check_files(s);
 }
 
-static uint32_t table_epochs(uint32_t steps, bool is_small)
+copse_status train_settings_fit(struct train_settings *s, const copse_dataset *train,
+                                const copse_dataset *held_out, bool can_stop)
 {
-    if (is_small && EPOCHS * steps < SMALL_STEPS)
-        return (SMALL_STEPS + steps - 1) / steps;
-    const uint32_t most = LARGE_STEPS / steps;
-    return most > EPOCHS ? EPOCHS : most < LARGE_EPOCHS ? LARGE_EPOCHS : most;
-}
-
-void train_settings_fit(struct train_settings *s, size_t rows, bool is_table, bool can_stop)
-{
-    const bool is_small = is_table && rows < SMALL_ROWS;
-    if (s->batch == UNSET && settings_are_text(s) && rows >= TEXT_MANY)
-        s->batch = 256;
-    if (s->batch == UNSET)
-        s->batch = rows < 64 ? (uint32_t)rows : 64;
-    const uint32_t steps = (uint32_t)((rows + s->batch - 1) / s->batch); /* of a pass */
+    struct copse_training_defaults by_rows;
+    COPSE_TRY(copse_training_defaults(train, held_out, s->batch == UNSET ? 0 : s->batch, &by_rows));
     const bool is_length_given = s->epochs != UNSET;
-    if (s->epochs == UNSET && settings_are_text(s))
-        s->epochs = steps > TEXT_STEPS            ? 1
-                    : TEXT_STEPS / steps < EPOCHS ? TEXT_STEPS / steps
-                                                  : EPOCHS;
-    if (s->epochs == UNSET)
-        s->epochs = is_table ? table_epochs(steps, is_small) : EPOCHS;
-    if (s->patience == UNSET)
-        s->patience = is_length_given || !can_stop           ? 0
-                      : s->epochs / PATIENCE_PART > PATIENCE ? s->epochs / PATIENCE_PART
-                                                             : PATIENCE;
+    s->batch = by_rows.batch;
+    if (!is_length_given)
+        s->epochs = by_rows.epochs;
+    s->has_few_judges = held_out && !is_length_given && s->patience == UNSET && by_rows.keep_last;
+    s->saves_last |= s->has_few_judges;
+    s->has_own_patience = s->patience == UNSET;
+    if (s->has_own_patience)
+        s->patience = is_length_given || !can_stop ? 0 : by_rows.patience;
     if (s->dropout == UNSET_RATE)
-        s->dropout = is_small && network_is_mlp(s->model) ? SMALL_DROPOUT : 0.0f;
+        s->dropout = network_is_mlp(s->model) ? by_rows.dropout : 0.0f;
+    if (s->weight_decay == UNSET_RATE)
+        s->weight_decay = network_is_mlp(s->model) && s->optimizer.at->value == COPSE_ADAM
+                              ? by_rows.weight_decay
+                              : 0.0f;
+    return COPSE_OK;
 }
 
 /* ---- copse find-lr ---- */
@@ -342,6 +329,7 @@ static const char *const not_of_find_lr[] = {
     "body-lr",
     "schedule",
     "epochs",
+    "folds",
     "patience",
     "min-delta",
     "average",
@@ -357,6 +345,7 @@ static const char *const not_of_find_lr[] = {
     "checkpoint-every",
     "resume",
     "logdir",
+    "trace",
     "cluster",
     "engine",
     "worker-deadline",
@@ -453,9 +442,11 @@ static int parse_as(int argc, char **argv, enum command_kind kind, struct train_
         .momentum = UNSET_MOMENTUM,
         .body_lr = UNSET_BODY,
         .dropout = UNSET_RATE,
+        .weight_decay = UNSET_RATE,
         .batch = UNSET,
         .epochs = UNSET,
         .patience = UNSET,
+        .folds = UNSET,
         .seed = 1,
         .audit = 128,
         .engine = CHOICE(engines),
@@ -505,6 +496,8 @@ static int parse_as(int argc, char **argv, enum command_kind kind, struct train_
           "text: tokens between two windows [each token is predicted once]" },
         { "held-out", OPTION_TEXT, &s->held_out, "X|FILE",
           "what judges each epoch: a part of --data, a file, or none [0.2]" },
+        { "folds", OPTION_COUNT, &s->folds, "K",
+          "cross-validation: K runs, each judged by another fold [0: one run]" },
         { "split", OPTION_CHOICE, &s->split, "NAME",
           "of the part: stratified (each class its part) or random [by task]" },
         { "seed", OPTION_U64, &s->seed, "N", "of the split, the order and the start [1]" },
@@ -512,7 +505,7 @@ static int parse_as(int argc, char **argv, enum command_kind kind, struct train_
         { "model", OPTION_TEXT, &s->model, "SPEC",
           "mlp, cnn, resnet20, gpt|decoder:L,W,H, gru|lstm:L,W, FILE [mlp:128,64]" },
         { "dropout", OPTION_FLOAT, &s->dropout, "X",
-          "hidden units dropped, with mlp:WIDTHS [0; CSV under 1000 rows: 0.3]" },
+          "hidden units dropped, with mlp:WIDTHS [tables: by their rows; else 0]" },
         { "init", OPTION_TEXT, &s->init, "FILE",
           "start from the weights of a safetensors file, by name" },
         { "freeze", OPTION_TEXT, &s->freeze, "PATTERNS",
@@ -547,7 +540,7 @@ static int parse_as(int argc, char **argv, enum command_kind kind, struct train_
         { "momentum", OPTION_FLOAT, &s->momentum, "X",
           "of momentum and nesterov [0.9]; rmsprop [0]" },
         { "weight-decay", OPTION_FLOAT, &s->weight_decay, "X",
-          "decay of the weights per step; adamw: decoupled [0]" },
+          "decay of the weights per step; adamw: decoupled [as --dropout; else 0]" },
         { "precision", OPTION_CHOICE, &s->precision, "NAME",
           "operands of products: f32, f16, bf16: half-precision.md [f32]" },
         { "average", OPTION_FLOAT, &s->average, "D",
@@ -597,6 +590,8 @@ static int parse_as(int argc, char **argv, enum command_kind kind, struct train_
         { "plot", OPTION_TEXT, &s->plot, "FILE.svg", "draw loss and accuracy" },
         { "logdir", OPTION_TEXT, &s->logdir, "DIR",
           "write losses, variables and filters for TensorBoard" },
+        { "trace", OPTION_TEXT, &s->trace, "FILE.json",
+          "record host and devices for ui.perfetto.dev; say what limits a step" },
         { "json", OPTION_FLAG, &s->is_json, NULL, "one JSON object per line" },
         { "quiet", OPTION_FLAG, &s->is_quiet, NULL, "only the result" },
         { "verbose", OPTION_FLAG, &s->how.is_verbose, NULL, "log what the library does" },

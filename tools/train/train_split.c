@@ -76,7 +76,7 @@ const char *split_check(const struct train_settings *s)
         return "--schedule plateau needs a held-out part, and --held-out none has none";
     if (s->split.at->value != SPLIT_AUTO && s->held_out && part_of(s->held_out) == 0.0)
         return "--split belongs to a part of --data, such as --held-out 0.2";
-    if (s->saves_last && !s->save && !s->checkpoint)
+    if (s->saves_last && !s->save && !s->checkpoint && (s->folds == 0 || s->folds == UINT32_MAX))
         return "--save-last belongs to --save FILE";
     return NULL;
 }
@@ -164,6 +164,14 @@ copse_status run_divide(struct run *r)
     COPSE_TRY(copse_schema_describe(copse_dataset_schema(r->all), &info));
     if (s->split.at->value == SPLIT_AUTO)
         option_choose(&s->split, info.task == COPSE_TASK_CLASSIFICATION ? "stratified" : "random");
+    if (s->split.at->value == SPLIT_STRATIFIED && info.task != COPSE_TASK_CLASSIFICATION)
+        return session_set_error(
+            COPSE_ERR_ARGUMENT,
+            "--split stratified divides the examples of each class, and %s has "
+            "no classes: leave --split out",
+            info.task == COPSE_TASK_REGRESSION ? "a regression" : "a text");
+    if (r->fold > 0)
+        return run_divide_fold(r);
     if (split_is_none(s)) {
         r->train = copse_dataset_retain(r->all);
         return COPSE_OK;

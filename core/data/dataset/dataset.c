@@ -253,9 +253,8 @@ void copse__shuffle(uint32_t *rows, uint32_t count, uint64_t seed, uint32_t stre
     }
 }
 
-/* A part of `ds`: `count` rows. */
-static copse_status make_part(copse_dataset *ds, const uint32_t *rows, size_t count,
-                              copse_dataset **out)
+copse_status copse__dataset_part(copse_dataset *ds, const uint32_t *rows, size_t count,
+                                 copse_dataset **out)
 {
     struct copse_mem *mem = &copse__base(ds->ctx)->mem;
 
@@ -295,7 +294,7 @@ static void order_rows(const copse_dataset *ds, uint64_t seed, uint32_t *order)
         order[i] = (uint32_t)i;
 }
 
-static copse_status read_labels(const copse_dataset *data, int32_t *labels, size_t *classes)
+copse_status copse__dataset_classes(const copse_dataset *data, int32_t *labels, size_t *classes)
 {
     struct copse_column y = { .name = NULL };
     for (size_t i = 0; i < data->info.columns && (!y.name || strcmp(y.name, "y") != 0); i++)
@@ -325,7 +324,7 @@ static copse_status order_by_class(const copse_dataset *data, uint32_t *order, s
     int32_t *labels = copse__alloc(mem, data->info.rows, sizeof *labels);
     copse_status s = copse_need_memory(labels, "dataset");
     if (s == COPSE_OK)
-        s = read_labels(data, labels, &classes);
+        s = copse__dataset_classes(data, labels, &classes);
     if (s == COPSE_OK)
         s = copse__stratify(mem, labels, classes, order, data->info.rows, cut);
     copse__free(mem, labels);
@@ -335,8 +334,9 @@ static copse_status order_by_class(const copse_dataset *data, uint32_t *order, s
 static copse_status cut_rows(copse_dataset *data, const uint32_t *order, size_t cut, size_t gap,
                              copse_dataset **train, copse_dataset **test)
 {
-    COPSE_TRY(make_part(data, order, cut, train));
-    const copse_status s = make_part(data, order + cut + gap, data->info.rows - cut - gap, test);
+    COPSE_TRY(copse__dataset_part(data, order, cut, train));
+    const copse_status s =
+        copse__dataset_part(data, order + cut + gap, data->info.rows - cut - gap, test);
     if (s != COPSE_OK)
         copse_dataset_release(train);
     return s;

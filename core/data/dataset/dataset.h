@@ -108,6 +108,12 @@ copse_status copse__dataset_gather(const copse_dataset *ds, size_t c, const uint
 /* Announce rows that are gathered soon, in this order. */
 void copse__dataset_ahead(const copse_dataset *ds, const uint32_t *rows, size_t count);
 
+/* A part of `ds`: `count` of its rows. */
+copse_status copse__dataset_part(copse_dataset *ds, const uint32_t *rows, size_t count,
+                                 copse_dataset **out);
+/* The class of each row, for `stratify`, and the largest class + 1. COPSE_ERR_ARGUMENT: there is no
+   such column. */
+copse_status copse__dataset_classes(const copse_dataset *data, int32_t *labels, size_t *classes);
 /* A permutation of 0..count-1 that depends only on `count`, `seed` and `stream`. */
 void copse__shuffle(uint32_t *rows, uint32_t count, uint64_t seed, uint32_t stream);
 #define COPSE_STREAM_SPLIT UINT32_MAX /* epochs use smaller streams */

@@ -3,7 +3,9 @@
    ahead. */
 #include "core/base/callback.h"
 #include "core/base/deadline.h"
+#include "core/base/trace.h"
 #include "core/data/dataset/dataset.h"
+#include "core/device/device.h"
 #include "core/pictures/augment.h"
 
 #define BUFFER_ALIGNMENT 4096u /* so that a device can import the buffers */
@@ -312,9 +314,8 @@ copse_status copse_loader_start(copse_loader *b, uint32_t epoch, size_t index)
     return COPSE_OK;
 }
 
-copse_status copse_loader_next(copse_loader *b, struct copse_host_batch *out)
+static copse_status next_batch(copse_loader *b, struct copse_host_batch *out)
 {
-    COPSE_TRY(copse_need("loader", b, out));
     struct copse_deadline d = copse__deadline(DEADLINE_NS);
     size_t index = b->next;
 
@@ -351,4 +352,11 @@ copse_status copse_loader_next(copse_loader *b, struct copse_host_batch *out)
     out->index = index;
     out->first = (uint64_t)index * b->params.batch;
     return COPSE_OK;
+}
+
+copse_status copse_loader_next(copse_loader *b, struct copse_host_batch *out)
+{
+    COPSE_TRY(copse_need("loader", b, out));
+    const struct copse_span span = copse__span_begin(&b->ctx->base);
+    return copse__span_end(span, COPSE_SPAN_DATA, "batch", next_batch(b, out));
 }

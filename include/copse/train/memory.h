@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /** @file
- * The memory of a training step, planned without executing it: docs/memory.md.
+ * The memory of a training step, planned without executing it, and given back: docs/memory.md.
  */
 #ifndef COPSE_PUBLIC_TRAIN_MEMORY_H
 #define COPSE_PUBLIC_TRAIN_MEMORY_H
@@ -51,6 +51,21 @@ COPSE_API COPSE_CHECKED copse_status copse_trainer_memory(copse_trainer *t, uint
                                                           const struct copse_host_batch *batch,
                                                           uint64_t budget,
                                                           struct copse_step_memory *out);
+
+/**
+ * Give device memory to other users of the devices: buffers that are kept for reuse, then the
+ * least recently used recordings, until each device of this process reports so many bytes as free
+ * (copse_device_memory). Recordings of batches that are fed stay. Later calls record again what
+ * they need, and compute the same bits. The log has a line of what was given. In a program that
+ * renders: call it with what the next scene needs; memory follows the budget of a device with
+ * VK_EXT_memory_budget. A device that does not report its free memory counts as full.
+ *
+ * @param wanted  0: only what is kept for reuse; UINT64_MAX: all that can be given [bytes].
+ * @param freed   Bytes given, over all devices; NULL: not wanted.
+ * Errors as copse_device_memory. Blocks until queued steps have run.
+ */
+COPSE_API COPSE_CHECKED copse_status copse_trainer_trim(copse_trainer *t, uint64_t wanted,
+                                                        uint64_t *freed);
 
 #if defined(__cplusplus)
 }

@@ -172,7 +172,13 @@ static void fake_close(copse_device *dev)
 static copse_status fake_memory(copse_device *dev, uint64_t *free_bytes, uint64_t *total_bytes)
 {
     COPSE_TRY(enter(fake(dev), FAKE_MEMORY));
-    return host->memory(dev, free_bytes, total_bytes);
+    const uint64_t budget = fake(dev)->memory_budget, used = atomic_load(&dev->bytes);
+    COPSE_TRY(host->memory(dev, free_bytes, total_bytes));
+    if (budget > 0) {
+        *total_bytes = budget;
+        *free_bytes = budget > used ? budget - used : 0;
+    }
+    return COPSE_OK;
 }
 
 static copse_status fake_buffer_init(copse_buffer *buf)

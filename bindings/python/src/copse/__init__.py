@@ -23,6 +23,7 @@ from .step import SingleLossStep, Step, set_output
 from .strategy import Strategy, Variable
 from .tensor import Tensor
 from .tower import TowerOptimizer, global_step
+from .trace import TraceSummary, trace
 from .train_step import TrainStep, TrainStepResult
 from .trainer import StepResult, Trainer
 from .values import PerReplica, Value, value
@@ -48,10 +49,10 @@ __all__ = [
     "Classifier", "Cluster", "DIGITS", "Dataset", "Device", "Distributed", "Error", "Evaluation", "EventFile",
     "Function", "GradientTape", "History", "InputContext", "Inputs", "LearningRates", "Loaded", "Loader", "Model", "Monitor",
     "PerReplica", "Regressor", "ReplicaContext", "Schedule", "SingleLossStep", "Step", "StepResult", "Strategy",
-    "Tensor", "TowerOptimizer", "TrainStep", "TrainStepResult", "Trainer", "Value", "ValueContext", "Variable",
+    "Tensor", "TowerOptimizer", "TraceSummary", "TrainStep", "TrainStepResult", "Trainer", "Value", "ValueContext", "Variable",
     "conformance", "context", "current_strategy", "devices", "errors", "function", "global_step", "gradients",
     "has_strategy", "in_cross_replica_context", "nn", "ops", "options", "replica_context",
-    "require_replica_context", "safetensors", "select", "set_output", "value", "version",
+    "require_replica_context", "safetensors", "select", "set_output", "trace", "value", "version",
 ]
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, Mapping, Optional, Sequence, Uni
 import numpy as np
 
 from . import ops
+from ._library import check, ffi, lib
 from .data import Dataset
 from .fit import Verbose
 from .inputs import Inputs
@@ -76,11 +77,11 @@ class _Estimator(BaseEstimator):
     """What Classifier and Regressor have in common."""
 
     network: str
-    epochs: int
+    epochs: Optional[int]
     batch_size: int
     learning_rate: float
     optimizer: Optimizer
-    weight_decay: float
+    weight_decay: Optional[float]
     scale: Scale
     missing: Missing
     early_stopping: bool
@@ -124,7 +125,12 @@ class _Estimator(BaseEstimator):
     def _train(self, data: Dataset, weights: Optional[np.ndarray], groups: Optional[np.ndarray] = None) -> None:
         """groups: each should have its part in the validation data."""
         seed = _seed(self.random_state)
-        self.model_ = Model(Strategy(self.device), data, self.network, seed=seed)
+        by_rows = ffi.new("struct copse_training_defaults *")
+        check(lib.copse_training_defaults(data._pointer, ffi.NULL, self.batch_size, by_rows))
+        decay = self.weight_decay
+        if decay is None:
+            decay = by_rows.weight_decay if self.optimizer == "adam" and _is_perceptron(self.network) else 0.0
+        self.model_ = Model(Strategy(self.device), data, _with_dropout(self.network, by_rows.dropout), seed=seed)
         columns = {name: data.column(name) for name in ("x", "y")}
         held_out = None
         loss: Union[Model, Loss] = self.model_
@@ -134,13 +140,14 @@ class _Estimator(BaseEstimator):
             columns["weight"] = (weights / weights.mean()).astype(np.float32)
             loss = self._weighted_loss(self.model_)
         trainer = Trainer(self.model_.strategy, loss, optimizer=self.optimizer, learning_rate=self.learning_rate,
-                          weight_decay=self.weight_decay, seed=seed)
+                          weight_decay=decay, seed=seed)
         if self.early_stopping:
             kept, chosen = _split(len(data), self.validation_fraction, seed, groups)
             held_out = Dataset({name: a[chosen] for name, a in columns.items()})
             columns = {name: a[kept] for name, a in columns.items()}
         try:
-            self.history_ = trainer.fit(Dataset(columns)._in_batches(self.batch_size, seed=seed), self.epochs,
+            self.history_ = trainer.fit(Dataset(columns)._in_batches(self.batch_size, seed=seed),
+                                        by_rows.epochs if self.epochs is None else self.epochs,
                                         validation_data=held_out, min_delta=self.tol,
                                         patience=self.n_iter_no_change if self.early_stopping else 0,
                                         verbose=self.verbose)
@@ -168,6 +175,8 @@ class Classifier(ClassifierMixin, _Estimator):
 
     Columns of a DataFrame may be texts, which become categories.
     network: a description (docs/layers.md). scale: of the features, "standard" by default. batch_size: 0 for 64.
+    epochs: None for what suits the number of rows, and so the dropout of "mlp:..." without one of its own and its
+    weight_decay, as in `copse train` (copse/train/defaults.h). The values of the last epoch are kept.
     missing: "mean" lets the mean of a column of a DataFrame replace its missing cells.
     early_stopping: hold validation_fraction of the rows out, end after n_iter_no_change epochs without a validation
     loss that is lower by tol, and keep the values of the best epoch.
@@ -178,8 +187,8 @@ class Classifier(ClassifierMixin, _Estimator):
     model_, a Model; history_, a History; n_iter_, the epochs.
     """
 
-    def __init__(self, network: str = "mlp:128,64", *, epochs: int = 100, batch_size: int = 0,
-                 learning_rate: float = 1e-3, optimizer: Optimizer = "adam", weight_decay: float = 0.0,
+    def __init__(self, network: str = "mlp:128,64", *, epochs: Optional[int] = None, batch_size: int = 0,
+                 learning_rate: float = 1e-3, optimizer: Optimizer = "adam", weight_decay: Optional[float] = None,
                  scale: Scale = "standard", missing: Missing = "auto", early_stopping: bool = False,
                  validation_fraction: float = 0.1, n_iter_no_change: int = 10, tol: float = 1e-4,
                  class_weight: Union[Mapping[Any, float], Literal["balanced"], None] = None,
@@ -265,8 +274,8 @@ class Regressor(RegressorMixin, _Estimator):
     """A network that predicts numbers from the rows of a table, with the parameters of Classifier; `scale` is also of
     the targets, and predictions are in their unit. y has one number for each row, or [rows, targets]."""
 
-    def __init__(self, network: str = "mlp:128,64", *, epochs: int = 40, batch_size: int = 0,
-                 learning_rate: float = 1e-3, optimizer: Optimizer = "adam", weight_decay: float = 0.0,
+    def __init__(self, network: str = "mlp:128,64", *, epochs: Optional[int] = None, batch_size: int = 0,
+                 learning_rate: float = 1e-3, optimizer: Optimizer = "adam", weight_decay: Optional[float] = None,
                  scale: Scale = "standard", missing: Missing = "auto", early_stopping: bool = False,
                  validation_fraction: float = 0.1, n_iter_no_change: int = 10, tol: float = 1e-4,
                  device: Optional[str] = None, random_state: Any = None, verbose: Verbose = 0) -> None:
@@ -328,6 +337,16 @@ def _seed(random_state: Any) -> int:
     if hasattr(random_state, "randint"):
         return int(random_state.randint(2**31 - 1))
     return int(random_state)
+
+
+def _with_dropout(network: str, dropout: float) -> str:
+    """A perceptron that says nothing of dropout gets it behind its hidden layers."""
+    is_plain = _is_perceptron(network) and "dropout" not in network
+    return f"{network} dropout={dropout:.9g}" if is_plain and dropout else network
+
+
+def _is_perceptron(network: str) -> bool:
+    return network.split(":")[0].strip() == "mlp"
 
 
 def _is_numeric(frame: Any) -> bool:

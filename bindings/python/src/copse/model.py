@@ -69,9 +69,10 @@ class Loaded:
 
     @classmethod
     def _of(cls, report: Any, head: str = "", input: str = "") -> "Loaded":
-        return cls(*([text(names[i]) for i in range(count)] for names, count in (
+        lists = [[text(names[i]) for i in range(count)] for names, count in (
             (report.matched, report.matched_count), (report.missing, report.missing_count),
-            (report.unused, report.unused_count), (report.skipped, report.skipped_count))), head=head, input=input)
+            (report.unused, report.unused_count), (report.skipped, report.skipped_count))]
+        return cls(lists[0], lists[1], lists[2], lists[3], head, input)
 
 
 @dataclass(frozen=True)
@@ -205,8 +206,8 @@ class Model:
         found = ffi.new("struct copse_lr_range *")
         check(lib.copse_model_find_lr(self._pointer, rows._pointer, how, params, found))
         points = [found.points[i] for i in range(found.count)]
-        return LearningRates(*(np.array([getattr(p, name) for p in points]) for name in ("lr", "loss", "smoothed")),
-                             suggestion=found.suggestion or None, has_diverged=bool(found.has_diverged))
+        return LearningRates(np.array([p.lr for p in points]), np.array([p.loss for p in points]),
+                             np.array([p.smoothed for p in points]), found.suggestion or None, bool(found.has_diverged))
 
     @property
     def outputs(self) -> int:

@@ -1,0 +1,50 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# trace.sh COPSE: copse train --trace. The file is JSON whose lanes are consistent (trace.py), it has a span for each step, lanes
+# for each replica, and one file for each worker of a job. The bits of the run do not change.
+set -u
+copse=$1 here=$(cd "$(dirname "$0")" && pwd)
+work=$(mktemp -d) || exit 1
+trap 'rm -rf "$work"' EXIT
+cd "$work" || exit 1
+failed=0
+
+no() {
+    printf 'FAILED: %s\n' "$*"
+    failed=1
+}
+
+# consistent FILE TEXT: trace.py accepts it, and prints the text
+consistent() {
+    python3 "$here/trace.py" "$1" >out 2>&1 || no "$1: $(cat out)"
+    case $(cat out) in *"$2"*) ;; *) no "$1: no '$2' in: $(cat out)" ;; esac
+}
+
+command -v python3 >/dev/null || { echo 'skipped: python3 is not installed'; exit 77; }
+train() { timeout 250 "$copse" train --epochs 2 "$@"; }
+
+train --devices host:0 --quiet --save plain.safetensors >/dev/null 2>error || no "without a trace: $(cat error)"
+train --devices host:0 --save traced.safetensors --trace trace.json >stdout 2>error || no "with a trace: code $?: $(cat error)"
+cmp plain.safetensors traced.safetensors || no 'a trace changes the run'
+grep -q '^trace: *trace.json (ui.perfetto.dev)$' stdout || no "no line of the trace: $(cat stdout)"
+grep -q '^ *46 steps in [0-9.]* s: devices busy [0-9]* %; the host waited .*; limited by: [a-z]*$' stdout ||
+    no "no line of what limited a step: $(cat stdout)"
+consistent trace.json step=46
+consistent trace.json 'replica 0: host:0'
+
+train --devices host:0,host:0 --json --trace two.json >stdout 2>error || no "two replicas: $(cat error)"
+grep -q '"event":"trace","path":"two.json",.*"dropped":0,"steps":46,.*"limit":"' stdout || no "no event: $(cat stdout)"
+consistent two.json 'replica 0: host:0,replica 1: host:0'
+
+timeout 250 "$copse" launch -n 2 -- train --epochs 1 --devices host:0 --trace job.json >stdout 2>&1 || no "a job: $(cat stdout)"
+for each in job.json job.1.json; do
+    [ -s $each ] && consistent $each step=23 || no "no $each: $(cat stdout)"
+done
+grep -q '"worker":1,' job.1.json || no 'the second worker has another rank'
+train --devices host:0 --trace no/folder/trace.json >stdout 2>error && no 'a folder that is missing was accepted'
+grep -q 'no/folder/trace.json' error || no "a folder that is missing: $(cat error)"
+train --devices host:0 --trace '' >stdout 2>error && no 'an empty path was accepted'
+grep -q -e '--trace: the path is empty' error || no "an empty path: $(cat error)"
+
+[ $failed -eq 0 ] && echo "traces of one process, two replicas and two workers"
+exit $failed

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: MIT */
+/* The trace of --trace: what the host and the devices of this worker did, and what limited a
+   step. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "copse/device/trace.h"
+
+#include "tools/common/events.h"
+#include "tools/train/train_run.h"
+
+/* FILE of the first worker; with ".2" before the ending for rank 2. */
+static void name_trace(const struct run *r, char *text, size_t room)
+{
+    const char *path = r->settings.trace, *name = strrchr(path, '/');
+    const char *dot = strrchr(name ? name : path, '.');
+    const size_t stem = dot ? (size_t)(dot - path) : strlen(path);
+    if (!r->cluster || copse_cluster_rank(r->cluster) == 0)
+        snprintf(text, room, "%s", path);
+    else
+        snprintf(text, room, "%.*s.%u%s", (int)stem, path, (unsigned)copse_cluster_rank(r->cluster),
+                 dot ? dot : "");
+}
+
+copse_status run_trace_open(struct run *r)
+{
+    char path[1024];
+    if (!r->settings.trace || r->is_traced)
+        return COPSE_OK;
+    if (strlen(r->settings.trace) > sizeof path - 16)
+        return session_set_error(COPSE_ERR_ARGUMENT, "--trace: the path is too long");
+    name_trace(r, path, sizeof path);
+    const struct copse_trace_params params = { .path = path,
+                                               .worker = r->cluster ? copse_cluster_rank(r->cluster)
+                                                                    : 0 };
+    COPSE_TRY(copse_trace_start(r->ctx, &params));
+    r->is_traced = true;
+    return COPSE_OK;
+}
+
+static void print_summary(const struct run *r, const struct copse_trace_summary *s)
+{
+    printf("trace:      %s (ui.perfetto.dev)\n", r->settings.trace);
+    if (s->dropped)
+        printf("            %llu later spans had no room in it\n", (unsigned long long)s->dropped);
+    printf("            %llu steps in %.2f s: devices busy %.0f %%; the host waited %.0f %%, data "
+           "%.0f %%, upload %.0f %%, exchange %.0f %%, update %.0f %%, compile %.0f %%, host %.0f "
+           "%%; limited by: %s\n",
+           (unsigned long long)s->steps, s->seconds, 100 * s->devices, 100 * s->wait, 100 * s->data,
+           100 * s->upload, 100 * s->exchange, 100 * s->update, 100 * s->compile, 100 * s->host,
+           s->limit);
+}
+
+copse_status run_trace_close(struct run *r)
+{
+    struct copse_trace_summary s;
+    if (!r->is_traced)
+        return COPSE_OK;
+    r->is_traced = false;
+    COPSE_TRY(copse_trace_stop(r->ctx, &s));
+    if (is_json(r))
+        return event_trace(r->settings.trace, &s);
+    if (!is_silent(r) && !r->settings.is_quiet)
+        print_summary(r, &s);
+    return COPSE_OK;
+}
