@@ -18,7 +18,7 @@
 #include "copse/device/vulkan.h"
 #include "copse/predict.h"
 #include "copse/train/advance.h"
-#include "window.h"
+#include "paint_window.h"
 
 enum {
     LEVELS = 6,

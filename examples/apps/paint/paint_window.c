@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* See window.h. No shader: the picture is copied, and the cells of the pattern are cleared in
+/* See paint_window.h. No shader: the picture is copied, and the cells of the pattern are cleared in
    a render pass. */
 #define VK_USE_PLATFORM_XCB_KHR
-#include "window.h"
+#include "paint_window.h"
 
 #include <stdio.h>
 #include <stdlib.h>
