@@ -164,12 +164,12 @@ static void test_columns_by_name(void **state)
     OK(of_cells(other, 4, cells, 1, BY));
     X(0, 1, 0);
     assert_string_equal(warnings, "");
-    assert_string_equal(infos, "csv: cells: 2 columns that the schema has not are passed over: "
+    assert_string_equal(infos, "csv: cells: 2 columns that training did not have are passed over: "
                                "\"id\", \"when\"\n");
     FAILS(COPSE_ERR_SHAPE, of_cells(other + 1, 1, cells, 1, BY),
-          "csv: cells: there is no column \"size\", \"colour\", which the schema has");
+          "csv: cells: there is no column \"size\", \"colour\", which training had");
     FAILS(COPSE_ERR_SHAPE, of_file("age\n1\n", BY),
-          "t.csv, row 1: there is no column \"size\", \"colour\", which the schema has");
+          "t.csv, row 1: there is no column \"size\", \"colour\", which training had");
 }
 
 /* A number becomes the mean that the schema knows, a category none of the column's. */
@@ -205,10 +205,10 @@ static void test_cells_that_training_did_not_have(void **state)
     FAILS(COPSE_ERR_FORMAT, of_file("size,colour\n1,NA\n", &p),
           "row 2, column 2 (\"colour\"): \"NA\" means a missing value");
     p = (struct copse_dataset_params){ .schema = trained, .unknown = COPSE_UNKNOWN_REFUSE };
-    FAILS(
-        COPSE_ERR_FORMAT, of_file("size,colour\n1,green\n", &p),
-        "\"green\" is none of the 2 categories of the column; correct it, or let it count as none "
-        "of them (unknown: ignore, --unknown ignore)");
+    FAILS(COPSE_ERR_FORMAT, of_file("size,colour\n1,green\n", &p),
+          "\"green\" is not one of the 2 categories that training had; correct it, or let it count "
+          "as none "
+          "of them (unknown: ignore, --unknown ignore)");
     FAILS(COPSE_ERR_FORMAT, of_file("size,colour\nx,red\n", BY), "\"x\" is not a number");
     /* labels are never replaced */
     FAILS(COPSE_ERR_FORMAT, of_file("size,colour,kind\n1,red,\n", BY), "every row needs a label");

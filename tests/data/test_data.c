@@ -137,7 +137,7 @@ static void test_pictures_stay_bytes_and_arrays_unscaled(void **state)
     FAILS(COPSE_ERR_SHAPE,
           copse_dataset_create(ctx, &(struct copse_array_view){ COPSE_F32, 2, { 1, 3 }, same },
                                NULL, &p, &by),
-          "a row has 3 numbers, the schema has 2");
+          "a row has 3 numbers, training had 2");
     copse_dataset_release(&ds);
 
     OK(copse_dataset_open(ctx, temp_write("f64", f64, sizeof f64 - 1), NULL, &ds));

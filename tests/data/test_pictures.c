@@ -447,16 +447,16 @@ static void test_params_that_do_not_fit(void **state)
     grey("cow/1.png", 1);
     copse_dataset *more;
     FAILS(COPSE_ERR_FORMAT, open_with(copse_dataset_schema(ds), NULL, false, &more),
-          "the folder 'cow' is no class of the schema");
+          "the folder 'cow' is not one of the classes that training had");
     /* without labels it does not matter */
     OK(open_with(copse_dataset_schema(ds), NULL, true, &more));
     copse_dataset_release(&more);
     png_write_grey(in_folder("cow/1.png"), 1, 1, (const uint8_t[]){ 0 });
     FAILS(COPSE_ERR_SHAPE, open_with(copse_dataset_schema(ds), NULL, true, &more),
-          "cow/1.png has 1 x 1 pixels, the schema has 6 x 5");
+          "cow/1.png has 1 x 1 pixels, training had 6 x 5");
     table = numbered(6);
     FAILS(COPSE_ERR_SHAPE, open_with(copse_dataset_schema(table), NULL, true, &more),
-          "the schema is not of 8-bit pictures");
+          "the model was not trained on 8-bit pictures");
     copse_dataset_release(&table);
     copse_dataset_release(&ds);
 }

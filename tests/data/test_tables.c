@@ -400,7 +400,7 @@ static void test_rows_are_read_by_a_schema(void **state)
              /* not looked at */
              &(struct copse_dataset_params){ .schema = trained, .no_labels = true }));
     FAILS(COPSE_ERR_FORMAT, by_schema_alone("size,colour\n1,red\n2,green\n"),
-          "row 3, column 2 (\"colour\"): \"green\" is none of the 2 categories");
+          "row 3, column 2 (\"colour\"): \"green\" is not one of the 2 categories");
     FAILS(COPSE_ERR_FORMAT, by_schema_alone("size,colour\n1,red\n,red\n"),
           "row 3, column 1 (\"size\"): the cell is empty");
     FAILS(COPSE_ERR_FORMAT, by_schema_alone("size,colour\n1,\n"),
@@ -413,7 +413,7 @@ static void test_rows_are_read_by_a_schema(void **state)
     FAILS(COPSE_ERR_SHAPE, by_schema("weight,age\n1,a\n"), "row 1: there is no column \"size\"");
     FAILS(COPSE_ERR_FORMAT, by_schema("size,size,colour\n1,1,red\n"),
           "row 1: 2 columns are named \"size\"");
-    FAILS(COPSE_ERR_SHAPE, by_schema("1,2\n"), "row 1: 2 columns, the schema has 4 with the label");
+    FAILS(COPSE_ERR_SHAPE, by_schema("1,2\n"), "row 1: 2 columns, training had 4 with the label");
     OK(table("size,colour\n,red\n",
              &(struct copse_dataset_params){ .schema = trained, .missing = COPSE_MISSING_MEAN }));
     X(0, 0, 1);

@@ -461,7 +461,7 @@ static void test_hostile_settings(void **state)
     FAILS(COPSE_ERR_SHAPE,
           copse_text_create(ctx, "abc", 3, &(struct copse_dataset_params){ .schema = trained },
                             &data),
-          "the schema is not that of a text");
+          "the model was not trained on one");
     copse_schema_release(&trained);
 }
 

@@ -145,7 +145,7 @@ static void columns_are_found_by_name(void **state)
           "there is no column \"length\", \"colour\", which");
     OK(predict(other, 4, row, 1, b));
     assert_close(a, b, 2);
-    FAILS(COPSE_ERR_SHAPE, predict(NULL, 2, row, 1, b), "2 columns, the schema has 4");
+    FAILS(COPSE_ERR_SHAPE, predict(NULL, 2, row, 1, b), "2 columns, training had 4");
 }
 
 static void many_rows(void **state)
@@ -185,7 +185,7 @@ static void unknown_cells_are_counted_and_told(void **state)
     assert_non_null(strstr(warnings, "\"violet\" in row 1, column 2 (\"colour\")"));
     p.unknown = COPSE_UNKNOWN_REFUSE;
     FAILS(COPSE_ERR_FORMAT, copse_model_predict_cells(model, &from, &p, values),
-          "row 1, column 2 (\"colour\"): \"violet\" is none of the 3 categories");
+          "row 1, column 2 (\"colour\"): \"violet\" is not one of the 3 categories");
     assert_int_equal(counts.unknown, 0);
     p.unknown = COPSE_UNKNOWN_IGNORE;
     p.missing = COPSE_MISSING_REFUSE;

@@ -107,10 +107,12 @@ grep -qxF 'epoch 334, the last one, counts and is saved: too few examples are he
     no "lines of a small table: $(tail -4 "$work/small.txt")"
 "$copse" $short "$data" --patience 5 >"$work/patient.json" || no 'a small table with --patience'
 grep -q '"event":"done".*"best_epoch":334,' "$work/patient.json" && no '--patience does not choose the epoch of a small table'
-awk 'BEGIN { OFS = ","; srand(5); print "a,b,class"; for (i = 0; i < 6000; i++) { k = i % 2; print k + 3 * rand(), rand(), k } }' >"$work/middle.csv"
-"$copse" $short "$work/middle.csv" --model mlp:64,64 --dropout 0 --lr 0.02 >"$work/middle.json" 2>/dev/null || no 'a table with many judges'
+awk 'BEGIN { OFS = ","; srand(5); print "a,b,c,d,e,f,g,h,class"
+    for (i = 0; i < 6000; i++) { k = i % 2; print k + 3 * rand(), rand(), rand(), rand(), rand(), rand(), rand(), rand(), k } }' >"$work/middle.csv"
+"$copse" $short "$work/middle.csv" --model mlp:64,64 --dropout 0 --weight-decay 0 >"$work/middle.json" 2>/dev/null || no 'a table with many judges'
 count=$(epochs "$work/middle.json" | wc -l) want=$(epochs "$work/middle.json" | awk 'NR == 1 || $2 < low { low = $2; waited = 0; next } ++waited == 10 { print $1; exit }')
 [ "$count" -eq "${want:-40}" ] || no "a table with many judges stopped after epoch $count, not ${want:-40}"
+"$copse" train --devices host:0 --no-cross-check --data "$work/middle.csv" --model mlp:64,64 --dropout 0 --weight-decay 0 2>/dev/null | grep -q '; training stopped: 10 epochs without a lower one (as no length was given; --epochs N trains all)$' || no 'the line of an automatic stop'
 grep -q '"event":"done".*"best_epoch":40,' "$work/middle.json" && no 'the last epoch counts though many examples judge'
 awk 'BEGIN { OFS = ","; srand(5); print "a,class"; for (i = 0; i < 40000; i++) { k = i % 2; print k + 3 * rand(), k } }' >"$work/large.csv"
 for pair in "8 5" "16 10" "64 40"; do # 32,000 rows train: 4,000, 2,000 and 500 steps

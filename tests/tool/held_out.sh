@@ -128,7 +128,7 @@ bad 'a file without labels' "labels|class" $job --held-out "$work/numbers.csv"
 bad 'patience for nothing' '--patience needs a held-out part' $job --held-out none --patience 2
 bad 'a plateau of nothing' '--schedule plateau needs a held-out part' $job --held-out none --schedule 'plateau 0.5 2'
 bad 'a split of a file' '--split belongs to a part of --data' $job --held-out "$work/other.csv" --split random
-bad 'classes of values' 'stratify. needs a column .y. with a class for each row' $host --data "$work/numbers.csv" --task regression --split stratified
+bad 'classes of values' '--split stratified divides the examples of each class, and a regression has no classes' $host --data "$work/numbers.csv" --task regression --split stratified
 printf '%d checks\n' "$passed"
 [ $failed -eq 0 ] && echo 'the held-out part is a part, a file or nothing'
 exit $failed

@@ -98,7 +98,7 @@ grep -q 'that training did not have: 1, the first is "violet" in row 3, column 2
 [ "$(wc -l <"$work/stdout")" -eq 3 ] || no "predict: $(cat "$work/stdout")"
 cp "$work/stdout" "$work/predicted"
 asked 2 'row 2, column 1 ("n"): the cell is empty; fill it in, or let the column.s mean replace it (missing: mean, --missing mean)$' --missing refuse
-asked 2 '"violet" is none of the 2 categories of the column; correct it, or .* (unknown: ignore, --unknown ignore)$' --unknown refuse
+asked 2 '"violet" is not one of the 2 categories that training had; correct it, or .* (unknown: ignore, --unknown ignore)$' --unknown refuse
 asked 0 violet --missing mean
 ! grep -q 'missing cells' "$work/stderr" && cmp -s "$work/stdout" "$work/predicted" || no "--missing mean: $(cat "$work/stderr")"
 good mean '^R2' --data "$work/whole.csv" --missing mean --epochs 1 --quiet --save "$work/model"
@@ -115,6 +115,15 @@ printf 'n;colour;price\n;red;3\n1;violet;4\n2;red;5\n' >"$work/new.csv"
 # The columns of DATA in front of the predictions, and standard input.
 asked 0 violet --keep-columns
 sed 's/^price$/predicted_price/' "$work/predicted" | paste -d ';' "$work/ask.csv" - | cmp -s - "$work/stdout" || no "--keep-columns: $(cat "$work/stdout")"
+# Predictions of two models beside each other have names of their own.
+cp "$work/stdout" "$work/kept.csv"
+"$copse" predict "$work/model" "$work/kept.csv" --devices host:0 --keep-columns --unknown ignore 2>/dev/null | head -1 >"$work/header"
+[ "$(cat "$work/header")" = 'n;colour;price;predicted_price;predicted_2_price' ] || no "--keep-columns twice: $(cat "$work/header")"
+# MODEL and DATA in the wrong order.
+for command in predict evaluate; do
+    "$copse" $command "$work/ask.csv" "$work/model" --devices host:0 >"$work/stdout" 2>"$work/stderr"
+    [ $? -eq 2 ] && grep -q "ask.csv' is no model, and '.*/model' is a file of one: MODEL comes first, then DATA" "$work/stderr" || no "swapped: $(cat "$work/stderr")"
+done
 printf '"x;y";"red";\n\n1;blue;\r\n' | sed 's/"x;y"/2/' >"$work/bare.csv"
 "$copse" predict "$work/model" - --devices host:0 --keep-columns <"$work/bare.csv" >"$work/stdout" 2>"$work/stderr"
 [ $? -eq 0 ] && [ "$(cut -d ';' -f 1-3 "$work/stdout" | tr '\n' ' ')" = '2;"red"; 1;blue; ' ] || no "a table without a header: $(cat "$work/stdout" "$work/stderr")"
@@ -137,5 +146,18 @@ for other in '--scale none' '--task classification' '--ignore 1' '--label 1'; do
         --resume $other >"$work/stdout" 2>"$work/stderr"
     [ $? -eq 2 ] || no "resumed with $other: $(cat "$work/stderr")"
 done
+# Names of 30 characters do not shift the numbers after them.
+long=a_class_whose_name_has_thirty_1
+awk -v long=$long 'BEGIN { print long "_column,b,kind"; for (i = 0; i < 60; i++) printf "%d.5,%d,%s\n", i * 7 % 60, i % 5, i * 7 % 60 < 30 ? long : "k\303\266" }' >"$work/long.csv"
+good long_names . --data "$work/long.csv" --epochs 3 --quiet --save "$work/long"
+"$copse" evaluate "$work/long" "$work/long.csv" --devices host:0 >"$work/stdout" 2>&1
+grep -qE '^  class {26} +rows' "$work/stdout" || no "long names: $(cat "$work/stdout")"
+rows=$(awk '/^  class /{ at = index($0, "rows") + 3; next } at && /^  a_class/ { print substr($0, at - 1, 2); exit }' "$work/stdout")
+[ "$rows" = 30 ] || no "rows are not below their title, '$rows': $(cat "$work/stdout")"
+"$copse" info "$work/long" >"$work/stdout"
+[ "$(awk '/^  column /{ at = index($0, "use"); next } at && /^  a_class|^  b / { print substr($0, at, 6) }' "$work/stdout" | sort -u)" = number ] || no "info: $(cat "$work/stdout")"
+rm -f "$work/out"/*
+bad 'classes of values' '--split stratified divides the examples of each class, and a regression has no classes: leave --split out' \
+    train --devices host:0 --data "$work/price.csv" --missing mean --split stratified
 [ $failed -eq 0 ] && echo "$passed tables"
 exit $((failed > 0))

@@ -2,6 +2,8 @@
 /* Characters in bytes that need not be valid UTF-8. */
 #include "tools/common/characters.h"
 
+#include <stdio.h>
+
 int utf8_character(const char *text, size_t left)
 {
     const unsigned char *p = (const unsigned char *)text, c = p[0];
@@ -29,4 +31,18 @@ size_t utf8_part(const char *text, size_t size)
         if (utf8_character(text + size - n, n) == UTF8_PART)
             return n;
     return 0;
+}
+
+size_t characters_count(const char *text)
+{
+    size_t n = 0;
+    for (; *text; text++)
+        n += ((unsigned char)*text & 0xc0) != 0x80;
+    return n;
+}
+
+void characters_put(const char *text, size_t width, bool is_right)
+{
+    const size_t n = characters_count(text), blanks = n < width ? width - n : 0;
+    printf("%*s%s%*s", is_right ? (int)blanks : 0, "", text, is_right ? 0 : (int)blanks, "");
 }

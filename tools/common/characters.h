@@ -3,6 +3,7 @@
 #ifndef UTF8_H
 #define UTF8_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 enum { UTF8_INVALID = 0, UTF8_PART = -1 };
@@ -12,5 +13,10 @@ enum { UTF8_INVALID = 0, UTF8_PART = -1 };
 int utf8_character(const char *p, size_t left);
 /* Bytes at the end that begin a character and do not complete it, 0 to 3. */
 size_t utf8_part(const char *text, size_t size);
+
+/* Characters of a text: bytes that do not continue one. */
+size_t characters_count(const char *text);
+/* Print a text, with blanks after it, or before it, up to `width` characters. */
+void characters_put(const char *text, size_t width, bool is_right);
 
 #endif

@@ -22,6 +22,19 @@ const struct option_name use_unknowns[] = {
     { NULL, 0 },
 };
 
+/* A file that begins as safetensors do: the size of a JSON object, and the object. */
+static bool is_safetensors(const char *path)
+{
+    struct system_file info;
+    unsigned char begin[9] = { 0 };
+    FILE *f = path && system_look(path, &info) && info.kind == SYSTEM_FILE ? system_open(path, "rb")
+                                                                           : NULL;
+    const size_t n = f ? fread(begin, 1, sizeof begin, f) : 0;
+    if (f)
+        fclose(f);
+    return n == sizeof begin && begin[8] == '{' && begin[6] == 0 && begin[7] == 0;
+}
+
 copse_status use_load(struct use *u)
 {
     char id[1][32];
@@ -31,6 +44,11 @@ copse_status use_load(struct use *u)
     if (s != COPSE_OK) /* more devices than one are fine: the first is used */
         return s;
     COPSE_TRY(copse_one_device_create(u->ctx, id[0], NULL, &u->strategy));
+    if (!is_safetensors(u->model_path) && is_safetensors(u->data_path))
+        return session_set_error(COPSE_ERR_ARGUMENT,
+                                 "'%s' is no model, and '%s' is a file of one: MODEL comes first, "
+                                 "then DATA",
+                                 u->model_path, u->data_path);
     COPSE_TRY(copse_model_load(u->strategy, u->model_path, NULL, &u->model));
     u->schema = copse_model_schema(u->model);
     return copse_schema_describe(u->schema, &u->info);

@@ -4,37 +4,22 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "tools/common/characters.h"
 #include "tools/evaluate/evaluate_model.h"
 
 enum { LINE = 100, NAME_MOST = 24, COUNT_WIDTH = 6, CLASSES_MOST = 20 };
-
-/* Characters of a text: bytes that do not continue one. */
-static size_t confusion_text_characters(const char *text)
-{
-    size_t n = 0;
-    for (; *text; text++)
-        n += ((unsigned char)*text & 0xc0) != 0x80;
-    return n;
-}
 
 static const char *name_of(const struct verdict *v, uint32_t i, char plain[600])
 {
     return session_plain(plain, 600, use_name(&v->use, i));
 }
 
-/* Print a text, with blanks before or after it up to `width` characters. */
-static void confusion_text_put(const char *text, size_t width, bool is_right)
-{
-    const size_t n = confusion_text_characters(text), blanks = n < width ? width - n : 0;
-    printf("%*s%s%*s", is_right ? (int)blanks : 0, "", text, is_right ? 0 : (int)blanks, "");
-}
-
-static size_t confusion_text_longest(const struct verdict *v)
+size_t verdict_longest_name(const struct verdict *v)
 {
     size_t most = 0;
     char plain[600];
     for (uint32_t i = 0; i < v->use.info.outputs; i++) {
-        const size_t n = confusion_text_characters(name_of(v, i, plain));
+        const size_t n = characters_count(name_of(v, i, plain));
         most = n > most ? n : most;
     }
     return most;
@@ -47,17 +32,17 @@ void confusion_print(const struct verdict *v)
     char plain[600];
     if (classes > CLASSES_MOST)
         return;
-    const size_t name = confusion_text_longest(v), column = name > COUNT_WIDTH ? name : COUNT_WIDTH;
+    const size_t name = verdict_longest_name(v), column = name > COUNT_WIDTH ? name : COUNT_WIDTH;
     const size_t first = name > NAME_MOST ? name : NAME_MOST;
     const bool has_names = 2 + first + classes * (column + 1) <= LINE;
     const size_t width = has_names ? column : COUNT_WIDTH;
     printf("\n  %s", has_names ? "" : "   ");
-    confusion_text_put(title, first, false);
+    characters_put(title, first, false);
     for (uint32_t i = 0; i < classes; i++) {
         char number[16];
         snprintf(number, sizeof number, "%u", i + 1);
         putchar(' ');
-        confusion_text_put(has_names ? name_of(v, i, plain) : number, width, true);
+        characters_put(has_names ? name_of(v, i, plain) : number, width, true);
     }
     printf("\n");
     for (uint32_t i = 0; i < classes; i++) {
@@ -65,7 +50,7 @@ void confusion_print(const struct verdict *v)
             printf("  ");
         else
             printf("  %-3u", i + 1);
-        confusion_text_put(name_of(v, i, plain), first, false);
+        characters_put(name_of(v, i, plain), first, false);
         for (uint32_t k = 0; k < classes; k++)
             printf(" %*llu", (int)width, (unsigned long long)v->confusion[(size_t)i * classes + k]);
         printf("\n");

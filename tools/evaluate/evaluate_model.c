@@ -10,6 +10,7 @@
 #include "copse/data/pictures.h"
 #include "copse/train/model_file.h"
 
+#include "tools/common/characters.h"
 #include "tools/common/json.h"
 
 #define PLOT_CLASSES 1000       /* of a text */
@@ -41,6 +42,13 @@ static void print_share(uint64_t part, uint64_t whole)
         printf(" %10s", "-");
 }
 
+/* Of a column of names, in characters. */
+static size_t name_width(const struct verdict *v)
+{
+    const size_t longest = verdict_longest_name(v);
+    return longest > 24 ? longest : 24;
+}
+
 /* The mean over the classes; NaN: one has none. */
 static double mean_auc(const struct verdict *v)
 {
@@ -59,13 +67,17 @@ static void print_classes(const struct verdict *v)
         printf("not known: %s\n", v->auc ? "a class has no row" : "too many rows");
     else
         printf("%.4f\n", mean_auc(v));
-    printf("\n  %-24s %8s %10s %10s %10s\n", "class", "rows", "precision", "recall", "F1");
+    const size_t width = name_width(v);
+    printf("\n  ");
+    characters_put("class", width, false);
+    printf(" %8s %10s %10s %10s\n", "rows", "precision", "recall", "F1");
     for (uint32_t i = 0; i < v->use.info.outputs; i++) {
         const struct class_counts c = verdict_class(v, i);
         if (c.rows == 0 && c.predicted == 0)
             continue;
-        printf("  %-24s %8llu", session_plain(plain, sizeof plain, use_name(&v->use, i)),
-               (unsigned long long)c.rows);
+        printf("  ");
+        characters_put(session_plain(plain, sizeof plain, use_name(&v->use, i)), width, false);
+        printf(" %8llu", (unsigned long long)c.rows);
         print_share(c.right, c.predicted);
         print_share(c.right, c.rows);
         print_share(2 * c.right, c.rows + c.predicted);
@@ -103,10 +115,15 @@ static void print_targets(const struct verdict *v)
     char plain[200], number[16];
     printf("R2 %.4f over %zu rows and %u targets (loss %.4f)\n", v->is.r2, v->is.rows,
            v->use.info.outputs, v->is.loss);
-    printf("\n  %-24s %10s %21s\n", "target", "R2", "mean absolute error");
-    for (uint32_t i = 0; i < v->use.info.outputs; i++)
-        printf("  %-24s %10.4f %21.6g\n",
-               session_plain(plain, sizeof plain, target_name(v, i, number)), v->r2[i], v->mae[i]);
+    const size_t width = name_width(v);
+    printf("\n  ");
+    characters_put("target", width, false);
+    printf(" %10s %21s\n", "R2", "mean absolute error");
+    for (uint32_t i = 0; i < v->use.info.outputs; i++) {
+        printf("  ");
+        characters_put(session_plain(plain, sizeof plain, target_name(v, i, number)), width, false);
+        printf(" %10.4f %21.6g\n", v->r2[i], v->mae[i]);
+    }
 }
 
 static bool is_text(const struct verdict *v)

@@ -11,6 +11,7 @@
 #include "copse/data/text.h"
 #include "copse/train/model_file.h"
 
+#include "tools/common/characters.h"
 #include "tools/common/json.h"
 #include "tools/common/use.h"
 
@@ -75,13 +76,15 @@ static void print_names(const char *const *names, uint32_t count)
     printf("%s\n", count > NAMES_SHOWN ? ", ..." : "");
 }
 
-static void print_column(const struct copse_schema_column *c, uint32_t i)
+static void print_column(const struct copse_schema_column *c, uint32_t i, size_t width)
 {
     static const char *const roles[] = { "number", "category", "label", "left out" };
     char plain[200], position[24];
     snprintf(position, sizeof position, "column %u", i + 1);
-    printf("  %-24.60s %-9s", c->name[0] ? session_plain(plain, sizeof plain, c->name) : position,
-           roles[c->role]);
+    printf("  ");
+    characters_put(c->name[0] ? session_plain(plain, sizeof plain, c->name) : position, width,
+                   false);
+    printf(" %-9s", roles[c->role]);
     if (c->role == COPSE_COLUMN_NUMBER)
         printf(" (x - %.6g) / %.6g", c->mean, c->scale);
     if (c->role == COPSE_COLUMN_CATEGORY)
@@ -93,11 +96,21 @@ static void print_column(const struct copse_schema_column *c, uint32_t i)
 static void print_table(const copse_schema *schema, const struct copse_schema_info *info)
 {
     struct copse_schema_column c;
-    printf("\n  %-24s use\n", "column");
+    size_t width = 24;
+    char plain[200];
+    for (uint32_t i = 0;
+         i < info->columns && i < COLUMNS_SHOWN && copse_schema_column(schema, i, &c) == COPSE_OK;
+         i++) {
+        const size_t n = characters_count(session_plain(plain, sizeof plain, c.name));
+        width = n > width ? n : width;
+    }
+    printf("\n  ");
+    characters_put("column", width, false);
+    printf(" use\n");
     for (uint32_t i = 0;
          i < info->columns && i < COLUMNS_SHOWN && copse_schema_column(schema, i, &c) == COPSE_OK;
          i++)
-        print_column(&c, i);
+        print_column(&c, i, width);
     if (info->columns > COLUMNS_SHOWN)
         printf("  ... (%u columns)\n", info->columns);
 }

@@ -2,6 +2,7 @@
 /* The lines of a table as they are, for output with predictions after them. */
 #include "tools/predict/keep_columns.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "copse/data/readers.h"
@@ -80,6 +81,27 @@ void keep_columns_write(FILE *to, struct kept_columns *k)
         return;
     fwrite(line.at, 1, line.size, to);
     fputc(k->delimiter, to);
+}
+
+static bool line_contains(const struct line *line, const char *text)
+{
+    const size_t n = strlen(text);
+    for (size_t i = 0; i + n <= line->size; i++)
+        if (memcmp(line->at + i, text, n) == 0)
+            return true;
+    return false;
+}
+
+const char *keep_columns_prefix(const struct kept_columns *k)
+{
+    static char prefix[32];
+    struct kept_columns first = { .text = k->text, .delimiter = k->delimiter };
+    struct line line;
+    snprintf(prefix, sizeof prefix, "predicted_");
+    if (k->has_header && next_line(&first, &line))
+        for (unsigned n = 2; line_contains(&line, prefix); n++)
+            snprintf(prefix, sizeof prefix, "predicted_%u_", n);
+    return prefix;
 }
 
 void keep_columns_end(struct kept_columns *k)

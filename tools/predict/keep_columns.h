@@ -16,6 +16,9 @@ struct kept_columns {
 copse_status keep_columns_open(struct kept_columns *k, const struct use *u);
 /* Write the next line that is not blank, without its end, and a delimiter. */
 void keep_columns_write(FILE *to, struct kept_columns *k);
+/* "predicted_" for the names of predictions, or "predicted_2_" and so on if the header has the
+   other: predictions of an earlier model are kept. Lifetime: until the next call. */
+const char *keep_columns_prefix(const struct kept_columns *k);
 void keep_columns_end(struct kept_columns *k);
 
 #endif

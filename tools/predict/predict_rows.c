@@ -59,7 +59,7 @@ static void write_csv(FILE *to, const struct use *u, struct kept_columns *kept, 
     if (kept && kept->has_header)
         keep_columns_write(to, kept);
     if (!kept || kept->has_header)
-        write_header(to, u, kept ? "predicted_" : "", delimiter);
+        write_header(to, u, kept ? keep_columns_prefix(kept) : "", delimiter);
     for (size_t r = 0; r < u->rows.rows; r++, values += u->info.outputs) {
         if (kept)
             keep_columns_write(to, kept);

@@ -36,6 +36,7 @@ struct train_settings {
                                      UINT32_MAX = not given */
     float min_delta;             /* lower by more than this */
     bool saves_last;             /* --save writes the last epoch, not the best one */
+    bool has_own_patience;       /* --patience was not given */
     bool has_few_judges;         /* because so few rows are held out */
     uint32_t folds;              /* 0: no cross-validation */
     const char *held_out;        /* a part, a file, or "none"; NULL: the default part */

@@ -90,7 +90,9 @@ void run_best_show(const struct run *r)
                    ? ": too few examples are held out to choose another (--patience N would)"
                    : "");
     if (run_is_stopped_early(r))
-        printf("; training stopped: %u epoch%s without a lower one (--patience)", now.waited,
-               now.waited == 1 ? "" : "s");
+        printf("; training stopped: %u epoch%s without a lower one%s", now.waited,
+               now.waited == 1 ? "" : "s",
+               r->settings.has_own_patience ? " (as no length was given; --epochs N trains all)"
+                                            : " (--patience)");
     printf("\n");
 }

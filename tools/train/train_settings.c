@@ -309,7 +309,8 @@ copse_status train_settings_fit(struct train_settings *s, const copse_dataset *t
         s->epochs = by_rows.epochs;
     s->has_few_judges = held_out && !is_length_given && s->patience == UNSET && by_rows.keep_last;
     s->saves_last |= s->has_few_judges;
-    if (s->patience == UNSET)
+    s->has_own_patience = s->patience == UNSET;
+    if (s->has_own_patience)
         s->patience = is_length_given || !can_stop ? 0 : by_rows.patience;
     if (s->dropout == UNSET_RATE)
         s->dropout = network_is_mlp(s->model) ? by_rows.dropout : 0.0f;
@@ -328,6 +329,7 @@ static const char *const not_of_find_lr[] = {
     "body-lr",
     "schedule",
     "epochs",
+    "folds",
     "patience",
     "min-delta",
     "average",
@@ -343,6 +345,7 @@ static const char *const not_of_find_lr[] = {
     "checkpoint-every",
     "resume",
     "logdir",
+    "trace",
     "cluster",
     "engine",
     "worker-deadline",

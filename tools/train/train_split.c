@@ -164,6 +164,12 @@ copse_status run_divide(struct run *r)
     COPSE_TRY(copse_schema_describe(copse_dataset_schema(r->all), &info));
     if (s->split.at->value == SPLIT_AUTO)
         option_choose(&s->split, info.task == COPSE_TASK_CLASSIFICATION ? "stratified" : "random");
+    if (s->split.at->value == SPLIT_STRATIFIED && info.task != COPSE_TASK_CLASSIFICATION)
+        return session_set_error(
+            COPSE_ERR_ARGUMENT,
+            "--split stratified divides the examples of each class, and %s has "
+            "no classes: leave --split out",
+            info.task == COPSE_TASK_REGRESSION ? "a regression" : "a text");
     if (r->fold > 0)
         return run_divide_fold(r);
     if (split_is_none(s)) {

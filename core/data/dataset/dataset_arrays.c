@@ -135,14 +135,14 @@ static copse_status check_schema(const struct source *f, const copse_schema *sch
         if (schema->is.columns[i].role == COPSE_COLUMN_CATEGORY)
             return copse_fail(
                 COPSE_ERR_SHAPE,
-                "dataset: %s: the schema has columns of categories; give cells "
+                "dataset: %s: training had columns of categories; give cells "
                 "(copse_dataset_cells, copse_model_predict_cells), or rows that are encoded by the "
                 "schema, without it",
                 f->name);
     return f->row_size == wanted
                ? COPSE_OK
                : copse_fail(COPSE_ERR_SHAPE,
-                            "dataset: %s: a row has %zu numbers, the schema has %llu", f->name,
+                            "dataset: %s: a row has %zu numbers, training had %llu", f->name,
                             f->row_size, (unsigned long long)wanted);
 }
 

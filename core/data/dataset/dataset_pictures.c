@@ -103,7 +103,8 @@ static copse_status take_shape(struct pictures *p, const copse_schema *schema)
 
     if (s->kind != COPSE_DATA_PICTURES || s->type != COPSE_U8 || shape.rank < 2 || shape.rank > 3 ||
         (channels != 1 && channels != 3))
-        return copse_fail(COPSE_ERR_SHAPE, "pictures: %s: the schema is not of 8-bit pictures",
+        return copse_fail(COPSE_ERR_SHAPE,
+                          "pictures: %s: the model was not trained on 8-bit pictures",
                           p->list->files.at[0].path);
     p->shape =
         (struct copse_picture_shape){ shape.dims[1], shape.dims[0], channels, s->is_resized };
@@ -112,7 +113,7 @@ static copse_status take_shape(struct pictures *p, const copse_schema *schema)
         if (!has_size(&f->header, &p->shape))
             return copse_fail(
                 COPSE_ERR_SHAPE,
-                "pictures: %s has %u x %u pixels, the schema has %u x %u; a model that is "
+                "pictures: %s has %u x %u pixels, training had %u x %u; a model that is "
                 "trained with --resize takes every size",
                 f->path, f->header.width, f->header.height, p->shape.width, p->shape.height);
     }
@@ -208,9 +209,10 @@ static copse_status map_classes(const struct copse_picture_list *list, const cop
         while (k < count && strcmp(schema->is.classes[k], list->classes.at[i]) != 0)
             k++;
         if (k == count)
-            return copse_fail(COPSE_ERR_FORMAT,
-                              "pictures: the folder '%s' is no class of the schema",
-                              list->classes.at[i]);
+            return copse_fail(
+                COPSE_ERR_FORMAT,
+                "pictures: the folder '%s' is not one of the classes that training had",
+                list->classes.at[i]);
         to[i] = (int32_t)k;
     }
     return COPSE_OK;

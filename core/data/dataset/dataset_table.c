@@ -55,7 +55,8 @@ static copse_status make_table(copse_context *ctx, const struct copse_table_sour
     if (s == COPSE_OK)
         s = copse__table_check_policy(p->missing, p->unknown);
     if (s == COPSE_OK && schema != NULL && schema->is.kind != COPSE_DATA_TABLE)
-        s = copse_fail(COPSE_ERR_SHAPE, "dataset: %s is a table, and the schema describes none",
+        s = copse_fail(COPSE_ERR_SHAPE,
+                       "dataset: %s is a table, and the model was not trained on one",
                        from->paths[0]);
     if (s == COPSE_OK && schema == NULL) {
         s = dataset_table_survey(ctx, from, label_view, &schema, &rows);

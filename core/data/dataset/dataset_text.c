@@ -286,7 +286,7 @@ copse_status copse__dataset_text(copse_context *ctx, struct copse_text *t,
     *out = NULL;
     if (s == COPSE_OK && schema != NULL && schema->is.kind != COPSE_DATA_TEXT)
         s = copse_fail(COPSE_ERR_SHAPE,
-                       "text: %s is read as a text, and the schema is not that of a text", t->name);
+                       "text: %s is read as a text, and the model was not trained on one", t->name);
     if (s == COPSE_OK && schema == NULL) {
         learned = learned_part(t, text).size;
         learned = learned < t->size ? learned : 0;

@@ -173,7 +173,7 @@ copse_status copse__label_array_read(copse_context *ctx, const struct copse_arra
     *out = NULL;
     COPSE_TRY(check_shape(labels, rows, name));
     if (targets_of(labels) != targets)
-        return copse_fail(COPSE_ERR_SHAPE, "dataset: %s: a row has %zu labels, the schema has %zu",
+        return copse_fail(COPSE_ERR_SHAPE, "dataset: %s: a row has %zu labels, training had %zu",
                           name, targets_of(labels), targets);
     COPSE_TRY(copse__array_create(ctx, is_regression ? COPSE_F32 : COPSE_I32, is_regression ? 2 : 1,
                                   shape, NULL, out));
@@ -192,9 +192,9 @@ copse_status copse__label_array_read(copse_context *ctx, const struct copse_arra
                 continue;
         }
         copse_array_release(out);
-        return copse_fail(COPSE_ERR_FORMAT, "dataset: %s: row %zu: the label %g is %s", name,
-                          i / targets + 1, v,
-                          is_regression ? "not finite" : "no class of the schema");
+        return copse_fail(
+            COPSE_ERR_FORMAT, "dataset: %s: row %zu: the label %g is %s", name, i / targets + 1, v,
+            is_regression ? "not finite" : "not one of the classes that training had");
     }
     return COPSE_OK;
 }

@@ -77,8 +77,8 @@ static void report_extra(const struct copse_row_reader *r, const struct copse_cs
     }
     if (count > 0)
         copse__log(r->log, COPSE_LOG_INFO,
-                   "csv: %s: %zu columns that the schema has not are passed over: %s", r->csv->path,
-                   count, list);
+                   "csv: %s: %zu columns that training did not have are passed over: %s",
+                   r->csv->path, count, list);
 }
 
 /* ", row 1" of a file; cells in memory have no line of names. */
@@ -111,7 +111,7 @@ static copse_status use_names(struct copse_row_reader *r, const struct copse_csv
             list_name(missing, sizeof missing, c->name);
     }
     if (missing_count > 0)
-        return copse_fail(COPSE_ERR_SHAPE, "csv: %s%s: there is no column %s, which the schema has",
+        return copse_fail(COPSE_ERR_SHAPE, "csv: %s%s: there is no column %s, which training had",
                           r->csv->path, row_of_names(r, row), missing);
     report_extra(r, names);
     return COPSE_OK;
@@ -127,7 +127,7 @@ static copse_status use_positions(struct copse_row_reader *r)
         has_label |= r->schema->columns[i].role == COPSE_COLUMN_LABEL;
 
     if (r->uses.count != all && (!has_label || r->uses.count + 1 != all))
-        return copse_fail(COPSE_ERR_SHAPE, "csv: %s, row %zu: %zu columns, the schema has %u%s",
+        return copse_fail(COPSE_ERR_SHAPE, "csv: %s, row %zu: %zu columns, training had %u%s",
                           r->csv->path, r->csv->row, r->uses.count, all,
                           has_label ? " with the label" : "");
     for (uint32_t i = 0; i < all; i++) {

@@ -46,7 +46,7 @@ static copse_status take_unknown(struct copse_row_reader *r, size_t column,
     if (r->unknown == COPSE_UNKNOWN_REFUSE)
         return copse__table_fail(
             COPSE_ERR_FORMAT, r->csv->path, r->csv->row, column, c->name,
-            "\"%.*s\" is none of the %u categories of the column; correct it, "
+            "\"%.*s\" is not one of the %u categories that training had; correct it, "
             "or let it count as none of them (unknown: ignore, --unknown ignore)",
             copse__csv_shown(cell), cell->text, c->width - c->has_missing);
     note_replaced(&r->unknown_cells, r->csv, column, c->name, cell, true);

@@ -21,7 +21,8 @@ INTERVAL = 0.1  # seconds between two looks of a bar
 class History:
     """`epoch` has the numbers of the epochs, from 0; `history` for each name the means of each epoch: "loss", what the
     loss function reports, and with validation data "val_loss" and so on. Training means are computed while the
-    variables change. `best_epoch` has the lowest validation loss, where fit looked for it."""
+    variables change. `best_epoch` has the lowest validation loss, where fit looked for it; it counts from 0 as
+    `epoch` does (in C from 1), so `history["val_loss"][best_epoch]` is that loss."""
 
     epoch: list[int] = field(default_factory=list)
     history: dict[str, list[float]] = field(default_factory=dict)
