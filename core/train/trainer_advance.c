@@ -38,6 +38,7 @@ copse_status copse__slices_begin(copse_trainer *t)
                           copse_strategy_name(st));
     if (t->advancing)
         return COPSE_OK;
+    COPSE_TRY(copse__audit_settle(t)); /* it reads recordings */
     t->advancing = copse__alloc(&st->ctx->base.mem, 1, sizeof *t->advancing);
     COPSE_TRY(copse_need_memory(t->advancing, "trainer"));
     t->recordings.is_sliced = true;

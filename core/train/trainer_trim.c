@@ -51,6 +51,7 @@ copse_status copse_trainer_trim(copse_trainer *t, uint64_t wanted, uint64_t *fre
     COPSE_TRY(copse_need("trainer", t));
     COPSE_TRY(copse__require_no_replica("copse_trainer_trim", t));
     COPSE_TRY(copse__trainer_check(t));
+    COPSE_TRY(copse__audit_settle(t)); /* it reads recordings */
     copse_strategy *st = t->strategy;
     const uint64_t before = count_bytes(st);
     for (uint32_t r = 0; r < st->replica_count; r++)
