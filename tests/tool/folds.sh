@@ -56,7 +56,7 @@ bad 'one fold' '^copse train: --folds: at least 2$' $job --folds 1
 bad 'more folds than rows' '--folds 61: there are 60 examples' $job --devices host:0 --folds 61
 bad 'a held-out part' '--folds holds each example out once: leave --held-out out' $job --folds 4 --held-out 0.3
 bad 'checkpoints' '--folds: its runs write no checkpoints' $job --folds 4 --checkpoint c
-bad 'a plot' 'leave --plot and --logdir out' $job --folds 4 --plot p.svg
+bad 'a plot' 'leave --plot, --logdir and --trace out' $job --folds 4 --plot p.svg
 bad 'a text' 'the windows of a text overlap' train --data "$work/table.csv" --tokens bytes --folds 4
 bad 'servers' 'trains in one process' $job --folds 4 --strategy parameter_server
 bad 'values have no classes' '--split stratified .* a regression has no classes' train --data "$work/price.csv" --folds 4 --split stratified --devices host:0
