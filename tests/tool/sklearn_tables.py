@@ -2,7 +2,7 @@
 """sklearn_tables.py COPSE LIBCOPSE: `copse train` with default options against scikit-learn's multilayer perceptron.
 
 Writes wine, breast cancer, iris and diabetes of scikit-learn as CSV with column names and labels in words. Five seeds each:
-both train on the same rows and are judged on the same rows, which also choose the epoch of Copse; tests/judges/tables.py judges
+both train on the same rows and are judged on the same rows, which Copse holds out; tests/judges/tables.py judges
 by other rows. The mean accuracy must be at most 1.5 points, the mean R2 at most
 0.05, below that of MLPClassifier or MLPRegressor with StandardScaler and the same layers. Exit code 77 without scikit-learn.
 """

@@ -88,6 +88,16 @@ class Estimators(unittest.TestCase):
             self.assertEqual(model.score(new, expected), np.mean(model.predict(new) == expected))
             self.assertLess(model.history_.history["loss"][-1], model.history_.history["loss"][0])
 
+    def test_rows_decide_without_epochs(self):
+        x, y = flowers()  # 120 rows: 1,000 steps of 64 rows
+        model = copse.Classifier(device="host", random_state=1).fit(x, y)
+        self.assertEqual(model.n_iter_, 500)
+        plain = copse.Classifier("mlp:128,64 dropout=0", weight_decay=0, device="host", random_state=1).fit(x, y)
+        self.assertTrue((model.predict_proba(x) != plain.predict_proba(x)).any())
+        same = copse.Classifier("mlp:128,64 dropout=0.2", epochs=500, weight_decay=np.float32(0.02), device="host",
+                                random_state=1).fit(x, y)
+        np.testing.assert_array_equal(model.predict_proba(x), same.predict_proba(x))
+
     def test_a_regressor(self):
         x, y = numbers()
         new, expected = numbers(50, seed=1)
