@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
 # Packages, by cpack in the build folder: a zip for Windows, Debian packages elsewhere. The Debian packages are libcopse0.2,
-# libcopse-dev and copse.
+# libcopse-dev, copse, one for each engine between workers, such as libcopse0.2-gloo, and python3-copse with COPSE_PYTHON.
 
+set(COPSE_MAINTAINER "Copse authors <copse@maintainer.invalid>" CACHE STRING "Who answers for packages: Name <address>")
 set(package_documents "${CMAKE_INSTALL_DATAROOTDIR}/doc/copse")
 # As texts: their links lead into the source tree
 install(FILES LICENSE DESTINATION "${package_documents}" COMPONENT tools)
@@ -10,9 +11,11 @@ if(COPSE_WINDOWS_NEEDS) # licences of what is linked statically
     install(DIRECTORY "${COPSE_WINDOWS_NEEDS}/licences" DESTINATION "${package_documents}" COMPONENT tools)
 endif()
 
+install(FILES "${COPSE_SBOM}" DESTINATION "${package_documents}" COMPONENT tools)
+
 set(CPACK_PACKAGE_NAME copse)
 set(CPACK_PACKAGE_VENDOR "Copse")
-set(CPACK_PACKAGE_CONTACT "The Copse developers <copse@localhost>")
+set(CPACK_PACKAGE_CONTACT "${COPSE_MAINTAINER}")
 set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "${PROJECT_DESCRIPTION}")
 set(CPACK_PACKAGE_VERSION "${PROJECT_VERSION}")
 set(CPACK_RESOURCE_FILE_LICENSE "${PROJECT_SOURCE_DIR}/LICENSE")
@@ -30,12 +33,17 @@ else()
     set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
     set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
     set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS_PRIVATE_DIRS "${PROJECT_BINARY_DIR}")
-    set(CPACK_DEBIAN_PACKAGE_GENERATE_SHLIBS OFF)
+    set(CPACK_DEBIAN_PACKAGE_GENERATE_SHLIBS ON) # programs that are packaged later depend on this minor version
+    set(CPACK_DEBIAN_PACKAGE_GENERATE_SHLIBS_POLICY ">=")
     set(CPACK_DEBIAN_PACKAGE_CONTROL_STRICT_PERMISSION ON)
     set(CPACK_DEBIAN_LIBRARY_PACKAGE_NAME libcopse${soversion})
     set(CPACK_DEBIAN_LIBRARY_PACKAGE_SECTION libs)
     set(CPACK_DEBIAN_LIBRARY_DESCRIPTION "${PROJECT_DESCRIPTION} (libraries)")
     set(CPACK_DEBIAN_LIBRARY_PACKAGE_RECOMMENDS "ocl-icd-libopencl1 | libvulkan1")
+    if(COPSE_TRANSPORTS)
+        list(TRANSFORM COPSE_TRANSPORTS PREPEND libcopse${soversion}- OUTPUT_VARIABLE engines)
+        list(JOIN engines ", " CPACK_DEBIAN_LIBRARY_PACKAGE_SUGGESTS)
+    endif()
     set(CPACK_DEBIAN_LIBRARY_PACKAGE_CONTROL_EXTRA "${PROJECT_BINARY_DIR}/triggers")
     file(WRITE "${PROJECT_BINARY_DIR}/triggers" "activate-noawait ldconfig\n")
     set(CPACK_DEBIAN_DEV_PACKAGE_NAME libcopse-dev)
@@ -51,16 +59,35 @@ else()
     set(CPACK_DEBIAN_TOOLS_PACKAGE_SECTION science)
     set(CPACK_DEBIAN_TOOLS_DESCRIPTION "${PROJECT_DESCRIPTION} (command and pages)")
     set(CPACK_DEBIAN_TOOLS_PACKAGE_DEPENDS "libcopse${soversion} (= ${PROJECT_VERSION})")
-    foreach(package IN ITEMS libcopse${soversion} libcopse-dev copse) # as Debian wants it
-        if(package STREQUAL "copse")
-            set(component tools)
-        elseif(package STREQUAL "libcopse-dev")
-            set(component dev)
-        else()
-            set(component library)
+    foreach(engine IN LISTS COPSE_TRANSPORTS)
+        list(APPEND CPACK_COMPONENTS_ALL ${engine})
+        string(TOUPPER ${engine} upper)
+        set(CPACK_DEBIAN_${upper}_PACKAGE_NAME libcopse${soversion}-${engine})
+        set(CPACK_DEBIAN_${upper}_PACKAGE_SECTION libs)
+        set(CPACK_DEBIAN_${upper}_DESCRIPTION "${PROJECT_DESCRIPTION} (jobs over ${engine})")
+        set(CPACK_DEBIAN_${upper}_PACKAGE_DEPENDS "libcopse${soversion} (= ${PROJECT_VERSION})")
+    endforeach()
+    if("gloo" IN_LIST COPSE_TRANSPORTS) # other versions have the same SONAME, and other classes of C++
+        execute_process(COMMAND dpkg-query -W -f "\${source:Upstream-Version}" libgloo-dev OUTPUT_VARIABLE gloo ERROR_QUIET)
+        if(gloo)
+            string(APPEND CPACK_DEBIAN_GLOO_PACKAGE_DEPENDS ", libgloo0 (>= ${gloo}), libgloo0 (<< ${gloo}+)")
         endif()
-        install(FILES LICENSE DESTINATION "${CMAKE_INSTALL_DATAROOTDIR}/doc/${package}" RENAME copyright
-                COMPONENT ${component})
+    endif()
+    if(COPSE_PYTHON)
+        list(APPEND CPACK_COMPONENTS_ALL python3)
+        set(CPACK_DEBIAN_PYTHON3_PACKAGE_NAME python3-copse)
+        set(CPACK_DEBIAN_PYTHON3_PACKAGE_SECTION python)
+        set(CPACK_DEBIAN_PYTHON3_DESCRIPTION "${PROJECT_DESCRIPTION} (Python 3)")
+        set(CPACK_DEBIAN_PYTHON3_PACKAGE_ARCHITECTURE all)
+        set(CPACK_DEBIAN_PYTHON3_PACKAGE_SHLIBDEPS OFF)
+        set(CPACK_DEBIAN_PYTHON3_PACKAGE_DEPENDS
+            "python3 (>= 3.9), python3-cffi-backend, python3-numpy, libcopse${soversion} (= ${PROJECT_VERSION})")
+        set(CPACK_DEBIAN_PYTHON3_PACKAGE_RECOMMENDS copse) # the digits, and `python3 -m copse`
+    endif()
+    foreach(component IN LISTS CPACK_COMPONENTS_ALL) # as Debian wants it
+        string(TOUPPER ${component} upper)
+        install(FILES LICENSE DESTINATION "${CMAKE_INSTALL_DATAROOTDIR}/doc/${CPACK_DEBIAN_${upper}_PACKAGE_NAME}"
+                RENAME copyright COMPONENT ${component})
     endforeach()
 endif()
 include(CPack)

@@ -9,7 +9,7 @@ function(copse_transport name)
                           CXX_STANDARD 17 CXX_STANDARD_REQUIRED ON CXX_EXTENSIONS OFF)
     target_include_directories(copse_${name} PRIVATE "${PROJECT_SOURCE_DIR}"
                                "${PROJECT_SOURCE_DIR}/include")
-    install(TARGETS copse_${name} LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}" COMPONENT library)
+    install(TARGETS copse_${name} LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}" COMPONENT ${name})
 endfunction()
 
 set(COPSE_TRANSPORTS "")

@@ -9,6 +9,7 @@
 const struct command commands[] = {
     { "devices", cmd_devices, "list devices, their limits, and why any were rejected" },
     { "train", cmd_train, "train a network on every device found" },
+    { "find-lr", cmd_find_lr, "suggest a learning rate for `copse train`" },
     { "worker", cmd_worker, "run one worker of a job of several workers" },
     { "launch", cmd_launch, "start all tasks of a job, here or on several machines" },
     { "predict", cmd_predict, "print what a trained model says about data" },

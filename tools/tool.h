@@ -20,6 +20,7 @@ int cmd_devices(int argc, char **argv);
 int cmd_train(int argc, char **argv);
 int cmd_worker(int argc, char **argv);
 int cmd_launch(int argc, char **argv);
+int cmd_find_lr(int argc, char **argv);
 int cmd_evaluate(int argc, char **argv);
 int cmd_bench(int argc, char **argv);
 int cmd_conformance(int argc, char **argv);

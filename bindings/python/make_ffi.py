@@ -45,11 +45,14 @@ def constants(folders: list[Path]) -> dict[str, int]:
 def main() -> None:
     compiler, output, folders = sys.argv[1], Path(sys.argv[2]), [Path(a) for a in sys.argv[3:]]
     text = declarations(compiler, folders)
-    text += "".join(f"\n#define {k} {v}" for k, v in constants(folders).items())
+    numbers = constants(folders)
+    text += "".join(f"\n#define {k} {v}" for k, v in numbers.items())
     ffi = FFI()
     ffi.set_source("copse._ffi", None)
     ffi.cdef(text)
     ffi.emit_python_code(str(output))
+    with output.open("a") as file: # of the library that these declarations are for
+        file.write(f'SOVERSION = "{numbers["COPSE_VERSION_MAJOR"]}.{numbers["COPSE_VERSION_MINOR"]}"\n')
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
    threads and handlers that cannot be unloaded. */
 #include <stdio.h>
 
+#include "copse/copse.h"
 #include "core/comm/cluster.h"
 
 #define PATH_ROOM 1024
@@ -48,9 +49,9 @@ copse_status copse__module_load(copse_context *ctx, const char *folder, const ch
     if (!table) {
         copse__library_close(library);
         return copse_fail(COPSE_ERR_UNSUPPORTED,
-                          "cluster: the engine %s cannot be loaded from %s: install the Debian "
-                          "package %s, and build the library with it",
-                          name, path, package);
+                          "cluster: the engine %s cannot be loaded from %s: build the library with "
+                          "the Debian package %s, or install the Debian package libcopse%d.%d-%s",
+                          name, path, package, COPSE_VERSION_MAJOR, COPSE_VERSION_MINOR, name);
     }
     if (table->version != COPSE_TRANSPORT_VERSION) {
         copse__library_close(library);

@@ -202,6 +202,12 @@ COPSE_PRIVATE copse_status copse__queue_encode(copse_queue *q, const struct cops
 COPSE_PRIVATE copse_status copse__segment_create(copse_queue *q,
                                                  const struct copse_command *commands, size_t count,
                                                  struct copse_segment **out);
+/* The same, in parts of at most `most` commands each, which can be replayed one by one: all of them,
+   in order, are a replay. A launch that the host computes ends a part, too. */
+copse_status copse__segment_divide(copse_queue *q, const struct copse_command *commands,
+                                   size_t count, size_t most, struct copse_segment **out);
+uint32_t copse__segment_parts(const struct copse_segment *seg); /* at least 1 */
+copse_status copse__segment_replay_part(struct copse_segment *seg, uint32_t i);
 COPSE_PRIVATE void copse__segment_release(struct copse_segment **seg); /* waits for its replays */
 /* Wait until its last replay is done; submits it if necessary. */
 copse_status copse__segment_settle(const struct copse_segment *seg);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Segments: commands recorded once and replayed. A launch that the host computes divides a segment
-   into parts: the commands before it, the launch, and the rest. */
+   into parts: the commands before it, the launch, and the rest. So does the most commands that a part
+   may have. */
 #include "core/device/host_launch.h"
 
 static void segment_destroy(struct copse_segment *seg)
@@ -14,14 +15,14 @@ static void segment_destroy(struct copse_segment *seg)
     copse__free(mem, seg);
 }
 
-/* Take commands up to and including the first one that the host computes; *taken is their
-   number. */
+/* Take commands up to and including the first one that the host computes, at most `most` others;
+   *taken is their number. */
 static copse_status take_commands(struct copse_segment *seg, const struct copse_command *commands,
-                                  size_t count, size_t *taken)
+                                  size_t count, size_t most, size_t *taken)
 {
     copse_device *dev = seg->queue->dev;
     size_t i = 0;
-    for (; i < count && !seg->host; i++) {
+    for (; i < count && !seg->host && seg->count < most; i++) {
         bool is_empty = false;
         COPSE_TRY(copse_note(copse__command_check(dev, &commands[i], &is_empty),
                              "while recording command %zu of %zu", i, count));
@@ -41,7 +42,7 @@ static copse_status take_commands(struct copse_segment *seg, const struct copse_
 
 /* One part, without its rest. */
 static copse_status create_part(copse_queue *q, const struct copse_command *commands, size_t count,
-                                size_t *taken, struct copse_segment **out)
+                                size_t most, size_t *taken, struct copse_segment **out)
 {
     copse_device *dev = q->dev;
     struct copse_mem *mem = &dev->base->mem;
@@ -59,7 +60,7 @@ static copse_status create_part(copse_queue *q, const struct copse_command *comm
         s = copse_fail(COPSE_ERR_NO_MEMORY, "segment: no memory for %zu commands", count);
         goto fail;
     }
-    COPSE_TRY_OR(fail, s, take_commands(seg, commands, count, taken));
+    COPSE_TRY_OR(fail, s, take_commands(seg, commands, count, most, taken));
     if (seg->count) {
         s = copse__device_result(dev, dev->backend->segment_init(seg));
         if (s) {
@@ -76,8 +77,8 @@ fail:
     return s;
 }
 
-copse_status copse__segment_create(copse_queue *q, const struct copse_command *commands,
-                                   size_t count, struct copse_segment **out)
+copse_status copse__segment_divide(copse_queue *q, const struct copse_command *commands,
+                                   size_t count, size_t most, struct copse_segment **out)
 {
     struct copse_segment *first = NULL, **at = &first;
     size_t taken = 0;
@@ -85,7 +86,7 @@ copse_status copse__segment_create(copse_queue *q, const struct copse_command *c
     COPSE_TRY(copse__device_check(q->dev));
     do {
         size_t more = 0;
-        const copse_status s = create_part(q, commands + taken, count - taken, &more, at);
+        const copse_status s = create_part(q, commands + taken, count - taken, most, &more, at);
         if (s) {
             copse__segment_release(&first);
             return s;
@@ -95,6 +96,12 @@ copse_status copse__segment_create(copse_queue *q, const struct copse_command *c
     } while (taken < count);
     *out = first;
     return COPSE_OK;
+}
+
+copse_status copse__segment_create(copse_queue *q, const struct copse_command *commands,
+                                   size_t count, struct copse_segment **out)
+{
+    return copse__segment_divide(q, commands, count, SIZE_MAX, out);
 }
 
 static copse_status replay_part(struct copse_segment *seg)
@@ -114,8 +121,27 @@ copse_status copse__segment_replay(struct copse_segment *seg)
     COPSE_TRY(copse__device_check(q->dev));
     for (struct copse_segment *part = seg; part; part = part->rest)
         COPSE_TRY(replay_part(part));
-    if (seg->host) /* the first part is settled when all of them are */
+    if (seg->host || seg->rest) /* the first part is settled when all of them are */
         seg->last = copse__queue_next(q);
+    return COPSE_OK;
+}
+
+uint32_t copse__segment_parts(const struct copse_segment *seg)
+{
+    uint32_t count = 0;
+    for (; seg; seg = seg->rest)
+        count++;
+    return count;
+}
+
+copse_status copse__segment_replay_part(struct copse_segment *seg, uint32_t i)
+{
+    struct copse_segment *part = seg;
+    COPSE_TRY(copse__device_check(seg->queue->dev));
+    while (i-- > 0)
+        part = part->rest;
+    COPSE_TRY(replay_part(part));
+    seg->last = copse__queue_next(seg->queue); /* see copse__segment_replay */
     return COPSE_OK;
 }
 

@@ -59,6 +59,10 @@ struct copse_graph {
     char failure[COPSE_ERROR_BYTES], failure_place[96]; /* copse_last_error, _place */
     /* that compute this graph together; 0 and 1: no node is summed over replicas */
     uint32_t replicas;
+    /* whether a parameter group freezes a variable: its layer computes as in an evaluation. NULL:
+       none is frozen */
+    bool (*freezes)(const void *freezer, const struct copse_variable *v);
+    const void *freezer;
 };
 
 extern const struct copse_op copse_op_input, copse_op_variable;
@@ -133,6 +137,7 @@ struct copse_program_params {
     const struct copse_choice *choices;
     size_t choice_count;
     uint32_t max_groups; /* split longer dispatches [0 = never] */
+    bool is_sliced;      /* segments are divided into slices of one command each */
     /* bytes of device memory for its values, for copse__recompute_fit [0 = no limit] */
     size_t budget;
 };
@@ -166,6 +171,9 @@ uint32_t copse__program_segments(const copse_program *p); /* buckets and exchang
 uint32_t copse__program_all_reduce(const copse_program *p, uint32_t i);
 /* Append segment `i` to the queue (no submit). */
 COPSE_PRIVATE copse_status copse__program_replay(copse_program *p, uint32_t i);
+/* Segment `i` in slices: their number, at least 1, and the replay of one. */
+uint32_t copse__program_slices(const copse_program *p, uint32_t i);
+copse_status copse__program_replay_slice(copse_program *p, uint32_t i, uint32_t slice);
 /* The segments; they live as long as the program. */
 struct copse_segment *const *copse__program_list(const copse_program *p);
 /* Wait until its replays have completed. */

@@ -190,8 +190,8 @@ static copse_status program_record(struct copse_recorder *r)
         for (; next < r->launches.count && (is_last || r->launches.at[next].node <= r->cuts[b]);
              next++)
             COPSE_TRY(program_emit(r, &r->launches.at[next]));
-        COPSE_TRY(
-            copse__segment_create(p->queue, r->commands.at, r->commands.count, &p->segments[b]));
+        COPSE_TRY(copse__segment_divide(p->queue, r->commands.at, r->commands.count,
+                                        r->params->is_sliced ? 1 : SIZE_MAX, &p->segments[b]));
     }
     return COPSE_OK;
 }
@@ -325,6 +325,16 @@ struct copse_segment *const *copse__program_list(const copse_program *p)
 copse_status copse__program_replay(copse_program *p, uint32_t i)
 {
     return copse__segment_replay(p->segments[i]);
+}
+
+uint32_t copse__program_slices(const copse_program *p, uint32_t i)
+{
+    return copse__segment_parts(p->segments[i]);
+}
+
+copse_status copse__program_replay_slice(copse_program *p, uint32_t i, uint32_t slice)
+{
+    return copse__segment_replay_part(p->segments[i], slice);
 }
 
 copse_status copse__program_settle(copse_program *p)

@@ -216,6 +216,7 @@ void copse_model_release(copse_model **model)
     struct copse_mem *mem = &ctx->base.mem;
     copse__predictor_fini(&m->predictor);
     copse__model_cells_release(m);
+    copse__weights_end(&m->weights);
     /* the layers of the application outlive the model */
     if (m->layer && m->variable_count > 0 && !copse_layer_is_shared(m->layer) &&
         !copse__variables_release(st, m->variables, m->variable_count))

@@ -8,6 +8,7 @@
 #include "copse/train/evaluate.h"
 #include "copse/train/model_file.h"
 #include "core/replica/replica_context.h"
+#include "core/state/weights.h"
 #include "core/train/predictor.h"
 
 #define COPSE_MODEL_FORMAT "copse-model-1"
@@ -17,6 +18,7 @@
 /* outputs of the rows that are predicted at once, about */
 #define COPSE_MODEL_NUMBERS    (1u << 24)
 #define COPSE_MODEL_RECORDINGS 8
+#define COPSE_MODEL_WHY        400 /* bytes of a text */
 
 /* A target of a regression: value = output * scale + mean. */
 struct copse_model_target {
@@ -32,6 +34,7 @@ struct copse_model_loss {
     float value;
     bool ignores;
     int32_t ignored;
+    bool is_balanced;      /* weights are to be made from the rows of the data */
     uint32_t weight_count; /* 0: all are 1 */
     float weights[COPSE_MODEL_WEIGHTS];
 };
@@ -57,6 +60,9 @@ struct copse_model {
     struct copse_model_loss loss;
     struct copse_predictor predictor; /* without a strategy until the first prediction */
     struct copse_model_cells *cells;  /* NULL until the first prediction for cells */
+    /* of the last copse_model_load_weights: its report, and why layers were left out, or "" */
+    struct copse_weights weights;
+    char why_input[COPSE_MODEL_WHY], why_head[COPSE_MODEL_WHY];
 };
 
 /* The layers of a network for a schema, without variables; `elements` is the number of all that

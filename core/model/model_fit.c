@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* copse_model_fit: a trainer of the model's variables and loaders, for one call. */
+/* copse_model_fit and copse_model_find_lr: a trainer of the model's variables and loaders, for one
+   call. */
+#include "copse/loop/find_lr.h"
+#include "copse/train/model_loss.h"
 #include "core/model/model.h"
 
 static copse_status make_loader(copse_dataset *data, const struct copse_model_fit_params *p,
@@ -39,6 +42,7 @@ copse_status copse_model_fit(copse_model *m, copse_dataset *data,
     copse_loader *batches = NULL, *held_out = NULL;
     COPSE_TRY(copse_need("model", m, data, params));
     COPSE_TRY(copse_no_reserved(copse_model_fit_params, params));
+    COPSE_TRY(copse_model_balance_loss(m, data));
     copse_status s = make_loader(data, params, &batches);
     if (s == COPSE_OK && params->held_out)
         s = make_loader(params->held_out, params, &held_out);
@@ -56,5 +60,31 @@ copse_status copse_model_fit(copse_model *m, copse_dataset *data,
     copse_trainer_release(&t);
     copse_loader_release(&held_out);
     copse_loader_release(&batches);
+    return s;
+}
+
+copse_status copse_model_find_lr(copse_model *m, copse_dataset *data,
+                                 const struct copse_model_fit_params *how,
+                                 const struct copse_find_lr_params *params,
+                                 struct copse_lr_range *out)
+{
+    copse_trainer *t = NULL;
+    copse_loader *batches = NULL;
+    copse_schedule *schedule = NULL;
+    COPSE_TRY(copse_need("model", m, data, how, out));
+    COPSE_TRY(copse_no_reserved(copse_model_fit_params, how));
+    COPSE_TRY(copse_model_balance_loss(m, data));
+    COPSE_TRY(copse_find_lr_schedule(m->strategy->ctx, params, &schedule));
+    struct copse_model_fit_params p = *how;
+    p.optimizer.schedule = copse_schedule_rate;
+    p.optimizer.schedule_user = schedule;
+    copse_status s = make_loader(data, &p, &batches);
+    if (s == COPSE_OK)
+        s = make_trainer(m, &p, &t);
+    if (s == COPSE_OK)
+        s = copse_trainer_find_lr(t, batches, params, out);
+    copse_trainer_release(&t);
+    copse_loader_release(&batches);
+    copse_schedule_release(&schedule);
     return s;
 }

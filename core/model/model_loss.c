@@ -14,6 +14,8 @@ enum { SMOOTHING = 1, WEIGHTS = 2, IGNORE = 4, POSITIVE = 8, DELTA = 16, BETA = 
 static const char *const setting_names[] = { "smoothing", "weights", "ignore",
                                              "positive",  "delta",   "beta" };
 
+static const char balanced[] = "weights=balanced";
+
 /* h: outputs; y: labels or targets. */
 typedef copse_tensor *loss_fn(const struct copse_model_loss *l, copse_graph *g, copse_tensor *h,
                               copse_tensor *y);
@@ -33,6 +35,10 @@ static copse_tensor *cross_entropy(const struct copse_model_loss *l, copse_graph
     struct copse_cross_entropy_params p = { .label_smoothing = l->value,
                                             .ignores = l->ignores,
                                             .ignored_label = l->ignored };
+    if (l->is_balanced && l->weight_count == 0)
+        return copse_graph_fail(g, COPSE_ERR_ARGUMENT,
+                                "model: weights=balanced counts the rows of the classes: call "
+                                "copse_model_balance_loss with the data that train");
     if (l->weight_count > 0)
         p.class_weights = copse_constant(g, COPSE_F32, COPSE_SHAPE(l->weight_count), l->weights);
     return copse_cross_entropy(g, h, y, &p);
@@ -153,6 +159,12 @@ static copse_status take_setting(const char *at, size_t length, struct copse_mod
     unsigned bit = 0;
     uint32_t count = 0;
     float numbers[COPSE_MODEL_WEIGHTS];
+    if (length == strlen(balanced) && memcmp(at, balanced, length) == 0 &&
+        l->row->settings & WEIGHTS) {
+        l->is_balanced = true;
+        l->weight_count = 0;
+        return COPSE_OK;
+    }
     for (size_t i = 0; equals && i < COPSE_COUNT(setting_names); i++)
         if (strlen(setting_names[i]) == (size_t)(equals - at) &&
             memcmp(setting_names[i], at, (size_t)(equals - at)) == 0)
@@ -172,6 +184,7 @@ static copse_status take_setting(const char *at, size_t length, struct copse_mod
         l->ignores = true;
         l->ignored = (int32_t)x;
     } else if (bit == WEIGHTS) {
+        l->is_balanced = false;
         l->weight_count = count;
         memcpy(l->weights, numbers, count * sizeof *numbers);
     } else {
@@ -223,7 +236,80 @@ copse_status copse_model_set_loss(copse_model *m, const char *text)
         return copse_fail(COPSE_ERR_ARGUMENT,
                           "model: loss %s: %u weights for %u classes: give one for each",
                           l.row->name, l.weight_count, m->is.outputs);
+    if (l.is_balanced &&
+        (m->is.task != COPSE_TASK_CLASSIFICATION || m->is.outputs > COPSE_MODEL_WEIGHTS))
+        return copse_fail(COPSE_ERR_ARGUMENT,
+                          "model: loss %s: weights=balanced is for 2 to %u classes of rows, not "
+                          "for %s",
+                          l.row->name, COPSE_MODEL_WEIGHTS,
+                          m->is.task != COPSE_TASK_CLASSIFICATION ? "the tokens of a text"
+                                                                  : "more");
     m->loss = l;
+    return COPSE_OK;
+}
+
+/* Whether the data has a class for each row. */
+static copse_status need_classes(const copse_model *m, const copse_dataset *data)
+{
+    struct copse_dataset_info info;
+    struct copse_column y = { .name = NULL };
+    copse_dataset_describe(data, &info);
+    for (size_t i = 0; i < info.columns && (!y.name || strcmp(y.name, "y") != 0); i++)
+        COPSE_TRY(copse_dataset_column(data, i, &y));
+    if (!y.name || strcmp(y.name, "y") != 0 || y.type != COPSE_I32 || y.shape.rank != 0)
+        return copse_fail(COPSE_ERR_ARGUMENT,
+                          "model: weights=balanced counts the classes of column \"y\", an i32 for "
+                          "each row, which the data lacks");
+    if (info.classes > m->is.outputs)
+        return copse_fail(COPSE_ERR_ARGUMENT, "model: the data has %u classes, the model %u",
+                          info.classes, m->is.outputs);
+    return COPSE_OK;
+}
+
+/* Count the rows of each class. */
+static copse_status count_classes(const copse_model *m, const copse_dataset *data, uint64_t *counts)
+{
+    enum { AT_ONCE = 4096 };
+    struct copse_mem *mem = &m->strategy->ctx->base.mem;
+    struct copse_dataset_info info;
+    copse_dataset_describe(data, &info);
+    uint32_t *at = copse__alloc(mem, AT_ONCE, sizeof *at);
+    int32_t *labels = copse__alloc(mem, AT_ONCE, sizeof *labels);
+    copse_status s = copse_need_memory(at && labels, "model");
+    for (size_t i = 0, n; s == COPSE_OK && i < info.rows; i += n) {
+        n = COPSE_MIN(info.rows - i, (size_t)AT_ONCE);
+        for (size_t k = 0; k < n; k++)
+            at[k] = (uint32_t)(i + k);
+        s = copse_dataset_gather(data, "y", at, n, labels);
+        for (size_t k = 0; s == COPSE_OK && k < n; k++)
+            if (labels[k] >= 0 && (uint32_t)labels[k] < m->is.outputs)
+                counts[labels[k]]++;
+    }
+    copse__free(mem, labels);
+    copse__free(mem, at);
+    return s;
+}
+
+copse_status copse_model_balance_loss(copse_model *m, const copse_dataset *data)
+{
+    uint64_t counts[COPSE_MODEL_WEIGHTS] = { 0 }, all = 0;
+    uint32_t present = 0;
+    COPSE_TRY(copse_need("model", m, data));
+    struct copse_model_loss *l = &m->loss;
+    if (!l->is_balanced)
+        return COPSE_OK;
+    COPSE_TRY(need_classes(m, data));
+    COPSE_TRY(count_classes(m, data, counts));
+    for (uint32_t i = 0; i < m->is.outputs; i++) {
+        if (l->ignores && i == (uint32_t)l->ignored)
+            counts[i] = 0;
+        all += counts[i];
+        present += counts[i] > 0;
+    }
+    for (uint32_t i = 0; i < m->is.outputs; i++)
+        l->weights[i] =
+            counts[i] > 0 ? (float)((double)all / ((double)present * (double)counts[i])) : 1.0f;
+    l->weight_count = m->is.outputs;
     return COPSE_OK;
 }
 

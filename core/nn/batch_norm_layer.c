@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Batch norm: training normalises by the statistics of the global batch, over all replicas, and
-   keeps moving averages of them; an evaluation normalises by the averages. Features are the last
+   keeps moving averages of them; an evaluation, or a frozen layer, normalises by the averages. Features are the last
    axis. */
 #include "copse/distribute/sync.h"
 #include "copse/train/update.h"
@@ -88,10 +88,19 @@ static copse_tensor *apply_averages(const copse_layer *l, copse_graph *g, copse_
     return copse_add(g, h, copse__layer_tensor(l, OFFSET));
 }
 
+/* As `trainable = False` of Keras: a frozen layer does not depend on the batch, and keeps its
+   averages. */
+static bool batch_norm_layer_is_frozen(const copse_layer *l, const copse_graph *g)
+{
+    return g->freezes && g->freezes(g->freezer, l->variable[SCALE]) &&
+           g->freezes(g->freezer, l->variable[OFFSET]);
+}
+
 static copse_tensor *batch_norm_layer_apply(const copse_layer *l, copse_graph *g,
                                             const copse_batch *in, copse_tensor *x)
 {
-    return in && in->is_training ? apply_training(l, g, x) : apply_averages(l, g, x);
+    return in && in->is_training && !batch_norm_layer_is_frozen(l, g) ? apply_training(l, g, x)
+                                                                      : apply_averages(l, g, x);
 }
 
 const struct copse_layer_kind copse__layer_batch_norm = {

@@ -81,7 +81,7 @@ copse_status copse__require_cross(copse_strategy *st, const char *what)
         return copse_fail(COPSE_ERR_ARGUMENT, "%s: the strategy is NULL", what);
     COPSE_TRY(copse__callback_check(what, st));
     if (!top || (!top->handle && top->strategy == st))
-        return COPSE_OK;
+        return copse__strategy_settle(st);
     if (top->handle)
         return copse_fail(COPSE_ERR_CONTEXT,
                           "%s: called %s; it sees all replicas, and belongs into a merge "

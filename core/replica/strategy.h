@@ -64,6 +64,12 @@ struct copse_strategy {
        no optimizer. */
     copse_status (*check_name)(const copse_strategy *st, const char *name);
     uint64_t global_step; /* see train_step.h */
+    /* The rest of a training step that an application executes in slices, of the trainer `user`.
+       What reads or changes variables finishes it first. NULL: no step is begun. */
+    struct {
+        copse_status (*finish)(void *user);
+        void *user;
+    } begun;
     struct {
         uint32_t steps_per_run; /* batches that a trainer takes ahead; 0: it steps one by one */
         uint32_t cores[COPSE_MAX_REPLICAS]; /* of each replica */
@@ -87,6 +93,12 @@ static inline uint32_t copse__strategy_copies(const copse_strategy *st)
 static inline bool copse__strategy_has_own_sums(const copse_strategy *st)
 {
     return st->cross && st->group.ranks > 1;
+}
+
+/* Finish the step that is begun, if any. */
+static inline copse_status copse__strategy_settle(copse_strategy *st)
+{
+    return st->begun.finish ? st->begun.finish(st->begun.user) : COPSE_OK;
 }
 
 /* Whether all replicas have the same queue. */

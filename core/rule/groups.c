@@ -201,6 +201,15 @@ uint32_t copse__groups_find(const struct copse_rule_groups *g, const char *name)
     return i;
 }
 
+bool copse_parameter_groups_freezes(const char *text, const char *name)
+{
+    struct copse_rule_groups g;
+    if (!name || copse__groups_parse(text, &g) != COPSE_OK)
+        return false;
+    const uint32_t at = copse__groups_find(&g, name);
+    return at < g.count && g.at[at].is_frozen;
+}
+
 uint32_t copse__groups_offset(const struct copse_rule_groups *g, uint32_t group)
 {
     for (uint32_t k = 0; group < g->count && k < g->factor_count; k++)
@@ -236,10 +245,10 @@ static uint32_t groups_distance(const char *pattern, const char *name)
 
 static copse_status no_match(const char *pattern, const char *const *names, size_t count)
 {
-    enum { SHOWN = 3 };
-    char list[400] = "";
+    enum { SHOWN = 12 };
+    char list[SHOWN * 64] = "";
     size_t used = 0, chosen[SHOWN];
-    for (uint32_t k = 0; k < COPSE_MIN(count, (size_t)SHOWN); k++) {
+    for (uint32_t k = 0; k < COPSE_MIN(count, (size_t)SHOWN) && used < sizeof list - 64; k++) {
         size_t best = SIZE_MAX;
         for (size_t i = 0; i < count; i++) {
             bool is_new = true;
@@ -250,7 +259,7 @@ static copse_status no_match(const char *pattern, const char *const *names, size
                 best = i;
         }
         chosen[k] = best;
-        used += (size_t)snprintf(list + used, sizeof list - used, "%s'%.100s'", k > 0 ? ", " : "",
+        used += (size_t)snprintf(list + used, sizeof list - used, "%s'%.56s'", k > 0 ? ", " : "",
                                  names[best]);
     }
     return copse_fail(COPSE_ERR_ARGUMENT,

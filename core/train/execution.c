@@ -71,8 +71,8 @@ static copse_status queue_zeros(const struct copse_execution *e,
     return COPSE_OK;
 }
 
-/* Queue the next segment of every replica, and what is read back behind it. */
-static copse_status queue_segment(struct copse_execution *e)
+/* Behind the next segment of every replica: queue what is read back, and submit. */
+static copse_status end_segment(struct copse_execution *e)
 {
     copse_trainer *t = e->t;
     const uint32_t i = e->queued;
@@ -81,8 +81,8 @@ static copse_status queue_segment(struct copse_execution *e)
     const bool has_rows = is_bucket && e->is_training && t->optimizer->buckets.at[e->ended].rows;
     for (uint32_t r = 0; r < t->strategy->replica_count; r++) {
         const struct copse_step_recording *rec = e->shards->recordings[r];
-        COPSE_TRY(rec->base.program ? copse__program_replay(rec->base.program, i)
-                                    : queue_zeros(e, rec, i));
+        if (!rec->base.program)
+            COPSE_TRY(queue_zeros(e, rec, i));
         if (has_rows)
             COPSE_TRY(copse__rows_give(rec, e->ended));
         if (i == e->report && rec->base.program)
@@ -96,7 +96,40 @@ static copse_status queue_segment(struct copse_execution *e)
     }
     e->queued++;
     e->ended += is_bucket;
+    e->slice = 0;
     return COPSE_OK;
+}
+
+/* Queue the next segment of every replica. */
+static copse_status queue_segment(struct copse_execution *e)
+{
+    for (uint32_t r = 0; r < e->t->strategy->replica_count; r++) {
+        copse_program *p = e->shards->recordings[r]->base.program;
+        if (p)
+            COPSE_TRY(copse__program_replay(p, e->queued));
+    }
+    return end_segment(e);
+}
+
+/* The most slices that a replica has of segment `i`, at least 1. */
+static uint32_t count_slices(const struct copse_execution *e, uint32_t i)
+{
+    uint32_t count = 1;
+    for (uint32_t r = 0; r < e->t->strategy->replica_count; r++) {
+        const copse_program *p = e->shards->recordings[r]->base.program;
+        count = COPSE_MAX(count, p ? copse__program_slices(p, i) : 1);
+    }
+    return count;
+}
+
+static copse_status queue_slice(struct copse_execution *e)
+{
+    for (uint32_t r = 0; r < e->t->strategy->replica_count; r++) {
+        copse_program *p = e->shards->recordings[r]->base.program;
+        if (p && e->slice < copse__program_slices(p, e->queued))
+            COPSE_TRY(copse__program_replay_slice(p, e->queued, e->slice));
+    }
+    return ++e->slice < count_slices(e, e->queued) ? COPSE_OK : end_segment(e);
 }
 
 /* While the host waits for a bucket, the devices compute up to two later segments. None of these
@@ -104,7 +137,7 @@ static copse_status queue_segment(struct copse_execution *e)
 static copse_status keep_busy(void *user)
 {
     struct copse_execution *e = user;
-    return e->queued < e->layout->events.count && e->queued < e->exchanged + 3 &&
+    return !e->is_sliced && e->queued < e->layout->events.count && e->queued < e->exchanged + 3 &&
                    e->queued <= e->barrier
                ? queue_segment(e)
                : COPSE_OK;
@@ -250,13 +283,23 @@ static bool is_gated(const struct copse_execution *e)
            copse__trainer_watches(e->t) || copse__strategy_has_own_sums(e->t->strategy);
 }
 
+static bool is_at_gate(const struct copse_execution *e)
+{
+    return e->is_updating && e->gate < e->layout->events.count;
+}
+
+/* The update of the next bucket of those that wait for all gradients. */
 static copse_status update_gated(struct copse_execution *e)
 {
-    if (e->is_training)
+    const uint32_t count = (uint32_t)e->layout->events.count;
+    if (e->is_training && e->bucket == 0)
         COPSE_TRY(begin_update(e));
-    for (uint32_t i = 0; e->is_updating && i < e->layout->events.count; i++)
-        if (e->layout->events.at[i] == COPSE_NO_ALL_REDUCE)
-            COPSE_TRY(update_bucket(e, i));
+    while (is_at_gate(e) && e->layout->events.at[e->gate] != COPSE_NO_ALL_REDUCE)
+        e->gate++;
+    if (is_at_gate(e))
+        COPSE_TRY(update_bucket(e, e->gate++));
+    while (e->gate < count && e->layout->events.at[e->gate] != COPSE_NO_ALL_REDUCE)
+        e->gate++;
     return COPSE_OK;
 }
 
@@ -282,17 +325,16 @@ copse_status copse__execute_update(copse_trainer *t)
         COPSE_TRY(copse__sum_gradients(t));
     e.is_updating = t->is_failed = true;
     e.queued = e.exchanged = (uint32_t)e.layout->events.count;
-    COPSE_TRY(update_gated(&e));
+    while (is_at_gate(&e))
+        COPSE_TRY(update_gated(&e));
     COPSE_TRY(execution_commit(&e));
     t->is_failed = false;
     return COPSE_OK;
 }
 
-/* The first micro-batch of a step is verified, before it is queued. Not audited: a loss function
-   that all-reduces, which takes part in exchanges. */
-static copse_status execution_verify(struct copse_execution *e)
+/* What is verified of a micro-batch. */
+static void describe_verified(struct copse_execution *e)
 {
-    struct copse_verifier *v = &e->t->verifier;
     struct copse_verified *m = &e->verified;
     *m = (struct copse_verified){ .step = e->slot->step,
                                   .seed = e->t->params.seed,
@@ -306,19 +348,34 @@ static copse_status execution_verify(struct copse_execution *e)
         m->rows[r] = rec->rows.at;
         m->row_counts[r] = rec->rows.count;
     }
-    const copse_status s = copse__verify_first(v, m);
-    e->t->is_failed |= v->is_torn;
-    return s ? s : copse__verify_begin(v, m, !e->is_resident && e->layout->all_reduces.count == 0);
 }
 
-copse_status copse__execute(struct copse_execution *e)
+copse_status copse__execution_check(struct copse_execution *e)
+{
+    describe_verified(e);
+    const copse_status s = copse__verify_first(&e->t->verifier, &e->verified);
+    e->t->is_failed |= e->t->verifier.is_torn;
+    return s;
+}
+
+/* The first micro-batch of a step is verified, before it is queued. Not audited: a loss function
+   that all-reduces, which takes part in exchanges. */
+static copse_status execution_verify(struct copse_execution *e)
+{
+    COPSE_TRY(copse__execution_check(e));
+    return copse__verify_begin(&e->t->verifier, &e->verified,
+                               !e->is_resident && e->layout->all_reduces.count == 0);
+}
+
+static copse_status execution_start(struct copse_execution *e)
 {
     const struct copse_layout *l = e->layout;
-    const uint32_t count = (uint32_t)l->events.count, last = count - 1;
-    const bool waits = is_gated(e);
+    const uint32_t count = (uint32_t)l->events.count;
+    e->has_begun = true;
+    e->waits = is_gated(e);
     if (e->is_training)
         e->t->recordings.outputs.is_newest = false; /* it overwrites those of the step before */
-    e->report = last;
+    e->report = count - 1;
     for (uint32_t i = 0; e->is_training && e->t->params.check_numerics && i < count; i++)
         /* the loss is complete when the first bucket is */
         if (l->events.at[i] == COPSE_NO_ALL_REDUCE) {
@@ -326,27 +383,31 @@ copse_status copse__execute(struct copse_execution *e)
             break;
         }
     e->barrier = next_all_reduce(l, 0);
-    if (e->is_training && e->part == 0)
-        COPSE_TRY(execution_verify(e));
-    for (uint32_t i = 0; i < count; i++) {
-        const uint32_t all_reduce = l->events.at[i];
-        if (e->queued == i)
-            COPSE_TRY(queue_segment(e));
-        if (all_reduce != COPSE_NO_ALL_REDUCE) {
-            const struct copse_span span = copse__span_begin(&e->t->strategy->ctx->base);
-            const copse_status s = copse__span_end(span, COPSE_SPAN_EXCHANGE, "all_reduce",
-                                                   run_all_reduce(e, i, all_reduce));
-            COPSE_TRY(copse_note(s, "in all_reduce %u", all_reduce));
-            e->barrier = next_all_reduce(l, i + 1);
-        } else if (!waits) {
-            if (e->bucket == 0)
-                COPSE_TRY(begin_update(e));
-            COPSE_TRY(update_bucket(e, i));
-        }
-        e->exchanged = i + 1;
+    return e->is_training && e->part == 0 ? execution_verify(e) : COPSE_OK;
+}
+
+/* What follows a segment that is queued. */
+static copse_status exchange_segment(struct copse_execution *e)
+{
+    const uint32_t i = e->exchanged, all_reduce = e->layout->events.at[i];
+    if (all_reduce != COPSE_NO_ALL_REDUCE) {
+        const struct copse_span span = copse__span_begin(&e->t->strategy->ctx->base);
+        const copse_status s = copse__span_end(span, COPSE_SPAN_EXCHANGE, "all_reduce",
+                                               run_all_reduce(e, i, all_reduce));
+        COPSE_TRY(copse_note(s, "in all_reduce %u", all_reduce));
+        e->barrier = next_all_reduce(e->layout, i + 1);
+    } else if (!e->waits) {
+        if (e->bucket == 0)
+            COPSE_TRY(begin_update(e));
+        COPSE_TRY(update_bucket(e, i));
     }
-    if (waits)
-        COPSE_TRY(update_gated(e));
+    e->exchanged = i + 1;
+    return COPSE_OK;
+}
+
+static copse_status execution_end(struct copse_execution *e)
+{
+    const struct copse_layout *l = e->layout;
     if (e->is_updating)
         COPSE_TRY(execution_commit(e));
     if (e->is_training && l->updates.count > 0 && !(e->is_updating && e->slot->is_skipped))
@@ -358,7 +419,47 @@ copse_status copse__execute(struct copse_execution *e)
     if (e->is_training)
         copse__loss_outputs_end(&e->t->recordings, e->shards->recordings);
     if (!e->is_resident)
-        memcpy(e->slot->tickets, copse__ready_of(&e->t->recordings, last),
+        memcpy(e->slot->tickets, copse__ready_of(&e->t->recordings, (uint32_t)l->events.count - 1),
                e->t->strategy->replica_count * sizeof *e->slot->tickets);
+    e->is_done = true;
+    return COPSE_OK;
+}
+
+bool copse__execution_has_slice(const struct copse_execution *e)
+{
+    return e->has_begun && e->queued == e->exchanged && e->queued < e->layout->events.count;
+}
+
+uint32_t copse__execution_units(const struct copse_execution *e)
+{
+    const uint32_t count = (uint32_t)e->layout->events.count;
+    uint32_t units = 3 + 2 * count; /* the beginning, the check of the gate, the commit */
+    for (uint32_t i = 0; i < count; i++)
+        units += count_slices(e, i);
+    return units;
+}
+
+copse_status copse__execute_next(struct copse_execution *e)
+{
+    if (!e->has_begun)
+        return execution_start(e);
+    if (copse__execution_has_slice(e)) {
+        COPSE_TRY(e->is_sliced ? queue_slice(e) : queue_segment(e));
+        const bool is_gradient = e->layout->events.at[e->exchanged] == COPSE_NO_ALL_REDUCE;
+        return e->waits && is_gradient && e->queued > e->exchanged ? exchange_segment(e) : COPSE_OK;
+    }
+    if (e->exchanged < e->layout->events.count)
+        return exchange_segment(e);
+    if (e->waits && e->is_training && !e->is_updating && e->gate == 0) {
+        e->gate = 1;
+        return begin_update(e);
+    }
+    return e->waits && is_at_gate(e) ? update_gated(e) : execution_end(e);
+}
+
+copse_status copse__execute(struct copse_execution *e)
+{
+    while (!e->is_done)
+        COPSE_TRY(copse__execute_next(e));
     return COPSE_OK;
 }

@@ -15,13 +15,13 @@ static copse_status feed_prefetch_init(copse_trainer *t)
 static copse_status feed_prefetch_plan(copse_trainer *t, const struct copse_host_batch *batch,
                                        struct copse_shards *s)
 {
-    return copse__trainer_prepare(
+    return copse__trainer_take(
         t, batch, copse__accumulation_pass(&t->accumulation, t->feed.slots.count), false, s);
 }
 
 /* ---- the step's side ---- */
 
-/* What copse__trainer_prepare does for a batch in host memory. */
+/* What copse__trainer_take does for a batch in host memory. */
 static copse_status prepare_fed(copse_trainer *t, enum copse_pass pass,
                                 const struct copse_batch_slot *slot, struct copse_shards *s)
 {
@@ -45,7 +45,7 @@ static copse_status feed_prefetch_prepare(copse_trainer *t, const struct copse_h
         COPSE_TRY(prepare_fed(t, pass, oldest, s));
         f->count--;
     } else {
-        COPSE_TRY(copse__trainer_prepare(t, batch, pass, true, s));
+        COPSE_TRY(copse__trainer_take(t, batch, pass, true, s));
         if (f->count > 0) /* the batches that are fed keep their slots */
             return COPSE_OK;
         COPSE_TRY(copse__batch_slot_upload(f, batch, s, oldest));

@@ -68,7 +68,7 @@ static copse_status feed_run_plan(copse_trainer *t, const struct copse_host_batc
     const enum copse_pass pass = copse__accumulation_pass(&t->accumulation, f->count);
     COPSE_TRY(check_batch(f, batch));
     if (f->count == 0)
-        return copse__trainer_prepare(t, batch, pass, true, s);
+        return copse__trainer_take(t, batch, pass, true, s);
     copse__shards_copy(&f->at[0].shards, s);
     COPSE_TRY(copse__shards_record(&t->recordings, batch, pass, s));
     return copse__shards_check(s, t->strategy->replica_count, batch);

@@ -169,6 +169,7 @@ copse_status copse_trainer_create(copse_strategy *st, const struct copse_trainer
     COPSE_TRY(copse__require_no_replica("copse_trainer_create", st));
     COPSE_TRY(trainer_check(params));
     COPSE_TRY(copse__require_device(st, "trainer"));
+    COPSE_TRY(copse__strategy_settle(st));
     copse_trainer *t = copse__alloc(&st->ctx->base.mem, 1, sizeof *t);
     COPSE_TRY(copse_need_memory(t, "trainer"));
     t->strategy = copse_strategy_retain(st);
@@ -198,6 +199,7 @@ void copse_trainer_release(copse_trainer **trainer)
         return;
     struct copse_mem *mem = &st->ctx->base.mem;
     bool is_idle = true;
+    copse__advancing_free(t);
     for (uint32_t r = 0; r < st->replica_count; r++) {
         const copse_status s = copse_queue_finish(st->replicas[r].queue);
         is_idle &= s != COPSE_ERR_TIMEOUT;

@@ -29,10 +29,11 @@ struct copse_trainer {
         struct copse_predictor predictor; /* zero until the first prediction */
         struct copse_weights weights;     /* names of the newest report */
         struct copse_average average;
-    } uses;                     /* of the variables besides training */
-    uint64_t step;              /* updates begun */
-    struct copse_position next; /* in the data, behind the newest batch */
-    bool is_failed;             /* an update was cut short: the parameters are not to be used */
+    } uses;                            /* of the variables besides training */
+    uint64_t step;                     /* updates begun */
+    struct copse_position next;        /* in the data, behind the newest batch */
+    struct copse_advancing *advancing; /* steps in slices (trainer_advance.c); NULL: none yet */
+    bool is_failed; /* an update was cut short: the parameters are not to be used */
     atomic_bool is_cancelled;
 };
 
@@ -69,12 +70,17 @@ copse_status copse__trainer_wait(copse_trainer *t, uint32_t r, uint64_t ticket);
 /* The variables have their averages: no step, checkpoint or change. */
 copse_status copse__average_refuse(const copse_trainer *t);
 
-/* ---- trainer_prepare.c ---- */
+/* ---- trainer_advance.c ---- */
+
+/* Finish the step that is begun in slices, and free its memory. */
+void copse__advancing_free(copse_trainer *t);
+
+/* ---- trainer_take.c ---- */
 
 /* Check a batch, fill its shards and recordings. `is_next`: for the step that comes next, for which
    the variables are brought up to date; else it involves no other worker and no step under way. */
-copse_status copse__trainer_prepare(copse_trainer *t, const struct copse_host_batch *batch,
-                                    enum copse_pass pass, bool is_next, struct copse_shards *s);
+copse_status copse__trainer_take(copse_trainer *t, const struct copse_host_batch *batch,
+                                 enum copse_pass pass, bool is_next, struct copse_shards *s);
 
 /* ---- trainer_audit.c ---- */
 

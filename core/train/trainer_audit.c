@@ -13,6 +13,7 @@ copse_status copse_trainer_audit(copse_trainer *t, const struct copse_audit_para
 {
     COPSE_TRY(copse_need("trainer", t));
     COPSE_TRY(copse__require_no_replica("copse_trainer_audit", t));
+    COPSE_TRY(copse__strategy_settle(t->strategy));
     COPSE_TRY(copse__audit_settle(t));
     return copse__audit_set(&t->verifier.audit, params);
 }

@@ -5,6 +5,7 @@
 copse_status copse__trainer_check(copse_trainer *t)
 {
     COPSE_TRY(copse_need("trainer", t));
+    COPSE_TRY(copse__strategy_settle(t->strategy));
     if (t->verifier.audit.has_failed)
         return copse_fail(COPSE_ERR_UNRELIABLE,
                           "trainer: an audit found wrong results; make a new trainer, on "

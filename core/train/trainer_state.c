@@ -145,6 +145,7 @@ copse_status copse_trainer_checkpoint(copse_trainer *t, const char *path,
     struct trainer_job job;
     COPSE_TRY(copse__require_no_replica("copse_trainer_checkpoint", t));
     COPSE_TRY(copse_need("checkpoint", t));
+    COPSE_TRY(copse__strategy_settle(t->strategy));
     COPSE_TRY(copse__average_refuse(t));
     COPSE_TRY(copse__audit_settle(t));
     return copse__job_checkpoint(trainer_state_init(&job, t), path, params);
@@ -155,6 +156,7 @@ copse_status copse_trainer_save(copse_trainer *t, const char *path)
     struct trainer_job job;
     COPSE_TRY(copse__require_no_replica("copse_trainer_save", t));
     COPSE_TRY(copse_need("checkpoint", t));
+    COPSE_TRY(copse__strategy_settle(t->strategy));
     COPSE_TRY(copse__audit_settle(t));
     return copse__job_export(trainer_state_init(&job, t), path);
 }
@@ -167,6 +169,7 @@ copse_status copse_trainer_restore(copse_trainer *t, const char *path,
         *file = NULL;
     COPSE_TRY(copse__require_no_replica("copse_trainer_restore", t));
     COPSE_TRY(copse_need("checkpoint", t));
+    COPSE_TRY(copse__strategy_settle(t->strategy));
     const copse_status s = copse__job_restore(trainer_state_init(&job, t), path, position, file);
     t->is_failed = job.base.is_torn;
     return s;

@@ -4,9 +4,7 @@
 #include "core/base/trace.h"
 #include "core/train/execution.h"
 
-/* Queue what each replica reads of the batch: its inputs, from a slot of the feed or from host
-   memory, and its step words. */
-static copse_status queue_inputs(copse_trainer *t, bool is_training,
+copse_status copse__queue_inputs(copse_trainer *t, bool is_training,
                                  const struct copse_host_batch *batch,
                                  struct copse_batch_slot *slot, const struct copse_shards *s,
                                  const struct copse_accumulation *a)
@@ -24,22 +22,6 @@ static copse_status queue_inputs(copse_trainer *t, bool is_training,
     return COPSE_OK;
 }
 
-/* One micro-batch, and the update behind the last of a step. */
-static copse_status run_micro_batch(copse_trainer *t, const struct copse_host_batch *batch,
-                                    struct copse_batch_slot *from, const struct copse_shards *s)
-{
-    struct copse_execution e = copse__execution_begin(t, s);
-    const uint64_t label[] = { e.slot->step, batch->count, batch->first, batch->epoch };
-    t->next = (struct copse_position){ batch->epoch, batch->index + 1 };
-    copse__accumulation_add(&t->accumulation, batch->count);
-    const struct copse_span span = copse__span_begin(&t->strategy->ctx->base);
-    COPSE_TRY(copse__span_end(span, COPSE_SPAN_UPLOAD, "inputs",
-                              queue_inputs(t, true, batch, from, s, &t->accumulation)));
-    copse__group_note(&t->strategy->group,
-                      (uint32_t)copse__hash(COPSE_HASH_START, label, sizeof label));
-    return copse__execute(&e);
-}
-
 /* Before anything is queued. The accumulated gradients are dropped, as on the other workers. */
 static copse_status trainer_step_refuse(copse_trainer *t, copse_status why)
 {
@@ -48,7 +30,26 @@ static copse_status trainer_step_refuse(copse_trainer *t, copse_status why)
     return why;
 }
 
-static copse_status step_batch(copse_trainer *t, const struct copse_host_batch *batch)
+/* The inputs of a micro-batch, and all that its execution needs. */
+static copse_status queue_batch(copse_trainer *t, const struct copse_host_batch *batch,
+                                struct copse_batch_slot *from, struct copse_step_run *run)
+{
+    run->execution = copse__execution_begin(t, &run->shards);
+    const uint64_t label[] = { run->execution.slot->step, batch->count, batch->first,
+                               batch->epoch };
+    t->next = (struct copse_position){ batch->epoch, batch->index + 1 };
+    copse__accumulation_add(&t->accumulation, batch->count);
+    const struct copse_span span = copse__span_begin(&t->strategy->ctx->base);
+    COPSE_TRY(
+        copse__span_end(span, COPSE_SPAN_UPLOAD, "inputs",
+                        copse__queue_inputs(t, true, batch, from, &run->shards, &t->accumulation)));
+    copse__group_note(&t->strategy->group,
+                      (uint32_t)copse__hash(COPSE_HASH_START, label, sizeof label));
+    return COPSE_OK;
+}
+
+copse_status copse__step_begin(copse_trainer *t, const struct copse_host_batch *batch,
+                               struct copse_step_run *run)
 {
     COPSE_TRY(copse__trainer_check(t));
     COPSE_TRY(copse__average_refuse(t));
@@ -60,28 +61,40 @@ static copse_status step_batch(copse_trainer *t, const struct copse_host_batch *
     /* a result that the application has not taken may be of a loss that is not finite */
     if (room != COPSE_OK)
         return trainer_step_refuse(t, room);
-    struct copse_shards s;
     struct copse_batch_slot *from = NULL;
-    const bool is_last = t->accumulation.parts + 1 == t->params.accumulate;
-    struct copse_step_slot *slot = copse__slot_of(&t->ring, t->step);
     const enum copse_pass pass = copse__accumulation_pass(&t->accumulation, 0);
     const struct copse_span span = copse__span_begin(&t->strategy->ctx->base);
-    const copse_status can =
-        copse__span_end(span, COPSE_SPAN_COMPILE, "prepare",
-                        t->feed.table->prepare ? t->feed.table->prepare(t, batch, pass, &s, &from)
-                                               : copse__trainer_prepare(t, batch, pass, true, &s));
+    const copse_status can = copse__span_end(
+        span, COPSE_SPAN_COMPILE, "prepare",
+        t->feed.table->prepare ? t->feed.table->prepare(t, batch, pass, &run->shards, &from)
+                               : copse__trainer_take(t, batch, pass, true, &run->shards));
     if (can != COPSE_OK)
         return trainer_step_refuse(t, can);
-    const uint64_t since = copse__group_sequence(&t->strategy->group);
-    copse_status status = run_micro_batch(t, from ? &from->batch : batch, from, &s);
-    if (status != COPSE_OK) {
-        status = copse__workers_notify(&t->workers, since, status);
+    run->is_last = t->accumulation.parts + 1 == t->params.accumulate;
+    run->since = copse__group_sequence(&t->strategy->group);
+    const copse_status s = queue_batch(t, from ? &from->batch : batch, from, run);
+    return s ? copse__step_end(t, run, s) : COPSE_OK;
+}
+
+copse_status copse__step_end(copse_trainer *t, const struct copse_step_run *run, copse_status s)
+{
+    if (s != COPSE_OK) {
+        s = copse__workers_notify(&t->workers, run->since, s);
         copse__accumulation_drop(&t->accumulation); /* the gradients are mixed with what failed */
-        return copse_note(status, "in step %llu", (unsigned long long)t->step + 1);
+        return copse_note(s, "in step %llu", (unsigned long long)t->step + 1);
     }
+    struct copse_step_slot *slot = copse__slot_of(&t->ring, t->step);
     t->step += copse__accumulation_next(&t->accumulation);
-    return is_last ? copse__workers_notify(&t->workers, since, copse__workers_send(&t->ring, slot))
-                   : COPSE_OK;
+    return run->is_last
+               ? copse__workers_notify(&t->workers, run->since, copse__workers_send(&t->ring, slot))
+               : COPSE_OK;
+}
+
+static copse_status step_batch(copse_trainer *t, const struct copse_host_batch *batch)
+{
+    struct copse_step_run run;
+    COPSE_TRY(copse__step_begin(t, batch, &run));
+    return copse__step_end(t, &run, copse__execute(&run.execution));
 }
 
 /* Returns `why`. If the trainer cannot go on, tells the other workers. */
@@ -167,7 +180,7 @@ static copse_status trainer_step_evaluate(copse_trainer *t, const struct copse_h
     memcpy(words, t->words.newest, sizeof words);
     const struct copse_accumulation alone = { .examples = batch->count,
                                               .first_examples = batch->count };
-    status = queue_inputs(t, false, batch, NULL, &s, &alone);
+    status = copse__queue_inputs(t, false, batch, NULL, &s, &alone);
     memcpy(t->words.newest, words, sizeof words);
     /* the same on all workers; else they wait for this one's results */
     if (status == COPSE_ERR_ARGUMENT)

@@ -509,6 +509,7 @@ copse_status copse__component_read(copse_variable *v, uint32_t rank, copse_value
     copse_queue *queue = st->replicas[rank].queue;
     struct copse_block *block;
     *out = NULL;
+    COPSE_TRY(copse__strategy_settle(st));
     COPSE_TRY(copse__block_create(st->ctx, queue, v->tensor.type, v->count, &block));
     const copse_status s = copse__storage(v)->read_block(v, rank, block);
     if (s) {

@@ -71,7 +71,7 @@ copse_status copse__variable_check(const copse_variable *v, const char *what)
         return copse_fail(COPSE_ERR_ARGUMENT,
                           "%s: variable '%s' was released with its strategy or model", what,
                           v->name);
-    return COPSE_OK;
+    return copse__strategy_settle(v->strategy);
 }
 
 copse_status copse__variable_of(const copse_variable *v, const copse_strategy *st, const char *what)

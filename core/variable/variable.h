@@ -61,7 +61,8 @@ bool copse__variables_release(copse_strategy *st, copse_variable *const *list, s
 /* Release what a variable holds. The application may keep the handle: the
    context keeps the block, and every call refuses it. */
 void copse__variable_retire(copse_variable *v);
-/* COPSE_ERR_ARGUMENT where `v` is NULL, or its strategy was released; `what` begins the text. */
+/* COPSE_ERR_ARGUMENT where `v` is NULL, or its strategy was released; `what` begins the text.
+   Finishes a training step that is begun (copse__strategy_settle). */
 copse_status copse__variable_check(const copse_variable *v, const char *what);
 /* Whether a variable of the context has this address; it may have been released. The address is not
    read. */

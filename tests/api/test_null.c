@@ -28,11 +28,14 @@
 #include "copse/loop/early_stopping.h"
 #include "copse/loop/event_file.h"
 #include "copse/loop/feed.h"
+#include "copse/loop/find_lr.h"
 #include "copse/loop/monitor.h"
 #include "copse/nn/layers.h"
 #include "copse/predict.h"
+#include "copse/train/advance.h"
 #include "copse/train/audit.h"
 #include "copse/train/evaluate.h"
+#include "copse/train/fine_tune.h"
 #include "copse/train/generate.h"
 #include "copse/train/hidden.h"
 #include "copse/train/memory.h"
@@ -69,6 +72,7 @@ static copse_strategy *st;
 static copse_variable *v, *metric;
 static copse_trainer *trainer;
 static copse_early_stopping *stopping;
+static struct copse_lr_range lr_range;
 static copse_replica_context *rc;
 static copse_cross_device *cross;
 static copse_value *value, *slices, *result;
@@ -595,6 +599,8 @@ static void training(struct probe *p)
     ROW(copse_trainer_create, NEED(st), NEED(&params), NEED(&made));
     ROW(copse_trainer_step, NEED(trainer), NEED(&batch));
     ROW(copse_trainer_feed, NEED(trainer), NEED(&batch));
+    ROW(copse_trainer_prepare, NEED(trainer), NEED(&batch), NULL);
+    ROW(copse_trainer_advance, NEED(trainer), NEED(&batch), 0, NULL);
     ROW(copse_trainer_run, NEED(trainer));
     ROW(copse_trainer_result, NEED(trainer), true, NEED(&done));
     ROW(copse_step_report, NEED(&done), NEED("a"), NEED(&report));
@@ -608,6 +614,7 @@ static void training(struct probe *p)
     ROW(copse_trainer_replica_result, NEED(trainer), 0, NEED(&of_replica));
     ROW(copse_trainer_fit, NEED(trainer), NEED(batches),
         NEED(&(struct copse_fit_params){ .epochs = 1 }));
+    ROW(copse_trainer_find_lr, NEED(trainer), NEED(batches), NULL, NEED(&lr_range));
     ROW(copse_early_stopping_create, NEED(trainer), NULL, NEED(&watch));
     if (!stopping)
         OK(copse_early_stopping_create(trainer, NULL, &stopping));
@@ -682,7 +689,10 @@ static void models(struct probe *p)
     ROW(copse_model_create, NEED(own), NEED(schema), NEED(&params), NEED(&made));
     ROW(copse_model_fit, NEED(model), NEED(labelled),
         NEED(&(struct copse_model_fit_params){ .epochs = 1 }));
+    ROW(copse_model_find_lr, NEED(model), NEED(labelled),
+        NEED(&(struct copse_model_fit_params){ .epochs = 1 }), NULL, NEED(&lr_range));
     ROW(copse_model_load, NEED(own), NEED("none"), NULL, NEED(&made));
+    ROW(copse_model_load_weights, NEED(model), NULL, NEED("none"), NULL, NULL);
     ROW(copse_model_save, NEED(model), NEED("none/none"), NULL);
     NODE_ROW(copse_model_loss, NEED(g), NEED(&in), NEED(model));
     ROW(copse_model_predict, NEED(model), NEED(labelled), NEED(values));

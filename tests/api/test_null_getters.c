@@ -24,10 +24,12 @@
 #include "copse/loop/feed.h"
 #include "copse/loop/monitor.h"
 #include "copse/ops/user_op.h"
+#include "copse/optim/groups.h"
 #include "copse/optim/schedule.h"
 #include "copse/train/audit.h"
 #include "copse/train/average.h"
 #include "copse/train/evaluate.h"
+#include "copse/train/fine_tune.h"
 #include "copse/train/model_file.h"
 
 #include "tests/rig/null_rig.h"
@@ -192,6 +194,9 @@ static void training(struct probe *p)
     NOTHING(copse_model_layer, NULL);
     NOTHING(copse_model_strategy, NULL);
     NOTHING(copse_model_metadata, NULL, NULL);
+    NOTHING(copse_model_head, NULL, NULL);
+    NOTHING(copse_model_variables, NULL, NULL);
+    FALSE(copse_parameter_groups_freezes, NULL, NULL);
     RETAIN(copse_strategy_retain);
     RELEASE(copse_strategy_release, copse_strategy);
     ZERO(copse_strategy_kind_of, NULL);

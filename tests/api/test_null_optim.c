@@ -2,6 +2,7 @@
 /* The rule for NULL (copse/status.h), as test_null.c, for the functions of copse/optim/ and of some
    of copse/train/. */
 #include "copse/context.h"
+#include "copse/loop/find_lr.h"
 #include "copse/optim/groups.h"
 #include "copse/optim/rules.h"
 #include "copse/optim/schedule.h"
@@ -14,12 +15,14 @@ static copse_context *ctx;
 static copse_schedule *schedule;
 static copse_trainer *trainer; /* no row needs it: each call has NULL for it */
 static copse_model *model;
+static copse_dataset *data;
 
 static void all_rows(struct probe *p)
 {
     const struct copse_optimizer_rule *rule;
     copse_schedule *made;
     ROW(copse_optimizer_rule_find, NEED("adam"), NEED(&rule));
+    ROW(copse_find_lr_schedule, NEED(ctx), NULL, NEED(&made));
     ROW(copse_schedule_create, NEED(ctx),
         NEED(&(struct copse_schedule_params){ .text = "constant", .rate = 1 }), NEED(&made));
     ROW(copse_schedule_create, ctx,
@@ -27,6 +30,7 @@ static void all_rows(struct probe *p)
     ROW(copse_schedule_check, NEED("constant"));
     ROW(copse_parameter_groups_check, NEED("a: frozen"));
     ROW(copse_model_check_loss, NEED("huber"));
+    ROW(copse_model_balance_loss, NEED(model), NEED(data));
     ROW(copse_model_set_loss, NEED(model), NEED("huber"));
     ROW(copse_trainer_average_begin, NEED(trainer));
     ROW(copse_trainer_average_end, NEED(trainer));

@@ -28,6 +28,7 @@
 #include "copse/distribute/sync.h"
 #include "copse/loop/early_stopping.h"
 #include "copse/loop/feed.h"
+#include "copse/loop/find_lr.h"
 #include "copse/loop/monitor.h"
 #include "copse/nn/layers.h"
 #include "copse/ops/attention.h"
@@ -39,6 +40,7 @@
 #include "copse/ops/user_op.h"
 #include "copse/optim/schedule.h"
 #include "copse/predict.h"
+#include "copse/train/advance.h"
 #include "copse/train/audit.h"
 #include "copse/train/evaluate.h"
 #include "copse/train/generate.h"
@@ -302,6 +304,8 @@ static void input(void)
             .array_count = 0);
 }
 
+static struct copse_lr_range lr_range;
+
 static void training(void)
 {
     copse_strategy *st, *other;
@@ -391,12 +395,20 @@ static void training(void)
             COPSE_COLUMNS({ "x", COPSE_F32, COPSE_SHAPE(2), x }), .count = 1);
     REFUSED(copse_host_batch, copse_trainer_feed(t, &p),
             COPSE_COLUMNS({ "x", COPSE_F32, COPSE_SHAPE(2), x }), .count = 1);
+    REFUSED(copse_host_batch, copse_trainer_advance(t, &p, 0, NULL),
+            COPSE_COLUMNS({ "x", COPSE_F32, COPSE_SHAPE(2), x }), .count = 1);
+    REFUSED(copse_host_batch, copse_trainer_prepare(t, &p, NULL),
+            COPSE_COLUMNS({ "x", COPSE_F32, COPSE_SHAPE(2), x }), .count = 1);
+    const struct copse_host_batch alone = { COPSE_COLUMNS({ "x", COPSE_F32, COPSE_SHAPE(2), x }),
+                                            .count = 1 };
+    REFUSED(copse_prepare_params, copse_trainer_prepare(t, &alone, &p), .advances = true);
     REFUSED(copse_host_batch, copse_trainer_memory(t, 0, &p, 0, &planned),
             COPSE_COLUMNS({ "x", COPSE_F32, COPSE_SHAPE(2), x }), .count = 1);
     OK(copse_loader_create(data, &(struct copse_loader_params){ .batch = 1 }, &batches));
     REFUSED(copse_early_stopping_params, copse_early_stopping_create(t, &p, &stopping),
             .patience = 1);
     REFUSED(copse_fit_params, copse_trainer_fit(t, batches, &p), .epochs = 1);
+    REFUSED(copse_find_lr_params, copse_trainer_find_lr(t, batches, &p, &lr_range), .steps = 10);
     copse_loader_release(&batches);
     REFUSED(copse_audit_params, copse_trainer_audit(t, &p), .every = 0);
     REFUSED(copse_load_params, copse_trainer_load(t, "none", &p, NULL), .is_exact = false);

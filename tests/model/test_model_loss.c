@@ -53,6 +53,20 @@ static double plain(const float *h, const void *y, double *weight)
     return surprise(h, label(y));
 }
 
+/* 6 rows of class 0, 3 of 1 and of 2. */
+static double balanced(const float *h, const void *y, double *weight)
+{
+    *weight = label(y) == 0 ? 12 / (3 * 6.0) : 12 / (3 * 3.0);
+    return *weight * surprise(h, label(y));
+}
+
+/* Class 1 counts nothing. */
+static double balanced_of_two(const float *h, const void *y, double *weight)
+{
+    *weight = label(y) == 0 ? 9 / (2 * 6.0) : label(y) == 1 ? 0 : 9 / (2 * 3.0);
+    return *weight * surprise(h, label(y));
+}
+
 static double smoothed(const float *h, const void *y, double *weight)
 {
     *weight = 1;
@@ -142,6 +156,7 @@ static double loss_with(const char *text, bool is_of_numbers, loss_of *definitio
     double sum = 0, weights = 0;
     if (text)
         OK(copse_model_set_loss(m, text));
+    OK(copse_model_balance_loss(m, data));
     OK(copse_trainer_create(
         st, &(struct copse_trainer_params){ .loss = copse_model_loss, .user = m }, &t));
     OK(copse_loader_create(data, &(struct copse_loader_params){ .batch = ROWS, .seed = 1 },
@@ -179,6 +194,10 @@ static void losses_have_their_values(void **state)
         { "cross_entropy", false, plain },
         { " cross_entropy  smoothing=0.3 ", false, smoothed },
         { "cross_entropy weights=1,2,0.5", false, weighted },
+        { "cross_entropy weights=balanced", false, balanced },
+        { "cross_entropy weights=1,2,0.5 weights=balanced", false, balanced },
+        { "cross_entropy weights=balanced weights=1,2,0.5", false, weighted },
+        { "cross_entropy weights=balanced ignore=1", false, balanced_of_two },
         { "cross_entropy ignore=1", false, ignoring },
         { "binary_cross_entropy positive=3", false, binary },
         { NULL, true, squared },
@@ -212,6 +231,8 @@ static void wrong_texts_are_refused(void **state)
         { "cosine delta=1", "it has none" },
         { "cross_entropy smoothing=1.5", "a number from 0 to 1 is needed" },
         { "cross_entropy ignore=0.5", "the number of a class is needed" },
+        { "cross_entropy weights=Balanced", "it has smoothing=, weights=, ignore=" },
+        { "binary_cross_entropy weights=balanced", "it has positive=" },
         { "cross_entropy weights=1,nan,1", "it has smoothing=, weights=, ignore=" },
     };
     copse_strategy *st = strategy_of(ctx, 1);
@@ -240,11 +261,52 @@ static void wrong_texts_are_refused(void **state)
     copse_strategy_release(&st);
 }
 
+/* A trainer says what is missing; data of another kind is refused; copse_model_fit needs no call. */
+static void balanced_weights_need_data(void **state)
+{
+    copse_strategy *st = strategy_of(ctx, 1);
+    copse_dataset *data = make_data(false), *other = make_data(true), *more;
+    copse_model *m = make_model(st, data, "dense out", "a");
+    copse_trainer *t = NULL;
+    copse_loader *batches = NULL;
+    struct copse_host_batch batch;
+    int32_t four[ROWS];
+    (void)state;
+    OK(copse_model_set_loss(m, "cross_entropy weights=balanced"));
+    OK(copse_trainer_create(
+        st, &(struct copse_trainer_params){ .loss = copse_model_loss, .user = m }, &t));
+    OK(copse_loader_create(data, &(struct copse_loader_params){ .batch = ROWS, .seed = 1 },
+                           &batches));
+    OK(copse_loader_start(batches, 0, 0));
+    OK(copse_loader_next(batches, &batch));
+    FAILS(COPSE_ERR_ARGUMENT, copse_trainer_step(t, &batch),
+          "call copse_model_balance_loss with the data that train");
+    copse_trainer_release(&t);
+    FAILS(COPSE_ERR_ARGUMENT, copse_model_balance_loss(m, other), "which the data lacks");
+    for (int i = 0; i < ROWS; i++)
+        four[i] = i % 4;
+    OK(copse_dataset_create(
+        ctx,
+        &(struct copse_array_view){
+            .type = COPSE_F32, .rank = 2, .shape = { ROWS, IN }, .data = x },
+        &(struct copse_array_view){ .type = COPSE_I32, .rank = 1, .shape = { ROWS }, .data = four },
+        NULL, &more));
+    FAILS(COPSE_ERR_ARGUMENT, copse_model_balance_loss(m, more), "4 classes, the model 3");
+    OK(copse_model_fit(m, data, &(struct copse_model_fit_params){ .epochs = 1 }));
+    copse_loader_release(&batches);
+    copse_dataset_release(&more);
+    copse_dataset_release(&data);
+    copse_dataset_release(&other);
+    copse_model_release(&m);
+    copse_strategy_release(&st);
+}
+
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
         cmocka_unit_test(losses_have_their_values),
         cmocka_unit_test(wrong_texts_are_refused),
+        cmocka_unit_test(balanced_weights_need_data),
     };
     return cmocka_run_group_tests(tests, setup, close_context);
 }

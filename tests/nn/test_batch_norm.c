@@ -222,6 +222,44 @@ static void training_normalizes_by_the_batch_and_evaluation_by_the_averages(void
     copse_strategy_release(&st);
 }
 
+/* A frozen layer is one of an evaluation: a step normalises by its averages, and keeps them. With one
+   of scale and offset frozen it trains. */
+static void a_frozen_layer_keeps_its_averages(void **state)
+{
+    static const char *const groups[] = { "batch_norm1.*: frozen", "batch_norm1.scale: frozen" };
+    const struct copse_host_batch b = { RIG_XY(WIDTH, features, labels), .count = ROWS };
+    (void)state;
+    make_data();
+    for (int i = 0; i < 2; i++) {
+        copse_strategy *st = on_host();
+        copse_layer *l = parsed("batch_norm; dense out");
+        copse_trainer *t;
+        struct copse_step_result evaluated, trained;
+        float mean[WIDTH], variance[WIDTH];
+        OK(copse_layer_build(
+            l, st,
+            &(struct copse_build_params){ .shape = COPSE_SHAPE(WIDTH), .outputs = CLASSES }));
+        OK(copse_trainer_create(st,
+                                &(struct copse_trainer_params){
+                                    .loss = classify, .user = l, .optimizer.groups = groups[i] },
+                                &t));
+        OK(copse_trainer_evaluate(t, &b, &evaluated));
+        OK(copse_trainer_step(t, &b));
+        OK(copse_trainer_result(t, true, &trained));
+        OK(copse_variable_read(variable_of(st, "batch_norm1.mean"), 0, mean));
+        OK(copse_variable_read(variable_of(st, "batch_norm1.variance"), 0, variance));
+        for (int k = 0; k < WIDTH; k++)
+            assert_true((mean[k] == 0.0f && variance[k] == 1.0f) == (i == 0));
+        if (i == 0)
+            near(trained.loss, evaluated.loss, 1e-6, "loss");
+        else
+            assert_true(fabs(trained.loss - evaluated.loss) > 1e-3);
+        copse_trainer_release(&t);
+        copse_layer_release(&l);
+        copse_strategy_release(&st);
+    }
+}
+
 /* Axes between the examples and the features count as examples. */
 static void features_are_the_last_axis(void **state)
 {
@@ -255,6 +293,7 @@ int main(void)
         cmocka_unit_test(replicas_compute_what_one_device_computes),
         cmocka_unit_test(later_variables_are_not_overwritten),
         cmocka_unit_test(training_normalizes_by_the_batch_and_evaluation_by_the_averages),
+        cmocka_unit_test(a_frozen_layer_keeps_its_averages),
         cmocka_unit_test(features_are_the_last_axis),
     };
     return cmocka_run_group_tests(tests, open_context, close_context);

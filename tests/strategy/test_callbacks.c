@@ -7,6 +7,7 @@
 #include "copse/distribute/shards.h"
 #include "copse/loop/feed.h"
 #include "copse/predict.h"
+#include "copse/train/advance.h"
 #include "copse/train/audit.h"
 #include "copse/train/average.h"
 #include "copse/train/memory.h"
@@ -79,6 +80,18 @@ static copse_status t_save(struct stage *s)
 {
     return copse_trainer_save(s->t, s->path);
 }
+static copse_status t_prepare(struct stage *s)
+{
+    const struct copse_host_batch b = batch_of_two();
+    return copse_trainer_prepare(s->t, &b, NULL);
+}
+
+static copse_status t_advance(struct stage *s)
+{
+    const struct copse_host_batch b = batch_of_two();
+    return copse_trainer_advance(s->t, &b, UINT64_MAX, NULL);
+}
+
 static copse_status t_checkpoint(struct stage *s)
 {
     return copse_trainer_checkpoint(s->t, s->path, NULL);
@@ -434,6 +447,8 @@ static const struct row {
 } rows[] = {
     { "copse_trainer_step", t_step, OF_TRAINER, 0 },
     { "copse_trainer_feed", t_feed, OF_TRAINER, 0 },
+    { "copse_trainer_prepare", t_prepare, OF_TRAINER, 0 },
+    { "copse_trainer_advance", t_advance, OF_TRAINER, 0 },
     { "copse_trainer_run", t_run, OF_TRAINER, 0 },
     { "copse_trainer_evaluate", t_evaluate, OF_TRAINER, 0 },
     { "copse_trainer_result", t_result, OF_TRAINER, 0 },

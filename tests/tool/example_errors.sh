@@ -35,7 +35,7 @@ for program; do
     name=${name#failing_}
     arguments=
     case $name in
-    digits | eight_bit_gradients | layers | lend_vulkan) arguments=digits.csv.gz ;;
+    digits | eight_bit_gradients | fine_tune | layers | lend_vulkan) arguments=digits.csv.gz ;;
     page_layers) name=layers ;;
     page_first) name=first ;;
     esac
@@ -44,7 +44,7 @@ for program; do
         ends_at loader_next 3 'cat/05.png is a damaged PNG'
         ends_at trainer_result 3 'worker 3 is lost'
         ;;
-    eight_bit_gradients | predict | table | text) ends_at model_fit 1 'cat/05.png is a damaged PNG' ;;
+    eight_bit_gradients | fine_tune | predict | table | text) ends_at model_fit 1 'cat/05.png is a damaged PNG' ;;
     *) ends_at trainer_fit 1 'cat/05.png is a damaged PNG' ;;
     esac
 done

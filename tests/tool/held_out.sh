@@ -90,11 +90,11 @@ bad 'evaluating none with a file' "was made with --held-out none" evaluate --dev
 bad 'a model with a file' '--held-out belongs to --checkpoint' evaluate "$work/all.st" "$work/table.csv" --held-out nonexist.csv
 
 # A resumed run without the file: the rows that train, and so the batch, would be others. Options that do not fit its part.
-head -61 "$work/table.csv" >"$work/sixty.csv"
-sixty="$host --epochs 2 --data $work/sixty.csv"
-"$copse" $sixty --held-out "$work/other.csv" --checkpoint "$work/s" --quiet >/dev/null || no 'a small table, checkpoints'
-bad 'resuming without the file' 'held out a file of its own: name it with --held-out' $sixty --checkpoint "$work/s" --resume
-bad 'resuming with a part' 'was made with --held-out=40 examples' $sixty --held-out 0.2 --checkpoint "$work/s" --resume
+head -206 "$work/table.csv" >"$work/few.csv"
+few="$host --epochs 2 --data $work/few.csv"
+"$copse" $few --held-out "$work/other.csv" --checkpoint "$work/s" --quiet >/dev/null || no 'a small table, checkpoints'
+bad 'resuming without the file' 'held out a file of its own: name it with --held-out' $few --checkpoint "$work/s" --resume
+bad 'resuming with a part' 'was made with --held-out=40 examples' $few --held-out 0.2 --checkpoint "$work/s" --resume
 bad 'patience for a resumed none' "--patience needs a held-out part.*none_c/step.*was made with --held-out none" \
     $job --patience 2 --split stratified --checkpoint "$work/none_c" --resume
 bad 'a split of a resumed none' '--split belongs to a part of --data' $job --split stratified --checkpoint "$work/none_c" --resume
@@ -104,7 +104,7 @@ mkdir "$work/old"
 for point in "$work"/s/step-*[1-9].safetensors; do
     LC_ALL=C sed 's/--held-out=/--held-old=/' "$point" >"$work/old/$(basename "$point")"
 done
-bad 'an earlier version' 'of a version that split at random: give --split random' $sixty --split stratified --checkpoint "$work/old" --resume
+bad 'an earlier version' 'of a version that split at random: give --split random' $few --split stratified --checkpoint "$work/old" --resume
 
 # Options that would do nothing.
 bad 'last of none' '--save-last: with --held-out none the last epoch is saved anyway' $job --held-out none --save-last --save x.st

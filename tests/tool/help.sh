@@ -8,7 +8,7 @@ work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
 . "$(dirname "$0")/expect.sh"
 
-commands=$("$copse" help | sed -n 's/^  \([a-z]*\) .*/\1/p')
+commands=$("$copse" help | sed -n 's/^  \([a-z-]*\) .*/\1/p')
 [ "$(echo "$commands" | wc -l)" -ge 8 ] || no "few commands: $commands"
 
 # Each command has help in two forms, and no line of more than 100 columns.
@@ -43,6 +43,7 @@ like() {
 }
 like "did you mean 'train'?" trian
 like "did you mean 'evaluate'?" evalute
+like "did you mean 'find-lr'?" find-rl
 like "did you mean 'conformance'?" conf
 like "copse help. lists them" fly
 like 'did you mean --epochs?' train --epoch=5

@@ -35,21 +35,21 @@ from() {
     good "$name" "$taken" train $host --data "$work/$data" --init "$work/$init" "$@"
     if [ -n "$why" ]; then
         grep -qE -- "$why" "$work/stdout" || no "$name: $(sed -n '/^init/,/^$/p' "$work/stdout")"
-    elif grep -q 'not taken' "$work/stdout"; then
+    elif grep -q '; left ' "$work/stdout"; then
         no "$name: $(sed -n '/^init/,/^$/p' "$work/stdout")"
     fi
 }
 from 'the same classes' '6 of 6 variables' '' low.csv low
-from 'other classes' '4 of 6 variables' "not taken, because class 1 is 'one' in the file, 'eight' in the data: dense3.weight, dense3.bias$" \
+from 'other classes' '4 of 6 variables' "left the head dense3 new: class 1 is 'one' in the file, 'eight' in the data$" \
     high.csv low
-grep -q 'set: dense1.weight, dense1.bias, dense2.weight, dense2.bias$' "$work/stdout" || no "the body: $(cat "$work/stdout")"
-from 'more classes' '4 of 6 variables' 'not taken, because the file has 3 classes, the data 4: dense3.weight, dense3.bias$' more.csv low
-from 'other columns' '4 of 6 variables' "not taken, because column 2 is 'b' in the file, 'c' in the data: dense1.weight, dense1.bias$" \
+grep -q 'took dense1, dense2 (4 of 6 variables); left' "$work/stdout" || no "the body: $(cat "$work/stdout")"
+from 'more classes' '4 of 6 variables' 'left the head dense3 new: the file has 3 classes, the data 4$' more.csv low
+from 'other columns' '4 of 6 variables' "left dense1 new: column 2 is 'b' in the file, 'c' in the data$" \
     other.csv low
 from 'no names of columns' '6 of 6 variables' '' bare.csv low
-from 'another task' '4 of 6 variables' 'not taken, because the file is of a classification, the data of a regression: dense3.weight, dense3.bias$' \
+from 'another task' '4 of 6 variables' 'left the head dense3 new: the file is of a classification, the data of a regression$' \
     number.csv low
-from 'another target' '4 of 6 variables' "not taken, because target 1 is 'target' in the file, 'price' in the data: dense3.weight, dense3.bias$" \
+from 'another target' '4 of 6 variables' "left the head dense3 new: target 1 is 'target' in the file, 'price' in the data$" \
     second.csv number
 from 'the same target' '6 of 6 variables' '' number.csv number
 
@@ -73,8 +73,8 @@ text="--model gru:1,8 --tokens characters --batch 8 --context 4"
 awk 'BEGIN { for (i = 0; i < 60; i++) printf "abcab " }' >"$work/a.txt"
 awk 'BEGIN { for (i = 0; i < 60; i++) printf "abdab " }' >"$work/b.txt"
 "$copse" train $host $text --quiet --data "$work/a.txt" --save "$work/text" >/dev/null || no 'a text'
-from 'another vocabulary' '[0-9] of [0-9] variables' "not taken, because token 4 is 'c' in the file, 'd' in the data: embedding1.weight$" b.txt text $text
-grep -q "not taken, because token 4 is 'c' in the file, 'd' in the data: dense1.weight, dense1.bias$" "$work/stdout" ||
+from 'another vocabulary' '[0-9] of [0-9] variables' "left embedding1 new: token 4 is 'c' in the file, 'd' in the data; left the head" b.txt text $text
+grep -q "left the head dense1 new: token 4 is 'c' in the file, 'd' in the data$" "$work/stdout" ||
     no "the head of a text: $(sed -n '/^init/,/^$/p' "$work/stdout")"
 
 # A file without a schema is compared by shape, and says so.
@@ -94,7 +94,7 @@ END
 }
 arrays "$work/three" 3 && arrays "$work/four" 4 || no 'python3'
 from 'no schema' '6 of 6 variables' 'the file has no schema: only shapes were compared$' low.csv three
-from 'no schema, another shape' '4 of 6 variables' 'not taken, because they have another shape in the file: dense3.weight, dense3.bias$' low.csv four
+from 'no schema, another shape' '4 of 6 variables' 'left the head dense3 new: it has another shape in the file; the file has no schema' low.csv four
 grep -q 'the file has no schema: only shapes were compared$' "$work/stdout" || no "no word on the schema"
 bad 'another body' "'dense2.weight' is f32 \[4, 3\], the variable is f32 \[4, 5\]" train $host --data "$work/low.csv" --model mlp:4,5 \
     --init "$work/four"

@@ -31,6 +31,16 @@ accuracy 85 'adam8' --optimizer adam8
 [ "$(run --epochs 2)" = "$(run --epochs 2 --loss cross_entropy)" ] && passed=$((passed + 1)) || no 'cross_entropy is another loss'
 [ "$(run --epochs 2)" != "$(run --epochs 2 --loss 'cross_entropy ignore=3')" ] && passed=$((passed + 1)) || no 'ignore=3 changes nothing'
 
+# Rare rows count as much as others: most of the rare class is found.
+awk 'BEGIN { srand(3); OFS = ","; print "x", "z", "kind"; for (i = 0; i < 900; i++) { r = i % 18 == 0; print rand() + 0.6 * r, rand() + 0.6 * r, r ? "rare" : "often" } }' >"$work/rare.csv"
+# recall OPTIONS: of the rare class, in percent
+recall() {
+    "$copse" train --quiet --devices host:0 --data "$work/rare.csv" --save "$work/rare" --epochs 20 "$@" >/dev/null 2>&1
+    "$copse" evaluate "$work/rare" "$work/rare.csv" --devices host:0 | awk '$1 == "rare" { print int($4) }' | head -1
+}
+plain=$(recall) even=$(recall --loss 'cross_entropy weights=balanced')
+[ "${plain:-100}" -lt 60 ] && [ "${even:-0}" -ge 80 ] && passed=$((passed + 1)) || no "recall of a rare class: $plain, balanced $even"
+
 bad 'a name that is no loss' 'it is one of cross_entropy, binary_cross_entropy' train $host --loss crossentropy
 bad 'a setting of another loss' 'it has smoothing=' train $host --loss 'cross_entropy delta=1'
 bad 'a loss of numbers' 'huber is not one for classes' train $host --loss huber

@@ -120,7 +120,7 @@ bad 'truncated gzip' 'cut.csv.gz' train $host $save --data "$work/cut.csv.gz"
 sed '17s/^\([^,]*,[^,]*\),[^,]*/\1,seven/' "$work/digits.csv" >"$work/text.csv"
 bad 'text cell' 'row 17.*column 3|column 3.*row 17' train $host $save --data "$work/text.csv"
 bad 'labels out of range' 'label' train $host $save --classes 5
-sed '9s/,[^,]*$/,-2/' "$work/digits.csv" >"$work/negative.csv"
+sed '9,20s/,[^,]*$/,-2/' "$work/digits.csv" >"$work/negative.csv"
 good 'negative label' ' 11 classes' train $host --data "$work/negative.csv"
 bad 'negative label with a number of classes' 'row 9, column 65: the label -2 is not a class' \
     train $host $save --data "$work/negative.csv" --classes 10

@@ -27,7 +27,7 @@ exported() {
         ${tools}objdump -p "$1" | awk '
             /^\[Ordinal\/Name Pointer\]/ { is_list = 1; next } /^$/ { is_list = 0 } is_list { print $NF }'
     else
-        nm -D --defined-only "$1" | awk '{ print $3 }'
+        nm -D --defined-only "$1" | awk '$2 != "A" { sub(/@.*/, "", $3); print $3 }' # A: the versions themselves
     fi | sort -u
 }
 # imported LIBRARY: what it takes of libcopse
@@ -36,7 +36,7 @@ imported() {
         ${tools}objdump -p "$1" | awk '
             /DLL Name:|export table/ { is_ours = /libcopse/ } is_ours && $3 ~ /^copse_/ { print $3 }'
     else
-        nm -D --undefined-only "$1" | awk '$2 ~ /copse_/ { print $2 }'
+        nm -D --undefined-only "$1" | awk '$2 ~ /copse_/ { sub(/@.*/, "", $2); print $2 }'
     fi | sort -u
 }
 lent="$source/include/copse/device/opencl.h $source/include/copse/device/vulkan.h" # in builds with these backends
@@ -63,6 +63,19 @@ comm -13 "$work/prover" "$work/conformance" >"$work/faults"
 fault "exported by copse-conformance, but not COPSE_CONFORMANCE_API" "$work/faults"
 comm -23 "$work/used" "$work/copse" >"$work/faults"
 fault "used by copse-conformance, but not exported by libcopse" "$work/faults"
+
+# version LIBRARY NAME: every exported name has the version of cmake/symbols.map.in
+version() {
+    [ "$tools" ] && return
+    minor=$(sed -n 's/^Version: \([0-9]*\.[0-9]*\).*/\1/p' "$generated/copse.pc")
+    nm -D --defined-only --with-symbol-versions "$1" | awk -v public="@@$2_$minor" -v private="^@@$2_PRIVATE_$minor[.]" '
+        $2 == "A" { next }
+        { name = version = $3; sub(/@.*/, "", name); sub(/^[^@]*/, "", version) }
+        name ~ /^copse__/ ? version !~ private : version != public { print $3 }' >"$work/faults"
+    fault "$1: names with another version than cmake/symbols.map.in says" "$work/faults"
+}
+version "$copse" COPSE
+version "$conformance" COPSE_CONFORMANCE
 
 banned='abort|exit|_exit|_Exit|quick_exit|__assert_fail|printf|vprintf|puts|putchar|perror|psignal'
 banned="$banned|__printf_chk|__vprintf_chk|stdout|stderr|signal|sigaction|fork|system"

@@ -3,23 +3,54 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "copse/data/schema.h"
-#include "copse/train/weights.h"
+#include "copse/train/fine_tune.h"
 
 #include "tools/common/json.h"
-#include "tools/train/init_choice.h"
+#include "tools/train/train_run.h"
 
 #define SHOWN 8 /* names in a line */
 
-static void print_names(const char *what, const char *const *names, size_t count)
+static size_t layer_length(const char *name)
+{
+    const char *dot = strrchr(name, '.');
+    return dot ? (size_t)(dot - name) : strlen(name);
+}
+
+static bool is_of_layer(const char *name, const char *of)
+{
+    const size_t n = layer_length(of);
+    return layer_length(name) == n && strncmp(name, of, n) == 0;
+}
+
+/* Whether these are all variables of a layer. */
+static bool is_whole(const struct run *r, const char *of, size_t variables)
+{
+    size_t all = 0, count;
+    copse_variable *const *list = copse_model_variables(r->model.model, &count);
+    for (size_t i = 0; i < count; i++)
+        all += is_of_layer(copse_variable_name(list[i]), of);
+    return all == variables;
+}
+
+/* Names of variables, or of layers in the place of all of their variables. */
+static void print_layers(const struct run *r, const char *what, const char *const *names,
+                         size_t count)
 {
     char plain[1100];
-    for (size_t i = 0; i < count && i < SHOWN; i++)
-        printf("%s%s", i ? ", " : what, session_plain(plain, sizeof plain, names[i]));
-    if (count > SHOWN)
-        printf(" and %zu more", count - SHOWN);
-    if (count > 0)
-        printf("\n");
+    size_t shown = 0;
+    for (size_t end, i = 0; i < count; i = end, shown++) {
+        for (end = i + 1; end < count && is_of_layer(names[end], names[i]);)
+            end++;
+        const bool is_layer = is_whole(r, names[i], end - i);
+        if (!is_layer)
+            end = i + 1;
+        session_plain(plain, sizeof plain, names[i]);
+        if (shown < SHOWN)
+            printf("%s%.*s", shown ? ", " : what,
+                   (int)(is_layer ? layer_length(plain) : strlen(plain)), plain);
+    }
+    if (shown > SHOWN)
+        printf(" and %zu more", shown - SHOWN);
 }
 
 static copse_status add_names(cJSON *o, const char *key, const char *const *names, size_t count)
@@ -31,22 +62,16 @@ static copse_status add_names(cJSON *o, const char *key, const char *const *name
     return list ? COPSE_OK : session_set_error(COPSE_ERR_NO_MEMORY, "no memory for a line of JSON");
 }
 
-/* The reason for the first of the variables that are not taken; "": all are. */
-static const char *init_why(const struct init_choice *c, const struct copse_load_report *l)
+static copse_status print_event(const char *path, const struct copse_model_weights *w)
 {
-    return l->skipped_count > 0 ? init_choice_why(c, l->skipped[0]) : "";
-}
-
-static copse_status print_event(const char *path, const struct copse_load_report *l,
-                                const struct init_choice *c)
-{
+    const struct copse_load_report *l = &w->load;
     cJSON *o = cJSON_CreateObject();
     json_add_text(o, "event", "init");
     json_add_text(o, "path", path);
     copse_status s = add_names(o, "matched", l->matched, l->matched_count);
     if (s == COPSE_OK)
         s = add_names(o, "skipped", l->skipped, l->skipped_count);
-    json_add_text(o, "why", init_why(c, l));
+    json_add_text(o, "why", w->input[0] ? w->input : w->head);
     if (s == COPSE_OK)
         s = add_names(o, "missing", l->missing, l->missing_count);
     if (s == COPSE_OK)
@@ -58,67 +83,72 @@ static copse_status print_event(const char *path, const struct copse_load_report
     return s;
 }
 
-/* A line for each reason. */
-static void print_skipped(const struct init_choice *c, const char *const *names, size_t count)
+/* The variables that were left out: first those of the first layer, then the head. */
+static size_t count_input(const struct run *r, const struct copse_model_weights *w)
 {
-    char what[480];
-    for (size_t end = 0, i = 0; i < count; i = end) {
-        const char *reason = init_choice_why(c, names[i]);
-        while (end < count && init_choice_why(c, names[end]) == reason)
-            end++;
-        snprintf(what, sizeof what, "         not taken, because %s: ", reason);
-        print_names(what, names + i, end - i);
-    }
+    size_t head, i = 0;
+    copse_variable *const *list = copse_model_head(r->model.model, &head);
+    const size_t count = w->load.skipped_count;
+    if (!w->head[0])
+        return count;
+    while (i < count && strcmp(w->load.skipped[i], copse_variable_name(list[0])) != 0)
+        i++;
+    return i;
 }
 
-static void print_report(const char *path, const struct copse_load_report *l,
-                         const struct init_choice *c)
+static void print_report(const struct run *r, const char *path, const struct copse_model_weights *w)
 {
-    printf("init     %s: %zu of %zu variables", path, l->matched_count,
+    const struct copse_load_report *l = &w->load;
+    const size_t input = count_input(r, w);
+    char plain[500];
+    printf("init     %s: took ", path);
+    print_layers(r, "", l->matched, l->matched_count);
+    printf(" (%zu of %zu variables", l->matched_count,
            l->matched_count + l->missing_count + l->skipped_count);
     if (l->converted > 0)
         printf(", %zu converted to f32", l->converted);
+    printf(")");
+    if (input > 0) {
+        print_layers(r, "; left ", l->skipped, input);
+        printf(" new: %s", session_plain(plain, sizeof plain, w->input));
+    }
+    if (input < l->skipped_count) {
+        print_layers(r, "; left the head ", l->skipped + input, l->skipped_count - input);
+        printf(" new: %s", session_plain(plain, sizeof plain, w->head));
+    }
+    if (!w->has_schema)
+        printf("; the file has no schema: only shapes were compared");
     printf("\n");
-    print_names("         set: ", l->matched, l->matched_count);
-    print_skipped(c, l->skipped, l->skipped_count);
-    if (!c->has_schema)
-        printf("         the file has no schema: only shapes were compared\n");
-    print_names("         not in the file: ", l->missing, l->missing_count);
-    print_names("         not used: ", l->unused, l->unused_count);
-    printf("\n");
+    print_layers(r, "         not in the file: ", l->missing, l->missing_count);
+    printf("%s", l->missing_count > 0 ? "\n" : "");
+    print_layers(r, "         not used: ", l->unused, l->unused_count);
+    printf("%s\n", l->unused_count > 0 ? "\n" : "");
 }
 
 copse_status run_init(struct run *r)
 {
     const struct train_settings *s = &r->settings;
-    struct init_choice choice;
     const struct copse_load_params params = { .layout =
-                                                  (copse_weight_layout)s->init_layout.at->value,
-                                              .choose = init_choice,
-                                              .user = &choice };
-    struct copse_load_report report;
+                                                  (copse_weight_layout)s->init_layout.at->value };
+    struct copse_model_weights report;
     if (!s->init)
         return COPSE_OK;
     if (s->is_resume && run_has_servers(r)) /* the other workers wait for one of the two only */
         return session_set_error(COPSE_ERR_UNSUPPORTED,
                                  "--init and --resume: with parameter servers give one of the two");
-    init_choice_begin(&choice, r->ctx, r->strategy, copse_dataset_schema(r->all));
-    const copse_status status = copse_trainer_load(r->trainer, s->init, &params, &report);
-    if (status == COPSE_ERR_ARGUMENT && choice.skips_head &&
-        choice.head_count == choice.variable_count)
-        return session_set_error(status, "--init: nothing of '%s' fits: %s", s->init,
-                                 choice.why_head);
+    const copse_status status =
+        copse_model_load_weights(r->model.model, r->trainer, s->init, &params, &report);
     if (status != COPSE_OK) {
         char text[1000];
         session_plain(text, sizeof text, copse_last_error());
         return session_set_error(status, "--init: %s%s", text,
                                  strstr(text, "PyTorch") ? " (--init-layout copse or torch)" : "");
     }
-    if (r->is_recovering || report.matched_count == 0) /* a worker beside the chief */
+    if (r->is_recovering || report.load.matched_count == 0) /* a worker beside the chief */
         return COPSE_OK;
     if (is_json(r))
-        return print_event(s->init, &report, &choice);
+        return print_event(s->init, &report);
     if (is_talking(r))
-        print_report(s->init, &report, &choice);
+        print_report(r, s->init, &report);
     return COPSE_OK;
 }

@@ -136,6 +136,8 @@ static copse_status make_schedule(struct run *r)
 {
     const struct train_settings *s = &r->settings;
     copse_schedule_release(&r->schedule);
+    if (s->find.start_lr > 0.0f)
+        return copse_find_lr_schedule(r->ctx, &s->find, &r->schedule);
     if (strcmp(s->schedule, "constant") == 0)
         return COPSE_OK;
     if (run_is_apart(r) && strstr(s->schedule, "plateau"))
@@ -158,6 +160,7 @@ static copse_status make_trainer(struct run *r)
     COPSE_TRY(text_measure(r));
     if (s->loss)
         COPSE_TRY(copse_model_set_loss(r->model.model, s->loss));
+    COPSE_TRY(copse_model_balance_loss(r->model.model, r->train));
     COPSE_TRY(make_schedule(r));
     if (s->average > 0.0f && run_is_served(r))
         return session_set_error(
@@ -176,8 +179,11 @@ static copse_status make_trainer(struct run *r)
         .precision = (copse_type)s->precision.at->value,
         .memory_budget = s->memory,
     };
+    char groups[4096];
     train_optimizer_fill(s, &params.optimizer);
-    COPSE_TRY(copse_trainer_create(r->strategy, &params, &r->trainer));
+    COPSE_TRY(freeze_groups(r, groups, sizeof groups));
+    params.optimizer.groups = groups;
+    COPSE_TRY(freeze_explain(r, copse_trainer_create(r->strategy, &params, &r->trainer)));
     const struct copse_audit_params audit = { .every = s->audit,
                                               .is_off = s->audit == 0,
                                               .is_cross_check_off = s->has_no_cross_check };
@@ -189,6 +195,7 @@ static copse_status make_trainer(struct run *r)
                (unsigned long long)copse_layer_parameters(copse_model_layer(r->model.model)),
                s->optimizer.at->name, (double)s->lr, s->schedule, s->batch,
                is_half ? ", products of " : "", is_half ? s->precision.at->name : "");
+        freeze_show(r, groups);
         COPSE_TRY(run_show_precision(r));
         if (copse_strategy_replicas(r->strategy) > 1)
             printf("replicas %u in step, gradients through %s\n",

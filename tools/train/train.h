@@ -4,6 +4,7 @@
 #define TRAIN_TOOL_H
 
 #include "copse/distribute/cluster.h"
+#include "copse/loop/find_lr.h"
 #include "copse/loop/monitor.h"
 
 #include "tools/tool.h"
@@ -49,6 +50,8 @@ struct train_settings {
         precision;
     const char *schedule; /* copse/optim/schedule.h */
     const char *groups;   /* copse/optim/groups.h; NULL: none */
+    const char *freeze;   /* patterns of variables that are not trained; NULL: none */
+    float body_lr;        /* of all layers but the last; UNSET_BODY: --lr */
     const char *loss;     /* its description; NULL: the model's own */
     const char *rule;     /* further settings of the optimizer, "beta2=0.99,l1=0.1"; NULL: none */
     float lr, weight_decay, dropout, momentum;
@@ -65,10 +68,11 @@ struct train_settings {
     bool is_one_file, is_resume;
     bool is_json, is_quiet;
     struct session_how how;
-    uint32_t servers;          /* under mpirun: the last ranks are parameter servers */
-    struct option_words words; /* of `copse evaluate`: MODEL DATA */
-    bool is_watching;          /* `copse evaluate --watch` */
-    bool is_worker;            /* `copse worker`: always part of a job */
+    uint32_t servers;                 /* under mpirun: the last ranks are parameter servers */
+    struct copse_find_lr_params find; /* of `copse find-lr`; start_lr is 0 elsewhere */
+    struct option_words words;        /* of `copse evaluate`: MODEL DATA */
+    bool is_watching;                 /* `copse evaluate --watch` */
+    bool is_worker;                   /* `copse worker`: always part of a job */
 };
 
 /* The values of `tokens`: TEXT_NONE, else 1 + enum copse_tokens. */
@@ -111,6 +115,13 @@ const char *train_optimizer_check(const struct train_settings *s);
 /* Set kind, rate and settings. */
 void train_optimizer_fill(const struct train_settings *s, struct copse_optimizer_params *p);
 
+/* ---- fine-tuning (train_freeze.c) ---- */
+
+#define UNSET_BODY (-1e30f)
+
+/* An error text, or NULL. */
+const char *freeze_check(const struct train_settings *s);
+
 /* ---- the held-out part (train_split.c) ---- */
 
 /* Values of `split`; auto: stratified where there are classes. */
@@ -137,6 +148,9 @@ copse_status text_settle(struct train_settings *s, const char *network);
 const char *text_tokens_name(const struct train_settings *s);
 /* Take a setting from a checkpoint; false if it is none of texts, or wrong. */
 bool text_take(struct train_settings *s, const char *name, const char *value);
+
+/* The same for `copse find-lr`, which takes the options of `copse train` that change its steps. */
+int find_lr_settings_parse(int argc, char **argv, struct train_settings *out);
 
 /* The same for `copse evaluate`; the checkpoint has the settings of the run. */
 int evaluate_settings_parse(int argc, char **argv, struct train_settings *out);

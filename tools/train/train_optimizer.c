@@ -104,6 +104,9 @@ const char *train_optimizer_check(const struct train_settings *s)
     if ((s->groups && copse_parameter_groups_check(s->groups) != COPSE_OK) ||
         copse_schedule_check(s->schedule) != COPSE_OK)
         return session_error();
+    const char *wrong = freeze_check(s);
+    if (wrong)
+        return wrong;
     return s->rule && !take_all(s->rule, &p) ? "--optimizer-settings: write NAME=NUMBER,...; the "
                                                "names are beta1, beta2, epsilon, initial, l1, l2, "
                                                "momentum_decay, trust, average, centred, "
@@ -122,7 +125,6 @@ void train_optimizer_fill(const struct train_settings *s, struct copse_optimizer
     p->learning_rate = s->lr;
     p->momentum = s->momentum;
     p->weight_decay = s->weight_decay;
-    p->groups = s->groups;
     if (s->average > 0.0f)
         p->average = s->average;
 }

@@ -92,6 +92,15 @@ copse_status run_results(struct run *r, uint64_t most);
 /* Set the variables from the file of --init, and print which (init.c). */
 copse_status run_init(struct run *r);
 
+/* ---- fine-tuning (train_freeze.c) ---- */
+
+/* The parameter groups of --freeze, --group and --body-lr: the model is made. */
+copse_status freeze_groups(const struct run *r, char *text, size_t room);
+/* Let the error of groups name --freeze. Returns `status`. */
+copse_status freeze_explain(const struct run *r, copse_status status);
+/* Print how much is frozen. */
+void freeze_show(const struct run *r, const char *groups);
+
 /* Say where --precision makes steps slower (train_precision.c). */
 copse_status run_show_precision(const struct run *r);
 

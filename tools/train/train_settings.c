@@ -120,6 +120,12 @@ const char *settings_default_data(void)
                            COPSE_DIGITS_INSTALLED);
 }
 
+/* In messages. */
+static const char *command_name(const struct train_settings *s)
+{
+    return s->find.start_lr != 0.0f ? "find-lr" : "train";
+}
+
 /* Check that output files can be written, and that none is an input file or another output file. */
 static int check_files(const struct train_settings *s)
 {
@@ -142,7 +148,8 @@ static int check_files(const struct train_settings *s)
         if (!files[i].path || !files[i].is_written)
             continue;
         if (output_check(files[i].path) != COPSE_OK) {
-            fprintf(stderr, "copse train: --%s: %s\n", files[i].option, session_error());
+            fprintf(stderr, "copse %s: --%s: %s\n", command_name(s), files[i].option,
+                    session_error());
             return EXIT_BAD_INPUT;
         }
         for (size_t k = 0; k < sizeof files / sizeof *files; k++) {
@@ -153,8 +160,8 @@ static int check_files(const struct train_settings *s)
                                  ? "is the file of"
                                  : NULL;
             if (is) {
-                fprintf(stderr, "copse train: --%s: '%s' %s --%s\n", files[i].option, files[i].path,
-                        is, files[k].option);
+                fprintf(stderr, "copse %s: --%s: '%s' %s --%s\n", command_name(s), files[i].option,
+                        files[i].path, is, files[k].option);
                 return EXIT_BAD_INPUT;
             }
         }
@@ -294,7 +301,7 @@ static int train_settings_check(struct train_settings *s, const char *every)
              text_settle(s, s->network) != COPSE_OK)
         wrong = session_error();
     if (wrong)
-        fprintf(stderr, "copse train: %s\n", wrong);
+        fprintf(stderr, "copse %s: %s\n", command_name(s), wrong);
     return wrong ? EXIT_BAD_INPUT : check_files(s);
 }
 
@@ -329,8 +336,113 @@ void train_settings_fit(struct train_settings *s, size_t rows, bool is_table, bo
         s->dropout = is_small && network_is_mlp(s->model) ? SMALL_DROPOUT : 0.0f;
 }
 
-int train_settings_parse(int argc, char **argv, bool is_worker, struct train_settings *s)
+/* ---- copse find-lr ---- */
+
+/* Options without effect on a range test. */
+static const char *const not_of_find_lr[] = {
+    "lr",
+    "body-lr",
+    "schedule",
+    "epochs",
+    "patience",
+    "min-delta",
+    "average",
+    "save-average",
+    "strategy",
+    "steps-per-run",
+    "cores",
+    "prefetch",
+    "save",
+    "save-last",
+    "checkpoint",
+    "keep",
+    "checkpoint-every",
+    "resume",
+    "logdir",
+    "cluster",
+    "engine",
+    "worker-deadline",
+    "on-loss",
+    "servers",
+    "one-sided",
+    "window-bytes",
+    "one-sided-bytes",
+    "evaluator-patience",
+};
+
+static bool is_of_find_lr(const char *name, size_t length)
 {
+    for (size_t i = 0; i < sizeof not_of_find_lr / sizeof *not_of_find_lr; i++)
+        if (strlen(not_of_find_lr[i]) == length && strncmp(not_of_find_lr[i], name, length) == 0)
+            return false;
+    return true;
+}
+
+/* An option of `copse train` alone: 2 after a message, else -1. */
+static int refuse_options(int argc, char **argv)
+{
+    for (int i = 1; i < argc; i++) {
+        const char *name = argv[i] + 2;
+        if (strncmp(argv[i], "--", 2) != 0 || is_of_find_lr(name, strcspn(name, "=")))
+            continue;
+        fprintf(stderr,
+                "copse find-lr: --%.*s belongs to `copse train`: the test makes --steps steps with "
+                "rates from --start-lr to --end-lr, and writes no model\n",
+                (int)strcspn(name, "="), name);
+        return EXIT_BAD_INPUT;
+    }
+    return -1;
+}
+
+enum { FIND_ROWS = 128 };
+
+/* The rows of `copse train` that have an effect, behind those of the test. */
+static void select_rows(const struct option_row *from, struct train_settings *s,
+                        struct option_row to[FIND_ROWS])
+{
+    const struct option_row own[] = {
+        { "", OPTION_GROUP, NULL, NULL, "Test" },
+        { "start-lr", OPTION_FLOAT, &s->find.start_lr, "RATE", "rate of the first step [1e-7]" },
+        { "end-lr", OPTION_FLOAT, &s->find.end_lr, "RATE", "rate of the last step [10]" },
+        { "steps", OPTION_COUNT, &s->find.steps, "N", "steps, 10 to 1000 [100]" },
+        { "plot", OPTION_TEXT, &s->plot, "FILE.svg", "draw the losses over the rates" },
+    };
+    const struct option_row example = { "", OPTION_EXAMPLE, NULL, NULL,
+                                        "copse find-lr --data table.csv --model mlp:64" };
+    size_t count = sizeof own / sizeof *own;
+    memcpy(to, own, sizeof own);
+    for (; from->name && strcmp(from->name, "cluster") != 0; from++)
+        if (strcmp(from->name, "plot") != 0 && is_of_find_lr(from->name, strlen(from->name)))
+            to[count++] = *from;
+    count -= to[count - 1].kind == OPTION_GROUP; /* jobs of several workers */
+    to[count++] = example;
+    to[count] = (struct option_row){ .name = NULL };
+}
+
+static const char *find_lr_check(const struct copse_find_lr_params *p)
+{
+    return !(p->start_lr > 0.0f && p->end_lr > p->start_lr)
+               ? "--start-lr and --end-lr: must be greater than 0, and --end-lr the greater one"
+           : p->steps < 10 || p->steps > COPSE_FIND_LR_MAX ? "--steps: 10 to 1000"
+                                                           : NULL;
+}
+
+/* For the line of the model. */
+static void find_lr_settle(struct train_settings *s)
+{
+    static char text[64];
+    snprintf(text, sizeof text, "to %g in %u steps", (double)s->find.end_lr, s->find.steps);
+    s->schedule = text;
+    s->patience = 0;
+}
+
+/* ---- the command line ---- */
+
+enum command_kind { OF_TRAIN, OF_WORKER, OF_FIND_LR };
+
+static int parse_as(int argc, char **argv, enum command_kind kind, struct train_settings *s)
+{
+    const bool is_worker = kind == OF_WORKER;
     *s = (struct train_settings){
         .devices = "auto",
         .strategy = CHOICE(strategies),
@@ -341,6 +453,7 @@ int train_settings_parse(int argc, char **argv, bool is_worker, struct train_set
         .transfer = CHOICE(transfers),
         .precision = CHOICE(precisions),
         .momentum = UNSET_MOMENTUM,
+        .body_lr = UNSET_BODY,
         .dropout = UNSET_RATE,
         .batch = UNSET,
         .epochs = UNSET,
@@ -360,6 +473,8 @@ int train_settings_parse(int argc, char **argv, bool is_worker, struct train_set
         .steps_per_run = UNSET,
         .cores = UNSET,
     };
+    if (kind == OF_FIND_LR)
+        s->find = (struct copse_find_lr_params){ .start_lr = 1e-7f, .end_lr = 10.0f, .steps = 100 };
     float lr = UNSET_RATE;
     const char *every = NULL;
     const struct option_row rows[] = {
@@ -377,7 +492,7 @@ int train_settings_parse(int argc, char **argv, bool is_worker, struct train_set
         { "scale", OPTION_CHOICE, &s->scale, "NAME",
           "none, standard (each column), max [CSV: standard; pictures: 1/255]" },
         { "ignore", OPTION_TEXT, &s->ignore, "COLUMNS",
-          "CSV: leave out, names or positions: id,3 [none]" },
+          "CSV: leave out, names or positions: id,3 [row numbers]; none: nothing" },
         { "header", OPTION_CHOICE, &s->header, "NAME",
           "CSV: whether the first line has names: yes, no [auto]" },
         { "resize", OPTION_TEXT, &s->resize, "WxH",
@@ -402,6 +517,8 @@ int train_settings_parse(int argc, char **argv, bool is_worker, struct train_set
           "hidden units dropped, with mlp:WIDTHS [0; CSV under 1000 rows: 0.3]" },
         { "init", OPTION_TEXT, &s->init, "FILE",
           "start from the weights of a safetensors file, by name" },
+        { "freeze", OPTION_TEXT, &s->freeze, "PATTERNS",
+          "do not train \"conv*,dense1.*\"; body: all but the last layer [none]" },
         { "init-layout", OPTION_CHOICE, &s->init_layout, "NAME",
           "its matrices: copse [in, out] or torch [out, in] [auto: copse]" },
         { "", OPTION_GROUP, NULL, NULL, "Training" },
@@ -416,7 +533,7 @@ int train_settings_parse(int argc, char **argv, bool is_worker, struct train_set
         { "augment", OPTION_TEXT, &s->augment, "STEPS",
           "change pictures: \"flip; shift 2; brightness 20\" [none]" },
         { "loss", OPTION_TEXT, &s->loss, "SPEC",
-          "\"cross_entropy smoothing=0.1\", huber, ...: optimizers.md [by task]" },
+          "\"cross_entropy weights=balanced\", huber, ...: optimizers.md [by task]" },
         { "optimizer", OPTION_CHOICE, &s->optimizer, "NAME",
           "adam, adamw, sgd, momentum, nesterov, adagrad, lion, ... [adam]" },
         { "optimizer-settings", OPTION_TEXT, &s->rule, "LIST",
@@ -425,6 +542,8 @@ int train_settings_parse(int argc, char **argv, bool is_worker, struct train_set
           "settings by name: \"*.bias: decay=0; conv1.*: frozen\" [none]" },
         { "lr", OPTION_FLOAT, &lr, "RATE",
           "learning rate at the start [adam 0.002; sgd 0.05; others: their own]" },
+        { "body-lr", OPTION_FLOAT, &s->body_lr, "RATE",
+          "learning rate of all layers but the last [--lr]" },
         { "schedule", OPTION_TEXT, &s->schedule, "TEXT",
           "constant, \"warmup for 5%; cosine\": optimizers.md [cosine]" },
         { "momentum", OPTION_FLOAT, &s->momentum, "X",
@@ -523,24 +642,53 @@ int train_settings_parse(int argc, char **argv, bool is_worker, struct train_set
           "                 \"task\":{\"type\":\"worker\",\"index\":0}}' copse worker" },
         { 0 },
     };
-    const int code =
-        options_parse(argc, argv, rows,
-                      is_worker ? "Runs one task of a job of several workers. The environment "
-                                  "or --cluster describes the job;\nall workers need the same "
-                                  "options of `copse train`. Without errors it prints nothing.\n"
-                                  "A ps task serves variables until the workers exit, and "
-                                  "prints a summary line;\nan evaluator prints the loss and "
-                                  "accuracy of each checkpoint."
-                                : "Trains a network on labelled data, with one replica on "
-                                  "each device, and prints the accuracy\non held-out data (a "
-                                  "fifth of the examples).");
+    struct option_row test[FIND_ROWS];
+    _Static_assert(sizeof rows / sizeof *rows + 8 < FIND_ROWS, "the rows fit");
+    if (kind == OF_FIND_LR)
+        select_rows(rows, s, test);
+    const int code = options_parse(
+        argc, argv, kind == OF_FIND_LR ? test : rows,
+        kind == OF_FIND_LR
+            ? "Trains for a few steps while the learning rate grows exponentially, prints the "
+              "losses, and\nsuggests a rate: a tenth of the one with the lowest smoothed loss. "
+              "Writes no model."
+        : is_worker ? "Runs one task of a job of several workers. The environment "
+                      "or --cluster describes the job;\nall workers need the same "
+                      "options of `copse train`. Without errors it prints nothing.\n"
+                      "A ps task serves variables until the workers exit, and "
+                      "prints a summary line;\nan evaluator prints the loss and "
+                      "accuracy of each checkpoint."
+                    : "Trains a network on labelled data, with one replica on "
+                      "each device, and prints the accuracy\non held-out data (a "
+                      "fifth of the examples).");
     if (code >= 0)
         return code;
     s->is_default_data = s->data == NULL;
     if (s->is_default_data)
         s->data = settings_default_data();
+    const char *wrong = kind == OF_FIND_LR ? find_lr_check(&s->find) : NULL;
+    if (wrong) {
+        fprintf(stderr, "copse find-lr: %s\n", wrong);
+        return EXIT_BAD_INPUT;
+    }
+    if (kind == OF_FIND_LR)
+        lr = s->find.start_lr;
     train_optimizer_settle(s, lr != UNSET_RATE ? &lr : NULL);
     return train_settings_check(s, every);
+}
+
+int train_settings_parse(int argc, char **argv, bool is_worker, struct train_settings *s)
+{
+    return parse_as(argc, argv, is_worker ? OF_WORKER : OF_TRAIN, s);
+}
+
+int find_lr_settings_parse(int argc, char **argv, struct train_settings *s)
+{
+    int code = refuse_options(argc, argv);
+    code = code >= 0 ? code : parse_as(argc, argv, OF_FIND_LR, s);
+    if (code < 0)
+        find_lr_settle(s);
+    return code;
 }
 
 /* ---- copse evaluate ---- */
@@ -552,6 +700,7 @@ int evaluate_settings_parse(int argc, char **argv, struct train_settings *s)
         .devices = "auto",
         .strategy = CHOICE(strategies),
         .optimizer = CHOICE(train_optimizers()),
+        .body_lr = UNSET_BODY,
         .schedule = "cosine",
         .reduction = CHOICE(reductions),
         .transfer = CHOICE(transfers),
@@ -644,6 +793,7 @@ static bool take_one(struct train_settings *s, const char *name, const char *val
         { "--weight-decay", &s->weight_decay },
         { "--dropout", &s->dropout },
         { "--average", &s->average },
+        { "--body-lr", &s->body_lr },
     };
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         if (strcmp(name, numbers[i].name) == 0) {
@@ -666,6 +816,8 @@ static bool take_one(struct train_settings *s, const char *name, const char *val
         s->rule = *value ? value : NULL;
     else if (strcmp(name, "--group") == 0)
         s->groups = *value ? value : NULL;
+    else if (strcmp(name, "--freeze") == 0)
+        s->freeze = *value ? value : NULL;
     else if (strcmp(name, "--schedule") == 0)
         s->schedule = value;
     else if (strcmp(name, "--scale") == 0)

@@ -88,6 +88,10 @@ static copse_status train_state_describe(const struct run *r, bool is_for_file, 
         train_state_add(t, "--optimizer-settings", s->rule);
     if (s->groups)
         train_state_add(t, "--group", s->groups);
+    if (s->freeze)
+        train_state_add(t, "--freeze", s->freeze);
+    if (s->body_lr != UNSET_BODY)
+        add_number(t, "--body-lr", (double)s->body_lr);
     train_state_add(t, "--schedule", s->schedule);
     add_number(t, "--lr", (double)s->lr);
     add_number(t, "--momentum", (double)s->momentum);

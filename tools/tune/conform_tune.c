@@ -100,7 +100,9 @@ void table_tune(const copse_conformance_results *all)
         print_device(all, d.id);
 }
 
-static const char summary[] =
+#define ABOUT "About kernels, not hyperparameters: `copse find-lr` suggests a learning rate.\n"
+
+static const char summary[] = ABOUT
     "Measures which variant of each kernel is fastest on each device, by problem size, and stores "
     "the\n"
     "result for the device, its driver and this version. `copse train` and programs with the same\n"
@@ -157,5 +159,8 @@ int cmd_tune(int argc, char **argv)
         s.job.devices = device;
     s.job.seconds = (double)seconds;
     s.job.deadline = (double)deadline;
+    if (!s.is_json)
+        printf("%s", ABOUT);
+    fflush(stdout); /* helper processes write, too */
     return conform_run(&s, "", argc, argv);
 }

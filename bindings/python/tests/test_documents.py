@@ -27,6 +27,16 @@ class Documents(unittest.TestCase):
         finally:
             os.chdir(before)
 
+    def test_rows_from_memory_in_eight_lines(self):
+        docs = PACKAGE.parents[1]
+        source, = re.findall(r"```python\n(.*?)```", (docs / "docs" / "use-a-model.md").read_text(), flags=re.S)
+        self.assertEqual(len(source.splitlines()), 8)
+        table = docs / "examples" / "data" / "flowers.csv"
+        with contextlib.redirect_stdout(io.StringIO()) as out:
+            self.run_program(source.replace('"flowers.csv"', repr(str(table))), "use-a-model.md")
+        tulip = [float(row.strip("[]").split()[1]) for row in out.getvalue().splitlines()[-6:]]
+        self.assertTrue(tulip[0] < 0.2 and tulip[5] > 0.8 and tulip == sorted(tulip), tulip)
+
     def test_the_examples_of_the_pages(self):
         pages = {page: re.findall(r"```python\n(.*?)```", page.read_text(), flags=re.S)
                  for page in (PACKAGE / "README.md", PACKAGE.parents[1] / "README.md")}

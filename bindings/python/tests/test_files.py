@@ -12,6 +12,48 @@ from copse import ops
 from rig import InFolder, perceptron, toy
 
 
+class FineTuning(InFolder):
+    def test_body_of_another_model(self):
+        x, y = toy()
+        columns = {f"c{i}": x[:, i] for i in range(x.shape[1])}
+        data, two = (copse.Dataset.table({**columns, "label": y % classes}, label="label") for classes in (3, 2))
+        first = copse.Model(copse.Strategy("host"), data, "mlp:8,6")
+        first.fit(data, 2, verbose=False)
+        first.save(self.folder / "first")
+        before = {v.name: v.numpy() for v in first.variables}
+        model = copse.Model(copse.Strategy("host"), two, "mlp:8,6")
+        taken = model.load_weights(self.folder / "first")
+        self.assertEqual((len(taken.matched), taken.skipped), (4, ["dense3.weight", "dense3.bias"]))
+        self.assertEqual((taken.head, taken.input), ("the file has 3 classes, the data 2", ""))
+        model.fit(two, 2, freeze=["dense1.*"], groups="dense2.*: rate=0.5", verbose=False)
+        for v in model.variables:
+            if v.name.startswith("dense1."):
+                np.testing.assert_array_equal(v.numpy(), before[v.name])
+            elif v.name.startswith("dense2."):
+                self.assertFalse(np.array_equal(v.numpy(), before[v.name]))
+        with self.assertRaisesRegex(copse.errors.ArgumentError, '"dens9.[*]" matches no trained variable'):
+            copse.Trainer(model.strategy, model, freeze="dens9.*")
+
+
+class FindLearningRate(unittest.TestCase):
+    def test_range_test(self):
+        x, y = toy()
+        data = copse.Dataset.table({**{f"c{i}": x[:, i] for i in range(x.shape[1])}, "label": y}, label="label")
+        model = copse.Model(copse.Strategy("host"), data, "mlp:8")
+        before = [v.numpy() for v in model.variables]
+        found = model.find_lr(data, batch_size=16, steps=50, end_lr=1.0, optimizer="sgd", freeze="dense1.*")
+        for v, values in zip(model.variables, before):
+            np.testing.assert_array_equal(v.numpy(), values)
+        self.assertTrue(len(found.rates) == len(found.losses) == len(found.smoothed) <= 50)
+        self.assertAlmostEqual(found.rates[0], 1e-7, 12)
+        self.assertAlmostEqual(found.suggestion, 0.1 * found.rates[np.argmin(found.smoothed)], 6)
+        again = model.find_lr(data, batch_size=16, steps=50, end_lr=1.0, optimizer="sgd", freeze="dense1.*")
+        np.testing.assert_array_equal(found.losses, again.losses)
+        self.assertIsNone(model.find_lr(data, batch_size=len(x), steps=10, start_lr=1e-30, end_lr=1e-29).suggestion)
+        with self.assertRaisesRegex(copse.errors.ArgumentError, "5 steps; 10 to 1000 are possible"):
+            model.find_lr(data, steps=5)
+
+
 class Files(InFolder):
     def test_variables_and_checkpoints(self):
         x, y = toy()

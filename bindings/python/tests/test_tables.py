@@ -32,6 +32,25 @@ class Tables(InFolder):
         model.fit(data, 40, batch_size=50, learning_rate=0.02, seed=1)
         return model
 
+    def test_balanced_weights_are_of_the_rows(self):
+        data = copse.Dataset.table([row for i, row in enumerate(ROWS) if row["kind"] == "tulip" or i % 4 == 0])
+        made = []  # 50 rows of crocus, 100 of tulip
+        for weights in ("balanced", "1.5,0.75", "1,1"):
+            model = copse.Model(copse.Strategy("host"), data, "dense 8 relu; dense out", seed=1,
+                                loss=f"cross_entropy weights={weights}")
+            model.fit(data, 2, seed=1)
+            made.append(model.predict(ROWS[:20]))
+        np.testing.assert_array_equal(made[0], made[1])
+        self.assertTrue((made[0] != made[2]).any())
+
+    def test_warnings_are_logged(self):
+        with self.assertLogs("copse", "WARNING") as found:
+            copse.Dataset.table([{"user_id": i, **row} for i, row in enumerate(ROWS)])
+        self.assertIn("it numbers the rows", found.output[0])
+        with self.assertLogs("copse", "WARNING") as found:
+            copse.Dataset.table([{"user_id": i, **row} for i, row in enumerate(ROWS)], ignore="none")
+        self.assertIn("if it is an identifier, leave the column out", found.output[0])
+
     def by_file(self):
         lines = ["colour,width,kind"] + [f"{r['colour']},{r['width']!r},{r['kind']}" for r in ROWS]
         (self.folder / "t.csv").write_text("\n".join(lines) + "\n")

@@ -22,6 +22,11 @@ struct copse_table_source {
     const struct copse_dataset_params *params;
 };
 
+struct copse_table_numbers {
+    double *at;
+    size_t count, room;
+};
+
 /* What is known of the cells of a column. */
 struct copse_table_column {
     const char *name;               /* "" without a header */
@@ -33,6 +38,12 @@ struct copse_table_column {
     struct copse_dictionary digits; /* different cells that are numbers: the first COPSE_FEW + 1 */
     /* of the numbers: mean, and sum of squared differences from it */
     double mean, squares;
+    /* of the numbers in the order of the rows (table_ids.c): whether each is larger, or larger by
+       one, than the one before; and while they are whole and differ, the first of them */
+    double first, last, low, high;
+    bool rises, counts, is_kept;
+    bool is_row_number; /* and therefore IGNORED */
+    struct copse_table_numbers ids;
 };
 
 struct copse_table_facts {
@@ -45,13 +56,11 @@ struct copse_table_facts {
     size_t column_count;
     size_t label; /* == column_count: none */
     bool has_header;
-    bool counts_from[2]; /* the first column is so far 0, 1, 2, ... or 1, 2, 3, ... */
-    float largest;       /* magnitude of all numbers that are not labels */
+    bool keeps_row_numbers; /* `ignore` has "none" */
+    float largest;          /* magnitude of all numbers that are not labels */
     size_t rows;
-    struct {
-        double *at; /* labels that are numbers, in the order of the rows */
-        size_t count, room;
-    } labels;
+    struct copse_table_numbers labels;      /* those that are numbers, in the order of the rows */
+    struct copse_table_numbers label_order; /* of the first rows: equal for equal labels */
     size_t fraction_row; /* of the first label that is not a whole number; 0: none */
     const char *fraction_path;
 };
@@ -64,6 +73,35 @@ void copse__table_facts_fini(struct copse_table_facts *f);
    is zeroed otherwise. (table_schema.c) */
 copse_status copse__table_schema(copse_context *ctx, struct copse_table_facts *f,
                                  const struct copse_schema_parts *labels, copse_schema **out);
+
+/* Note a number of a column that is no label, after `numbers` was counted; false without memory.
+   (table_ids.c) */
+bool copse__table_take_id(struct copse_table_facts *f, struct copse_table_column *c, double x);
+/* Note the label of a row: a number that equal labels share. */
+bool copse__table_take_label(struct copse_table_facts *f, double x);
+/* Leave out the columns that number the rows, unless keeps_row_numbers. */
+void copse__table_ignore_row_numbers(struct copse_table_facts *f);
+/* Log them, and other columns that look like identifiers. */
+void copse__table_report_ids(const struct copse_table_facts *f);
+
+/* Log warnings of columns that say nothing. (table_report.c) */
+void copse__table_report_constants(const struct copse_table_facts *f);
+/* The rows of a class. */
+struct copse_class_rows {
+    const char *name;
+    size_t rows;
+};
+/* Log warnings of classes with few rows, and of a class that has most rows. */
+void copse__table_report_classes(const struct copse_table_facts *f,
+                                 const struct copse_class_rows *classes, size_t count);
+/* 'FILE, column C ("NAME")' in `to`, which is returned. */
+#define COPSE_PLACE_BYTES 700
+const char *copse__table_place(const struct copse_table_facts *f, size_t column,
+                               char to[COPSE_PLACE_BYTES]);
+/* What the list `ignore` takes for the column: its name, or its position. */
+#define COPSE_ITEM_BYTES 24
+const char *copse__table_item(const struct copse_table_facts *f, size_t column,
+                              char position[COPSE_ITEM_BYTES]);
 
 /* Read the rows of a source by a schema of a table: x is F32 [rows, width]; y is I32 [rows] or F32
    [rows, 1], or NULL if the source has no label column. `header`: YES or NO if it is known. `rows`:

@@ -64,13 +64,12 @@ static void warn_of_texts(const struct copse_table_facts *f, size_t column, cons
 {
     const struct copse_table_column *c = &f->columns[column];
     const char *what = copse__table_looks_like(&c->words);
+    char place[COPSE_PLACE_BYTES];
 
     if (what != NULL)
         copse__log(f->log, COPSE_LOG_WARN,
-                   "csv: %s, column %zu%s%.80s%s: its %zu different texts become %s, but they are "
-                   "%s",
-                   f->path, column + 1, c->name[0] ? " (\"" : "", c->name, c->name[0] ? "\")" : "",
-                   c->words.entries.count, use, what);
+                   "csv: %s: its %zu different texts become %s, but they are %s",
+                   copse__table_place(f, column, place), c->words.entries.count, use, what);
 }
 
 static int by_text(const void *a, const void *b)
@@ -171,15 +170,19 @@ static int by_number(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* The different labels that are numbers, ascending, in place of all. */
-static size_t sort_labels(struct copse_table_facts *f)
+/* The different labels that are numbers, ascending, in place of all. `rows`: of the first
+   COPSE_NAMED_CLASSES_MAX of them, zeroed. */
+static size_t sort_labels(struct copse_table_facts *f, uint32_t *rows)
 {
     size_t count = 0;
 
     qsort(f->labels.at, f->labels.count, sizeof *f->labels.at, by_number);
-    for (size_t i = 0; i < f->labels.count; i++)
+    for (size_t i = 0; i < f->labels.count; i++) {
         if (i == 0 || f->labels.at[i] != f->labels.at[count - 1])
             f->labels.at[count++] = f->labels.at[i];
+        if (count <= COPSE_NAMED_CLASSES_MAX)
+            rows[count - 1]++;
+    }
     return count;
 }
 
@@ -192,11 +195,33 @@ static bool are_classes(const struct copse_table_facts *f, const double *v, size
     return count <= COPSE_FEW || (is_counted && f->rows / count >= CLASS_ROWS);
 }
 
+static const char *number_name(struct copse_table_facts *f, double v)
+{
+    char digits[32];
+
+    snprintf(digits, sizeof digits, "%.0f", v + 0.0); /* -0 is 0 */
+    return copse__arena_strdup(&f->arena, digits);
+}
+
+/* The labels are sorted and differ. */
+static copse_status report_numbers(struct copse_table_facts *f, const uint32_t *rows, size_t count)
+{
+    struct copse_class_rows *classes = copse__arena_alloc(&f->arena, count, sizeof *classes);
+
+    for (size_t i = 0; classes != NULL && i < count; i++) {
+        classes[i] = (struct copse_class_rows){ number_name(f, f->labels.at[i]), rows[i] };
+        if (classes[i].name == NULL)
+            return no_memory(f);
+    }
+    if (classes != NULL)
+        copse__table_report_classes(f, classes, count);
+    return classes != NULL ? COPSE_OK : no_memory(f);
+}
+
 static copse_status name_numbers(struct copse_table_facts *f, const double *v, size_t count,
                                  struct copse_schema_parts *p)
 {
     const char **names = copse__arena_alloc(&f->arena, count, sizeof *names);
-    char digits[32];
 
     p->outputs = (uint32_t)count;
     p->is_numbered = true;
@@ -204,12 +229,29 @@ static copse_status name_numbers(struct copse_table_facts *f, const double *v, s
         return COPSE_OK; /* 0..count-1 */
     p->classes = names;
     for (size_t i = 0; names != NULL && i < count; i++) {
-        snprintf(digits, sizeof digits, "%.0f", v[i] + 0.0); /* -0 is 0 */
-        names[i] = copse__arena_strdup(&f->arena, digits);
+        names[i] = number_name(f, v[i]);
         if (names[i] == NULL)
             return no_memory(f);
     }
     return names != NULL ? COPSE_OK : no_memory(f);
+}
+
+static copse_status report_texts(struct copse_table_facts *f)
+{
+    const struct copse_table_column *c = &f->columns[f->label];
+    const struct copse_dictionary *parts[] = { &c->words, &c->digits };
+    const size_t most = c->words.entries.count + c->digits.entries.count;
+    struct copse_class_rows *classes = copse__arena_alloc(&f->arena, most, sizeof *classes);
+    size_t count = 0;
+
+    if (classes == NULL)
+        return no_memory(f);
+    for (size_t p = 0; p < COPSE_COUNT(parts); p++)
+        for (size_t i = 0; i < parts[p]->entries.count; i++, count++)
+            classes[count] = (struct copse_class_rows){ parts[p]->entries.at[i].text,
+                                                        parts[p]->entries.at[i].count };
+    copse__table_report_classes(f, classes, count);
+    return COPSE_OK;
 }
 
 /* Classes that are texts. */
@@ -228,7 +270,7 @@ static copse_status set_text_classes(struct copse_table_facts *f, struct copse_s
         return copse_fail(COPSE_ERR_ARGUMENT,
                           "csv: %s: the labels are %u different texts, not %u classes", f->path,
                           p->outputs, f->params->classes);
-    return COPSE_OK;
+    return report_texts(f);
 }
 
 static copse_status set_target(struct copse_table_facts *f, struct copse_schema_parts *p)
@@ -254,13 +296,19 @@ static copse_status set_labels(struct copse_table_facts *f, struct copse_schema_
 
     if (f->columns[f->label].texts > 0)
         return set_text_classes(f, p);
+    uint32_t *rows = copse__arena_alloc(&f->arena, COPSE_NAMED_CLASSES_MAX, sizeof *rows);
+    if (rows == NULL)
+        return no_memory(f);
+    const size_t count = sort_labels(f, rows);
     if (classes != 0 && task != COPSE_TASK_REGRESSION) { /* labels are checked when they are read */
         p->task = COPSE_TASK_CLASSIFICATION;
         p->outputs = classes;
         p->is_numbered = true;
-        return COPSE_OK;
+        const bool are_right = f->fraction_row == 0 && f->labels.at[0] >= 0 &&
+                               f->labels.at[count - 1] < (double)classes &&
+                               count <= COPSE_NAMED_CLASSES_MAX;
+        return are_right ? report_numbers(f, rows, count) : COPSE_OK;
     }
-    const size_t count = sort_labels(f);
     if (task == COPSE_TASK_AUTO)
         task =
             are_classes(f, f->labels.at, count) ? COPSE_TASK_CLASSIFICATION : COPSE_TASK_REGRESSION;
@@ -276,6 +324,7 @@ static copse_status set_labels(struct copse_table_facts *f, struct copse_schema_
             "csv: %s: there are %zu different labels, at most %u classes are possible", f->path,
             count, COPSE_NAMED_CLASSES_MAX);
     p->task = COPSE_TASK_CLASSIFICATION;
+    COPSE_TRY(report_numbers(f, rows, count));
     return name_numbers(f, f->labels.at, count, p);
 }
 
@@ -292,6 +341,8 @@ copse_status copse__table_schema(copse_context *ctx, struct copse_table_facts *f
     p.missing =
         f->params->missing == COPSE_MISSING_MEAN ? COPSE_MISSING_MEAN : COPSE_MISSING_REFUSE;
     COPSE_TRY(set_columns(f, &p));
+    copse__table_report_ids(f);
+    copse__table_report_constants(f);
     if (f->label < f->column_count)
         COPSE_TRY(set_labels(f, &p));
     return copse__schema_create(ctx, &p, out);

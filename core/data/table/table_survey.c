@@ -57,6 +57,9 @@ static copse_status ignore_one(struct survey *v, bool may_be_header, const char 
     } else if (copse__number_parse(item, size, &number) && copse__table_is_whole(number) &&
                number >= 1 && number <= (double)f->column_count) {
         at = (size_t)number - 1;
+    } else if (strcmp(item, "none") == 0) {
+        f->keeps_row_numbers = true;
+        return COPSE_OK;
     } else {
         return copse_fail(
             COPSE_ERR_ARGUMENT, "csv: %s has no column \"%s\" to leave out; it has %zu columns%s",
@@ -180,7 +183,6 @@ static copse_status first_line(struct survey *v, struct copse_cell line)
     COPSE_TRY(take_label(v, may_be_header));
     if (f->column_count - (f->label < f->column_count) == 0)
         return copse_fail(COPSE_ERR_FORMAT, "csv: %s has a label column only", v->csv->path);
-    f->counts_from[0] = f->counts_from[1] = f->has_header && v->names.at[0][0] == 0;
     return COPSE_OK;
 }
 
@@ -203,13 +205,14 @@ static copse_status take_number(struct survey *v, size_t column, const struct co
         return no_memory(v);
     if (c->role != COPSE_COLUMN_LABEL) {
         f->largest = fmaxf(f->largest, fabsf((float)x));
-        return COPSE_OK;
+        return copse__table_take_id(f, c, x) ? COPSE_OK : no_memory(v);
     }
     if (f->fraction_row == 0 && !copse__table_is_whole(x)) {
         f->fraction_row = v->csv->row;
         f->fraction_path = v->csv->path;
     }
-    return COPSE_PUSH(f->mem, &f->labels, x) ? COPSE_OK : no_memory(v);
+    return COPSE_PUSH(f->mem, &f->labels, x) && copse__table_take_label(f, x) ? COPSE_OK
+                                                                              : no_memory(v);
 }
 
 static copse_status take_text(struct survey *v, size_t column, const struct copse_cell *cell)
@@ -219,6 +222,11 @@ static copse_status take_text(struct survey *v, size_t column, const struct cops
     c->texts++;
     c->commas += copse__table_has_comma(cell);
     if (!copse__dictionary_add(&c->words, cell->text, cell->size, v->csv->path, v->csv->row))
+        return no_memory(v);
+    if (c->role == COPSE_COLUMN_LABEL &&
+        !copse__table_take_label(
+            v->facts, (double)(copse__dictionary_find(&c->words, cell->text, cell->size) -
+                               c->words.entries.at)))
         return no_memory(v);
     if (c->words.entries.count <= COPSE_CATEGORIES_MAX)
         return COPSE_OK;
@@ -238,10 +246,6 @@ static copse_status take_cell(struct survey *v, size_t column, const struct cops
     double x = 0;
 
     const bool is_number = copse__number_parse(cell->text, cell->size, &x);
-    if (column == 0 && (f->counts_from[0] || f->counts_from[1])) {
-        f->counts_from[0] &= is_number && x == (double)f->rows;
-        f->counts_from[1] &= is_number && x == (double)f->rows + 1;
-    }
     if (c->role == COPSE_COLUMN_IGNORED)
         return COPSE_OK;
     if (is_number)
@@ -283,7 +287,6 @@ static copse_status take_first_line(struct survey *v)
     copse_status s = COPSE_OK;
 
     f->has_header = v->is_open = false;
-    f->counts_from[0] = f->counts_from[1] = false;
     for (size_t i = 0; i < f->column_count; i++)
         f->columns[i].name = "";
     v->csv->row = v->names_row;
@@ -382,8 +385,7 @@ copse_status copse__table_survey(struct copse_table_facts *f, copse_context *ctx
         return copse_fail(COPSE_ERR_FORMAT, "csv: %s has no rows of data", f->path);
     if (f->rows > UINT32_MAX)
         return copse_fail(COPSE_ERR_SHAPE, "csv: %s has more than 2^32-1 rows", f->path);
-    if ((f->counts_from[0] || f->counts_from[1]) && f->columns[0].role != COPSE_COLUMN_LABEL)
-        f->columns[0].role = COPSE_COLUMN_IGNORED;
+    copse__table_ignore_row_numbers(f);
     struct copse_csv end = { .path = f->path, .row = 1 };
     v.csv = &end;
     return f->has_header ? check_names(f, &v) : COPSE_OK;
@@ -394,8 +396,11 @@ void copse__table_facts_fini(struct copse_table_facts *f)
     for (size_t i = 0; i < f->column_count && f->columns != NULL; i++) {
         copse__dictionary_fini(&f->columns[i].words);
         copse__dictionary_fini(&f->columns[i].digits);
+        copse__free(f->mem, f->columns[i].ids.at);
     }
-    if (f->mem != NULL)
+    if (f->mem != NULL) {
         copse__free(f->mem, f->labels.at);
+        copse__free(f->mem, f->label_order.at);
+    }
     copse__arena_fini(&f->arena);
 }

@@ -26,6 +26,8 @@ static copse_status shards_record(struct copse_step_recordings *all, uint32_t r,
                                   enum copse_pass pass, struct copse_step_recording **out)
 {
     const struct copse_memory_shard shard = { r, batch, examples };
+    if (all->stop && atomic_load(all->stop))
+        return copse_fail(COPSE_ERR_CANCELLED, "trainer: cancelled");
     const copse_status s = copse__recording_get(all, r, batch, examples, pass, out);
     return pass == COPSE_PASS_EVALUATE ? s : copse__memory_advise(all, &shard, s);
 }

@@ -32,6 +32,11 @@ static copse_status place_report(struct copse_step_recording *r, size_t index, c
     return copse__recording_place(&r->base, t, at, 0);
 }
 
+static bool step_recording_freezes(const void *optimizer, const struct copse_variable *v)
+{
+    return v->is_trained && copse__optimizer_freezes(optimizer, v);
+}
+
 static copse_status step_recording_call(struct copse_recording *base, copse_batch *in)
 {
     const struct copse_step_recording *r = (const struct copse_step_recording *)base;
@@ -39,6 +44,8 @@ static copse_status step_recording_call(struct copse_recording *base, copse_batc
     const bool is_training = r->pass != COPSE_PASS_EVALUATE;
     base->graph->takes_updates = is_training ? COPSE_UPDATES_TAKEN : COPSE_UPDATES_IGNORED;
     base->graph->precision = p->precision;
+    base->graph->freezes = step_recording_freezes;
+    base->graph->freezer = r->all->optimizer;
     const copse_status s =
         copse__loss_call(base, in, is_training, "the loss function of a trainer", p->loss, p->user);
     base->graph->precision = COPSE_F32; /* of the transform of gradients */
@@ -104,6 +111,7 @@ static void step_recording_target(struct copse_recording *base, struct copse_pro
     copse__loss_target(base, params);
     params->budget = copse__memory_left(r->all, r->replica, r->all->params->memory_budget);
     params->all_reduce = copse__layout_all_reduce;
+    params->is_sliced = r->all->is_sliced;
     params->bucket_count = 1;
     if (r->pass == COPSE_PASS_EVALUATE)
         return;

@@ -75,7 +75,10 @@ struct copse_step_recordings {
     struct copse_reports reports;
     struct copse_loss_outputs outputs;
     struct copse_watches watches;
-    uint64_t use; /* number of the step, evaluation, feed or run at hand */
+    uint64_t use;   /* number of the step, evaluation, feed or run at hand */
+    bool is_sliced; /* new ones are divided into slices */
+    /* true: make no new one, COPSE_ERR_CANCELLED; NULL: never */
+    const atomic_bool *stop;
     /* [segments][replicas]: tickets of the newest step */
     struct {
         uint64_t *at;

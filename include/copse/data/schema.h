@@ -8,9 +8,14 @@
  * Tables (CSV files). A column of numbers becomes one number of "x". A column of text becomes
  * categories, one number of "x" each: at most 1000, and at most half as many as rows if there are
  * more than 20. A column of numbers and text becomes categories only with at most 20 different
- * cells, each text at least twice. An unnamed first column that counts the rows is ignored. The
- * label is the last column unless params.csv names another. Means and deviations are computed over
- * all rows, before a split; a constant column has scale 1.
+ * cells, each text at least twice. The label is the last column unless params.csv names another. Means
+ * and deviations are computed over all rows, before a split; a constant column has scale 1.
+ *
+ * Columns that number the rows are ignored: an unnamed first one that counts from 0 or 1, and in
+ * tables of at least 20 rows one of whole numbers that rises in each row and has a name such as
+ * "id", "row" or "user_id". The item "none" of params.ignore keeps them, and the only column is
+ * kept. The log warns (COPSE_LOG_WARN) of a named one, and of columns that look like identifiers,
+ * percent, money or dates, of columns with one value, and of rare classes.
  *
  * Of several IDX pairs in a folder "train..." is preferred, then uncompressed files, then the first
  * by name.

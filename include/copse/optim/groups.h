@@ -11,13 +11,16 @@
  * | setting | meaning | |---|---| | `rate=F` | the learning rate of each step times F, finite and >
  * 0. 8 different values of F at most | | `decay=D` | weight decay D, finite and >= 0, instead of
  * `weight_decay` | | `frozen` | the variable is not updated and has no slots. Its gradient is
- * computed only if another one needs it |
+ * computed only if another one needs it. A batch norm whose scale and offset are frozen normalises by
+ * its averages, and keeps them |
  *
  * At most 32 patterns of at most 63 bytes. A pattern that matches no trained variable is refused
  * when the trainer is created; the error lists close names.
  */
 #ifndef COPSE_PUBLIC_OPTIM_GROUPS_H
 #define COPSE_PUBLIC_OPTIM_GROUPS_H
+
+#include <stdbool.h>
 
 #include "copse/optimizer.h"
 
@@ -31,6 +34,10 @@ extern "C" {
  *                             what is expected.
  */
 COPSE_API COPSE_CHECKED copse_status copse_parameter_groups_check(const char *text);
+
+/** Whether a description freezes a variable of this name. NULL, or a text that breaks the rules:
+    false. Any thread. */
+COPSE_API bool copse_parameter_groups_freezes(const char *text, const char *name);
 
 #if defined(__cplusplus)
 }

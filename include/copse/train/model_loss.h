@@ -4,7 +4,7 @@
  *
  * | description | model | loss | |---|---|---| | `cross_entropy [smoothing=E] [weights=W,...]
  * [ignore=N]` | classes, text | copse_cross_entropy: label smoothing E, a weight for each class,
- * examples of class N count nothing | | `binary_cross_entropy [positive=W]` | classes, text |
+ * or `weights=balanced`, examples of class N count nothing | | `binary_cross_entropy [positive=W]` | classes, text |
  * copse_binary_cross_entropy of each class against the others; W: weight of the class of the
  * example | | `mean_squared_error` | numbers | the mean of the squared errors | | `huber
  * [delta=D]`, `smooth_l1 [beta=B]` | numbers | copse_huber_loss [1], copse_smooth_l1_loss [1; 0:
@@ -29,6 +29,17 @@ extern "C" {
  *                             the error lists the names.
  */
 COPSE_API COPSE_CHECKED copse_status copse_model_set_loss(copse_model *m, const char *text);
+
+/**
+ * Give the classes of `weights=balanced` the weights of scikit-learn's class_weight="balanced":
+ * rows / (classes * rows of the class), over the rows of `data` whose class is not ignored.
+ * copse_model_fit does it; other loops call it before the model's first trainer. Other losses stay
+ * as they are.
+ * @param data  What trains: column "y" is an i32 for each row.
+ * @retval COPSE_ERR_ARGUMENT  It has no such column, or more classes than the model.
+ */
+COPSE_API COPSE_CHECKED copse_status copse_model_balance_loss(copse_model *m,
+                                                              const copse_dataset *data);
 
 /** Check a description without a model. Any thread. @retval COPSE_ERR_ARGUMENT  The error lists names or settings. */
 COPSE_API COPSE_CHECKED copse_status copse_model_check_loss(const char *text);

@@ -13,7 +13,7 @@ from .errors import Error
 from .events import EventFile
 from .fit import History
 from .inputs import Inputs
-from .model import Evaluation, Model
+from .model import Evaluation, LearningRates, Loaded, Model
 from .monitor import Monitor
 from .ops import GradientTape, gradients
 from .replica import (Function, ReplicaContext, current_strategy, function, has_strategy, in_cross_replica_context,
@@ -25,7 +25,7 @@ from .tensor import Tensor
 from .tower import TowerOptimizer, global_step
 from .trace import TraceSummary, trace
 from .train_step import TrainStep, TrainStepResult
-from .trainer import Loaded, StepResult, Trainer
+from .trainer import StepResult, Trainer
 from .values import PerReplica, Value, value
 
 if TYPE_CHECKING:
@@ -33,13 +33,21 @@ if TYPE_CHECKING:
 
 __version__ = version()
 
-DIGITS = _os.environ.get("COPSE_DIGITS") or _os.path.join(
-    _os.path.dirname(_os.path.realpath(__file__)), "share", "copse", "digits", "digits.csv.gz")
+
+def _digits() -> str:
+    """In this package (a wheel), else in the prefix in which Python modules and the library are installed."""
+    here = _os.path.dirname(_os.path.realpath(__file__))
+    folders = [here, _os.path.normpath(_os.path.join(here, "..", "..", "..", ".."))]
+    paths = [_os.path.join(f, "share", "copse", "digits", "digits.csv.gz") for f in folders]
+    return next((p for p in paths if _os.path.exists(p)), paths[0])
+
+
+DIGITS = _os.environ.get("COPSE_DIGITS") or _digits()
 """A CSV file of 1,797 handwritten digits: 64 pixels and the label in each row."""
 
 __all__ = [
     "Classifier", "Cluster", "DIGITS", "Dataset", "Device", "Distributed", "Error", "Evaluation", "EventFile",
-    "Function", "GradientTape", "History", "InputContext", "Inputs", "Loaded", "Loader", "Model", "Monitor",
+    "Function", "GradientTape", "History", "InputContext", "Inputs", "LearningRates", "Loaded", "Loader", "Model", "Monitor",
     "PerReplica", "Regressor", "ReplicaContext", "Schedule", "SingleLossStep", "Step", "StepResult", "Strategy",
     "Tensor", "TowerOptimizer", "TraceSummary", "TrainStep", "TrainStepResult", "Trainer", "Value", "ValueContext", "Variable",
     "conformance", "context", "current_strategy", "devices", "errors", "function", "global_step", "gradients",

@@ -3,6 +3,7 @@
 import os
 import shutil
 import signal
+import subprocess
 import sys
 from pathlib import Path
 
@@ -16,6 +17,8 @@ def main() -> None:
     for name in ("SIGPIPE", "SIGXFSZ"):  # Python ignores them, and ignored signals stay ignored in the command
         if hasattr(signal, name):
             signal.signal(getattr(signal, name), signal.SIG_DFL)
+    if sys.platform == "win32":  # os.execv starts a second process there, and ends this one at once
+        sys.exit(subprocess.call([command, *sys.argv[1:]]))
     os.execv(command, ["copse", *sys.argv[1:]])
 
 

@@ -8,14 +8,14 @@ import sys
 from typing import Any, Callable, Optional
 
 from . import errors
-from ._ffi import ffi
+from ._ffi import SOVERSION, ffi
 
 HERE = os.path.dirname(os.path.realpath(__file__))
 
 
 def _names(stem: str) -> list[str]:
-    return {"darwin": [f"lib{stem}.dylib"], "win32": [f"{stem}.dll"]}.get(
-        sys.platform, [f"lib{stem}.so.0.2", f"lib{stem}.so"])
+    return {"darwin": [f"lib{stem}.dylib"], "win32": [f"lib{stem}.dll"]}.get(
+        sys.platform, [f"lib{stem}.so.{SOVERSION}", f"lib{stem}.so"])
 
 
 def _candidates(stem: str) -> list[str]:
@@ -24,7 +24,8 @@ def _candidates(stem: str) -> list[str]:
     given = os.environ.get("COPSE_LIBRARY")
     if given and stem == "copse":
         return [given]
-    folder = os.path.dirname(given) if given and os.path.dirname(given) else os.path.join(HERE, "lib")
+    inside = os.path.join(HERE, "bin" if sys.platform == "win32" else "lib")  # DLLs are beside the command
+    folder = os.path.dirname(given) if given and os.path.dirname(given) else inside
     paths = [os.path.join(folder, n) for n in names]
     return [p for p in paths if os.path.exists(p)] or names
 

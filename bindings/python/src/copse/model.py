@@ -5,19 +5,20 @@ from __future__ import annotations
 import codecs
 import os
 import warnings
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Mapping, Optional, Union, cast
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Mapping, Optional, Sequence, Union, cast
 
 import numpy as np
 
-from ._library import c_string, check, choice, ffi, lib, make, text
+from ._library import Guard, c_string, check, choice, ffi, lib, make, text
 from ._names import named_options
 from .data import Dataset, MISSING, TASKS, TEXT_ROWS, UNKNOWN
 from .devices import context
 from .errors import ArgumentError, FormatError, NoDeviceError
 from .fit import Callbacks, History, Verbose
 from .nn import Layers
-from .options import Missing, Optimizer, OptimizerOptions, PathLike, Task, TextRows, Unknown
+from .options import Layout, Missing, Optimizer, OptimizerOptions, PathLike, Task, TextRows, Unknown
 from .strategy import Strategy, Variable
 from .table import Cells, cells_of, is_table
 from .tensor import array, view_of
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
 
 PICKLE_FORMAT = 1
+LAYOUTS = {"auto": lib.COPSE_LAYOUT_AUTO, "copse": lib.COPSE_LAYOUT_COPSE, "torch": lib.COPSE_LAYOUT_TORCH}
 
 
 @dataclass(frozen=True)
@@ -53,11 +55,43 @@ class Evaluation:
     auc: Optional[np.ndarray] = None
 
 
+@dataclass(frozen=True)
+class Loaded:
+    """Variables that got values from a file, variables that the file lacks, arrays that no variable has, and variables that
+    `choose` or Model.load_weights left out. head, input: why Model.load_weights left out the head or the first layer."""
+
+    matched: list[str]
+    missing: list[str]
+    unused: list[str]
+    skipped: list[str] = field(default_factory=list)
+    head: str = ""
+    input: str = ""
+
+    @classmethod
+    def _of(cls, report: Any, head: str = "", input: str = "") -> "Loaded":
+        return cls(*([text(names[i]) for i in range(count)] for names, count in (
+            (report.matched, report.matched_count), (report.missing, report.missing_count),
+            (report.unused, report.unused_count), (report.skipped, report.skipped_count))), head=head, input=input)
+
+
+@dataclass(frozen=True)
+class LearningRates:
+    """A learning-rate range test: rates and the losses of their steps. `suggestion`: a tenth of the rate with the lowest
+    smoothed loss; None: no rate lowers the loss by 10 %."""
+
+    rates: np.ndarray
+    losses: np.ndarray
+    smoothed: np.ndarray
+    suggestion: Optional[float]
+    has_diverged: bool
+
+
 class Model:
     """A network for a data set. `Trainer(strategy, model)` trains it.
 
     data: labelled; its schema decides inputs, outputs and the task. network: a description, or layers that are not built;
-    it ends with "dense out". loss: such as "huber delta=0.5" (docs/optimizers.md); it is not kept in files.
+    it ends with "dense out". loss: such as "huber delta=0.5" (docs/optimizers.md); it is not kept in files. The weights of
+    "cross_entropy weights=balanced" are of the rows of `data`.
     """
 
     @named_options()
@@ -82,6 +116,8 @@ class Model:
         self._pointer = _pointer
         if loss is not None:
             check(lib.copse_model_set_loss(self._pointer, c_string(loss)))
+            if data is not None:
+                check(lib.copse_model_balance_loss(self._pointer, data._pointer))
         self._variables = strategy.variables()[before:]  # the newest
 
     @classmethod
@@ -94,6 +130,15 @@ class Model:
         """Write weights, network and schema."""
         check(lib.copse_model_save(self._pointer, c_string(path), ffi.NULL))
 
+    @named_options()
+    def load_weights(self, path: PathLike, *, layout: Layout = "auto") -> Loaded:
+        """Fine-tuning: start from a model file, a checkpoint or a file of arrays, by name. Where its classes, targets,
+        columns or tokens differ from the model's, the head or the first layer keeps its values. layout: as of Trainer.load."""
+        params = ffi.new("struct copse_load_params *", {"layout": choice("the layout", layout, LAYOUTS)})
+        found = ffi.new("struct copse_model_weights *")
+        check(lib.copse_model_load_weights(self._pointer, ffi.NULL, c_string(path), params, found))
+        return Loaded._of(found.load, text(found.head), text(found.input))
+
     def __reduce__(self) -> Any:
         """Pickle and copy: the bytes of its file. A copy has a strategy of its own, on the devices of the model's, or
         on the devices of "auto" where a machine lacks them. The state of a trainer is no part of it."""
@@ -104,7 +149,7 @@ class Model:
             with open(path, "rb") as file:
                 return _restored, ({"format": PICKLE_FORMAT, "devices": self.strategy._selector, "file": file.read()},)
 
-    @property
+    @cached_property
     def _info(self) -> Any:
         info = ffi.new("struct copse_schema_info *")
         check(lib.copse_schema_describe(lib.copse_model_schema(self._pointer), info))
@@ -130,7 +175,7 @@ class Model:
             validation_data: Any = None, patience: int = 0, min_delta: float = 0.0,
             restore_best_weights: bool = True, logdir: Optional[PathLike] = None,
             optimizer: Optimizer = "adam", learning_rate: "Rate" = 0.0, seed: int = 0, groups: str = "",
-            verbose: Verbose = "auto", **options: Unpack[OptimizerOptions]) -> History:
+            freeze: Union[str, Sequence[str]] = (), verbose: Verbose = "auto", **options: Unpack[OptimizerOptions]) -> History:
         """Train the model, by a Trainer of its variables for this call. `data` and `validation_data` are data sets with
         the model's schema, files, or tables in memory. batch_size: 0 for 64; all rows if they are fewer. seed: of the
         order of rows, and of dropout. Other settings are explained at Trainer and Trainer.fit."""
@@ -138,13 +183,30 @@ class Model:
         rows, held_out = (d if isinstance(d, Dataset) or d is None else self.read(d) for d in (data, validation_data))
         assert rows is not None
         trainer = Trainer(self.strategy, self, optimizer=optimizer, learning_rate=learning_rate, seed=seed,
-                          groups=groups, variables=[v for v in self.variables if v.is_trained], **options)
+                          groups=groups, freeze=freeze, variables=[v for v in self.variables if v.is_trained], **options)
         try:
             return trainer.fit(rows._in_batches(batch_size, seed=seed), epochs, callbacks,
                                validation_data=held_out, patience=patience, min_delta=min_delta,
                                restore_best_weights=restore_best_weights, logdir=logdir, verbose=verbose)
         finally:
             trainer.close()
+
+    @named_options(OptimizerOptions)
+    def find_lr(self, data: Any, *, start_lr: float = 1e-7, end_lr: float = 10.0, steps: int = 100, batch_size: int = 0,
+                optimizer: Optimizer = "adam", seed: int = 0, groups: str = "", freeze: Union[str, Sequence[str]] = (),
+                **options: Unpack[OptimizerOptions]) -> LearningRates:
+        """The learning-rate range test: train for a few steps while the rate grows exponentially. The model keeps its values.
+        data, batch_size, optimizer and further settings: as of `fit`."""
+        from .trainer import Rule, with_frozen
+        rows = data if isinstance(data, Dataset) else self.read(data)
+        rule = Rule(Guard(), optimizer, 0.0, with_frozen(freeze, groups), options)
+        how = ffi.new("struct copse_model_fit_params *", {"batch": batch_size, "seed": seed, "optimizer": rule.params[0]})
+        params = ffi.new("struct copse_find_lr_params *", {"start_lr": start_lr, "end_lr": end_lr, "steps": steps})
+        found = ffi.new("struct copse_lr_range *")
+        check(lib.copse_model_find_lr(self._pointer, rows._pointer, how, params, found))
+        points = [found.points[i] for i in range(found.count)]
+        return LearningRates(*(np.array([getattr(p, name) for p in points]) for name in ("lr", "loss", "smoothed")),
+                             suggestion=found.suggestion or None, has_diverged=bool(found.has_diverged))
 
     @property
     def outputs(self) -> int:

@@ -18,7 +18,7 @@ from .errors import ArgumentError, NonFiniteError
 from .events import EventFile
 from .fit import Callbacks, History, Means, Progress, Verbose, listed, tags
 from .inputs import Inputs
-from .model import Model
+from .model import LAYOUTS, Loaded, Model
 from .options import Averaging, Layout, Optimizer, OptimizerOptions, PathLike, Precision
 from .schedule import Schedule
 from .strategy import Strategy, Variable
@@ -38,7 +38,6 @@ def _optimizers() -> dict[str, int]:
 
 OPTIMIZERS = _optimizers()
 LOSS_REDUCTIONS = {"mean": lib.COPSE_LOSS_MEAN, "sum": lib.COPSE_LOSS_SUM}
-LAYOUTS = {"auto": lib.COPSE_LAYOUT_AUTO, "copse": lib.COPSE_LAYOUT_COPSE, "torch": lib.COPSE_LAYOUT_TORCH}
 
 
 Loss = Callable[[Inputs], Union[Tensor, Variable]]
@@ -54,17 +53,6 @@ class StepResult:
     reports: dict[str, float] = field(default_factory=dict)
     is_skipped: bool = False
     loss_scale: float = 0.0
-
-
-@dataclass(frozen=True)
-class Loaded:
-    """Variables that got values from a file, variables that the file lacks, arrays that no variable has, and variables that
-    `choose` left out."""
-
-    matched: list[str]
-    missing: list[str]
-    unused: list[str]
-    skipped: list[str] = field(default_factory=list)
 
 
 class _ModelLoss(Guard):
@@ -194,6 +182,12 @@ class _EarlyStopping:
 Rate = Union[float, Schedule, Callable[[int], float]]
 
 
+def with_frozen(freeze: Union[str, Sequence[str]], groups: str) -> str:
+    """Parameter groups in which these patterns are frozen."""
+    patterns = [freeze] if isinstance(freeze, str) and freeze else list(freeze)
+    return "; ".join(filter(None, [f"{', '.join(patterns)}: frozen" if patterns else "", groups]))
+
+
 class Rule:
     """Settings of an optimizer as C's: `params`, which points to parts of this object."""
 
@@ -227,6 +221,7 @@ class Trainer:
     check_numerics, check_gradients: refuse a step with a loss, or gradients, that are not finite.
     transform: a function of pairs of gradient and variable that returns new gradients.
     groups: settings of variables by name, as "*.bias: decay=0; conv1.*: frozen"; docs/optimizers.md.
+    freeze: a pattern of names of variables that are not trained, as "conv*", or a list of them (docs/fine-tuning.md).
     options: further members of copse_optimizer_params, such as weight_decay=1e-4, clip_global_norm=1.0, average=0.999 or
     loss_scale=1024.
     """
@@ -236,14 +231,14 @@ class Trainer:
                  learning_rate: Rate = 0.0, seed: int = 0, accumulate: int = 0,
                  prefetch: int = 0, variables: Optional[Sequence[Variable]] = None, reduction: Averaging = "mean",
                  check_numerics: bool = False, check_gradients: bool = False, recordings: int = 0,
-                 transform: Optional[Transform] = None, groups: str = "", precision: Precision = "float32",
-                 memory_budget: int = 0, summarize_gradients: bool = False,
+                 transform: Optional[Transform] = None, groups: str = "", freeze: Union[str, Sequence[str]] = (),
+                 precision: Precision = "float32", memory_budget: int = 0, summarize_gradients: bool = False,
                  **options: Unpack[OptimizerOptions]) -> None:
         self.strategy = strategy
         self.prefetch = prefetch
         self._loss = _ModelLoss(loss) if isinstance(loss, Model) else _Callback(loss)
         self._predictors: dict[Loss, _Predictor] = {}
-        rule = Rule(self._loss, optimizer, learning_rate, groups, options)
+        rule = Rule(self._loss, optimizer, learning_rate, with_frozen(freeze, groups), options)
         changes = _Transform(transform, strategy, self._loss) if transform else None
         chosen = [v._pointer for v in variables] if variables is not None else None
         listed = ffi.new("copse_variable *[]", chosen) if chosen else ffi.NULL
@@ -495,9 +490,7 @@ class Trainer:
             "choose": callback if left_out else ffi.NULL})
         found = ffi.new("struct copse_load_report *")
         check(lib.copse_trainer_load(self._pointer, c_string(path), params, found))
-        return Loaded(*([text(names[i]) for i in range(count)] for names, count in (
-            (found.matched, found.matched_count), (found.missing, found.missing_count),
-            (found.unused, found.unused_count), (found.skipped, found.skipped_count))))
+        return Loaded._of(found)
 
     @contextmanager
     def averaged(self) -> Iterator[None]:
