@@ -3,8 +3,8 @@
    (execution.h) while their measured times fit into its budget, and waits for the devices, which is
    how units are measured. */
 #include "copse/train/advance.h"
-#include "core/base/trace.h"
 
+#include "core/base/trace.h"
 #include "core/train/advancing.h"
 #include "core/train/execution.h"
 
@@ -275,7 +275,7 @@ copse_status copse_trainer_advance(copse_trainer *t, const struct copse_host_bat
     const struct copse_base *base = &t->strategy->ctx->base;
     const struct copse_span span = copse__span_begin(base);
     copse__trace_step(base, t->step + 1);
-    COPSE_TRY(copse__span_end(span, COPSE_SPAN_STEP, "advance", advance_batch(t, batch, &turn)));
+    COPSE_TRY(copse__span_end(span, COPSE_SPAN_STEP, "slice", advance_batch(t, batch, &turn)));
     if (out)
         describe_advance(t, &turn, out);
     return COPSE_OK;

@@ -27,8 +27,8 @@ struct copse_trace_params {
     of the thread that makes the steps add up to 1: a wait within an exchange counts as a wait. */
 struct copse_trace_summary {
     uint64_t events, dropped; /**< spans in the file, and spans for which it had no room */
-    uint64_t steps;           /**< of trainers, or runs of an accelerator, in the file */
-    double seconds;           /**< that time; 0 without a step, and all parts are 0 */
+    uint64_t steps; /**< of trainers, runs of an accelerator, or slices (train/advance.h) */
+    double seconds; /**< that time; 0 without a step, and all parts are 0 */
     /** the busiest queue had work, queued or running, as far as the host knew: it asks when it
         queues work and when it waits */
     double devices;
