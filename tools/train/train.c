@@ -502,7 +502,7 @@ static copse_status train_network(struct run *r)
     COPSE_TRY(open_cluster(r));
     compiling_show(is_json(r) ? COMPILING_JSON : is_talking(r) ? COMPILING_TEXT : COMPILING_SILENT);
     /* a server that gets a signal lets its workers end first */
-    if (r->settings.checkpoint || r->settings.save)
+    if (r->settings.checkpoint || r->settings.save || r->settings.trace)
         signals_catch();
     if (run_is_server(r))
         return run_serve(r);
@@ -529,7 +529,6 @@ static copse_status train_network(struct run *r)
     else
         COPSE_TRY(s);
     COPSE_TRY(run_log_close(r));
-    COPSE_TRY(run_trace_close(r));
     if (r->fold > 0)
         return run_finish_fold(r);
     if (r->saved_epoch == 0) /* resumed with no training left */
@@ -629,6 +628,11 @@ int run_once(struct run *r)
         code = r->is_evaluator ? evaluation_fail(r, s) : train_fail(r, s);
     if (s != COPSE_OK && s != COPSE_ERR_CANCELLED && r->cluster) /* so all end with this code */
         copse_cluster_end_job(r->cluster, s, session_error(), code);
+    s = run_trace_close(r); /* last: results do not depend on it */
+    if (s != COPSE_OK) {
+        const int trace_code = session_fail(s);
+        code = code == EXIT_DONE ? trace_code : code;
+    }
     return code;
 }
 

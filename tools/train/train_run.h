@@ -202,7 +202,7 @@ copse_status run_log_close(struct run *r);
 /* ---- the trace of --trace (train_trace.c) ---- */
 
 copse_status run_trace_open(struct run *r);
-/* Write it, and print what limited a step. */
+/* Write it, and print what limited a step: after all else, also after a signal or an error. */
 copse_status run_trace_close(struct run *r);
 
 /* ---- evaluating (evaluate.c) ---- */
