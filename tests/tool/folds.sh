@@ -59,6 +59,14 @@ bad 'checkpoints' '--folds: its runs write no checkpoints' $job --folds 4 --chec
 bad 'a plot' 'leave --plot, --logdir and --trace out' $job --folds 4 --plot p.svg
 bad 'a text' 'the windows of a text overlap' train --data "$work/table.csv" --tokens bytes --folds 4
 bad 'servers' 'trains in one process' $job --folds 4 --strategy parameter_server
+tasks='"task":{"type":"worker","index":0}}'
+COPSE_CONFIG="{\"cluster\":{\"worker\":[\"localhost:1\",\"localhost:2\"]},$tasks" bad 'a job in the environment' \
+    '^copse: --folds trains in one process: .* start it without `copse launch`' $job --folds 4
+OMPI_COMM_WORLD_RANK=1 OMPI_COMM_WORLD_SIZE=2 bad 'a job of mpirun' 'trains in one process' $job --folds 4
+bad 'options of jobs' '^copse train: --folds trains in one process: .* start it without `copse launch`' $job --folds 4 --servers 1
+"$copse" launch -n 2 -- $job --devices host:0 --folds 2 >"$work/stdout" 2>&1
+[ $? -eq 2 ] && grep -q 'trains in one process' "$work/stdout" && ! grep -q '^.*fold 1/2' "$work/stdout" || no "a job of copse launch: $(cat "$work/stdout")"
+COPSE_CONFIG="{\"cluster\":{\"worker\":[\"localhost:1\"]},$tasks" good 'a job of one' '^accuracy ' $job --devices host:0 --folds 4 --quiet
 bad 'values have no classes' '--split stratified .* a regression has no classes' train --data "$work/price.csv" --folds 4 --split stratified --devices host:0
 [ $failed -eq 0 ] && echo "$passed checks of folds"
 exit $((failed > 0))

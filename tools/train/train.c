@@ -31,6 +31,8 @@ static copse_status open_cluster(struct run *r)
                           strategy != STRATEGY_PARAMETER_SERVER && !s->is_worker;
     COPSE_TRY(s->cluster ? copse_cluster_spec_parse(r->ctx, s->cluster, &r->job)
                          : copse_cluster_spec_find(r->ctx, &r->job));
+    if (r->fold > 0)
+        return run_leave_job(r);
     r->is_evaluator = r->job && copse_cluster_spec_role(r->job) == COPSE_ROLE_EVALUATOR;
     if (is_alone || r->is_evaluator) { /* an evaluator always uses a single process */
         copse_cluster_spec_release(&r->job);

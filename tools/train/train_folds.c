@@ -27,6 +27,10 @@ static const struct fold_measure {
     { "loss", "loss", true, true },
 };
 
+static const char one_process[] =
+    "--folds trains in one process: leave options of jobs and servers out, and start it without "
+    "`copse launch`, mpirun or SLURM";
+
 const char *folds_check(const struct train_settings *s)
 {
     const struct {
@@ -43,7 +47,7 @@ const char *folds_check(const struct train_settings *s)
         { s->is_worker || s->cluster || s->servers > 0 ||
               s->strategy.at->value == STRATEGY_PARAMETER_SERVER ||
               s->strategy.at->value == STRATEGY_COLLECTIVE,
-          "--folds trains in one process: leave options of jobs and servers out" },
+          one_process },
         { s->save && strstr(s->schedule, "plateau"),
           "--folds with --save trains on all examples at last, and --schedule plateau needs a "
           "held-out part" },
@@ -52,6 +56,15 @@ const char *folds_check(const struct train_settings *s)
         if (wrong[i].is_given)
             return wrong[i].text;
     return NULL;
+}
+
+copse_status run_leave_job(struct run *r)
+{
+    uint32_t tasks = 0;
+    for (int role = COPSE_ROLE_CHIEF; r->job && role <= COPSE_ROLE_EVALUATOR; role++)
+        tasks += copse_cluster_spec_tasks(r->job, (copse_role)role);
+    copse_cluster_spec_release(&r->job);
+    return tasks > 1 ? session_set_error(COPSE_ERR_ARGUMENT, "%s", one_process) : COPSE_OK;
 }
 
 copse_status run_divide_fold(struct run *r)

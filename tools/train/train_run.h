@@ -136,7 +136,9 @@ const char *run_split_text(const struct run *r);
 
 /* ---- cross-validation (train_folds.c) ---- */
 
-/* The same for a fold. */
+/* A job that the environment describes: refuse it, unless this is its only process. */
+copse_status run_leave_job(struct run *r);
+/* Set `train` and `held_out` for a fold. */
 copse_status run_divide_fold(struct run *r);
 /* Measure the model of a fold, and print it. */
 copse_status run_finish_fold(struct run *r);
