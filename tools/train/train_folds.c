@@ -190,19 +190,24 @@ static int train_on_all(struct run *r, const struct train_settings *s, uint64_t 
 
 int train_folds(const struct train_settings *s)
 {
-    double(*scores)[FOLD_MEASURES] = calloc(s->folds, sizeof *scores);
+    double(*scores)[FOLD_MEASURES] = NULL, (*more)[FOLD_MEASURES];
     copse_context *ctx = NULL;
     copse_dataset *all = NULL;
     uint64_t epochs = 0;
-    int code = scores ? EXIT_DONE : EXIT_FAILED;
-    for (uint32_t k = 1; code == EXIT_DONE && k <= s->folds + (s->save != NULL); k++) {
+    int code = EXIT_DONE;
+    for (uint64_t k = 1; code == EXIT_DONE && k <= (uint64_t)s->folds + (s->save != NULL); k++) {
         struct run r = { .ctx = copse_context_retain(ctx), .all = copse_dataset_retain(all) };
         if (k <= s->folds) {
             r.settings = *s;
             r.settings.save = NULL;
-            r.fold = k;
-            code = run_once(&r);
-            memcpy(scores[k - 1], r.fold_scores, sizeof r.fold_scores);
+            r.fold = (uint32_t)k;
+            code = run_once(&r); /* the first one compares the folds with the rows */
+            more = code == EXIT_DONE ? realloc(scores, (size_t)k * sizeof *scores) : NULL;
+            if (more)
+                memcpy((scores = more)[k - 1], r.fold_scores, sizeof r.fold_scores);
+            else if (code == EXIT_DONE)
+                code = session_fail(session_set_error(COPSE_ERR_NO_MEMORY,
+                                                      "no memory for the scores of the folds"));
             epochs += run_best_epoch(&r) ? run_best_epoch(&r) : r.epoch;
         } else {
             code = train_on_all(&r, s, epochs);

@@ -498,7 +498,7 @@ static int parse_as(int argc, char **argv, enum command_kind kind, struct train_
         { "held-out", OPTION_TEXT, &s->held_out, "X|FILE",
           "what judges each epoch: a part of --data, a file, or none [0.2]" },
         { "folds", OPTION_COUNT, &s->folds, "K",
-          "cross-validation: K runs, each judged by another fold [0: one run]" },
+          "cross-validation: K runs, each judged by another fold [none]" },
         { "split", OPTION_CHOICE, &s->split, "NAME",
           "of the part: stratified (each class its part) or random [by task]" },
         { "seed", OPTION_U64, &s->seed, "N", "of the split, the order and the start [1]" },
