@@ -46,6 +46,7 @@ good 'folds of values' '^R2 ' train --data "$work/price.csv" --model mlp:8 --epo
 
 # --save: at last a run on all examples.
 good 'folds that save' "^model: " $job --devices host:0 --folds 4 --save-last --save "$work/all.st"
+grep -q 'folds; a model of all rows follows$' "$work/stdout" && ! grep -q 'no model is saved' "$work/stdout" || no "what is saved: $(cat "$work/stdout")"
 "$copse" $job --devices host:0 --held-out none --quiet --save "$work/once.st" >/dev/null || no 'the run on all'
 for file in all once; do
     "$copse" predict "$work/$file.st" "$work/table.csv" --devices host:0 >"$work/$file.csv" || no "predict $file"

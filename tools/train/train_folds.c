@@ -136,7 +136,7 @@ copse_status run_finish_fold(struct run *r)
 }
 
 /* Means and standard deviations over the folds. */
-static copse_status show_means(const struct run *last, double (*scores)[FOLD_MEASURES])
+static copse_status show_means(const struct run *last, double (*scores)[FOLD_MEASURES], bool saves)
 {
     const uint32_t folds = last->settings.folds;
     cJSON *o = last->settings.is_json ? cJSON_CreateObject() : NULL;
@@ -167,7 +167,8 @@ static copse_status show_means(const struct run *last, double (*scores)[FOLD_MEA
         return json_print(o);
     if (!last->settings.is_quiet)
         printf("mean and standard deviation of %u folds%s\n", folds,
-               last->settings.save ? "" : "; no model is saved (--save FILE trains one on all)");
+               saves ? "; a model of all rows follows"
+                     : "; no model is saved (--save FILE trains one on all)");
     fflush(stdout);
     return COPSE_OK;
 }
@@ -212,7 +213,8 @@ int train_folds(const struct train_settings *s)
         } else {
             code = train_on_all(&r, s, epochs);
         }
-        if (k == s->folds && code == EXIT_DONE && show_means(&r, scores) != COPSE_OK)
+        if (k == s->folds && code == EXIT_DONE &&
+            show_means(&r, scores, s->save != NULL) != COPSE_OK)
             code = session_fail(COPSE_ERR_IO);
         if (k == 1) {
             ctx = copse_context_retain(r.ctx);
