@@ -44,6 +44,22 @@ good 'quiet folds' '^loss ' $job --devices host:0 --folds 4 --quiet
 good 'folds of values' '^R2 ' train --data "$work/price.csv" --model mlp:8 --epochs 6 --devices host:0 --folds 4 --quiet
 [ "$(wc -l <"$work/stdout")" -eq 3 ] || no "folds of values: $(cat "$work/stdout")"
 
+# A class with fewer rows than folds: its area under the curve is of the folds that have it.
+awk 'BEGIN { srand(4); print "a,b,kind"; for (i = 0; i < 41; i++) print rand() "," rand() "," (i == 7 ? "rare" : "k" i % 2) }' >"$work/rare.csv"
+rare="train --data $work/rare.csv --model mlp:8 --epochs 2 --devices host:0 --no-cross-check"
+"$copse" $rare --folds 2 >"$work/stdout" 2>"$work/stderr" || no "a rare class: $(cat "$work/stderr")"
+grep -q '^copse: warning: --folds 2: class "rare" has fewer rows (1) than folds' "$work/stderr" || no "no warning: $(cat "$work/stderr")"
+[ "$(grep -c 'has fewer rows' "$work/stderr")" -eq 1 ] || no "more than one warning: $(cat "$work/stderr")"
+grep -q '^fold ./2 .* ROC AUC - ' "$work/stdout" && grep -q '^ROC AUC 0\.[0-9]* +- 0\.0000 (1 of 2 folds)$' "$work/stdout" ||
+    no "a rare class: $(tail -6 "$work/stdout")"
+"$copse" $rare --folds 2 --json >"$work/stdout" 2>/dev/null || no 'a rare class as JSON'
+[ "$(grep -c '"auc":0' "$work/stdout")" -eq 2 ] && ! grep -q null "$work/stdout" || no "a rare class as JSON: $(cat "$work/stdout")"
+# one fold for each row: none has all classes
+"$copse" $rare --folds 41 >"$work/stdout" 2>"$work/stderr" || no 'a fold for each row'
+[ "$(grep -c 'class "k0" (and 2 more) has fewer rows (21) than folds' "$work/stderr")" -eq 1 ] || no "a fold for each row: $(cat "$work/stderr")"
+grep -q '^ROC AUC -$' "$work/stdout" || no "a fold for each row: $(tail -6 "$work/stdout")"
+"$copse" $rare --folds 41 --json 2>/dev/null | grep -q '"auc' && no 'a score that no fold has is in JSON'
+
 # --save: at last a run on all examples.
 good 'folds that save' "^model: " $job --devices host:0 --folds 4 --save-last --save "$work/all.st"
 grep -q 'folds; a model of all rows follows$' "$work/stdout" && ! grep -q 'no model is saved' "$work/stdout" || no "what is saved: $(cat "$work/stdout")"

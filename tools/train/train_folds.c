@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "copse/data/folds.h"
+#include "copse/data/schema.h"
 #include "copse/train/evaluate.h"
 
 #include "tools/common/json.h"
@@ -67,6 +68,58 @@ copse_status run_leave_job(struct run *r)
     return tasks > 1 ? session_set_error(COPSE_ERR_ARGUMENT, "%s", one_process) : COPSE_OK;
 }
 
+/* Count the rows of each class. */
+static copse_status count_rows(const struct run *r, uint32_t *counts, uint32_t classes, size_t rows)
+{
+    enum { AT_ONCE = 1024 };
+    uint32_t at[AT_ONCE];
+    int32_t labels[AT_ONCE];
+    for (size_t i = 0, n; i < rows; i += n) {
+        n = rows - i < AT_ONCE ? rows - i : AT_ONCE;
+        for (size_t k = 0; k < n; k++)
+            at[k] = (uint32_t)(i + k);
+        COPSE_TRY(copse_dataset_gather(r->all, "y", at, n, labels));
+        for (size_t k = 0; k < n; k++)
+            if (labels[k] >= 0 && (uint32_t)labels[k] < classes)
+                counts[labels[k]]++;
+    }
+    return COPSE_OK;
+}
+
+/* A class with fewer rows than folds is missing in some of them: not all scores are of all folds. */
+static copse_status warn_of_rare(const struct run *r)
+{
+    struct copse_dataset_info info;
+    struct copse_schema_info is;
+    const copse_schema *schema = copse_dataset_schema(r->all);
+    char number[16], others[48];
+    if (r->fold != 1 || !schema || copse_schema_describe(schema, &is) != COPSE_OK ||
+        is.task != COPSE_TASK_CLASSIFICATION)
+        return COPSE_OK;
+    copse_dataset_describe(r->all, &info);
+    uint32_t *counts = calloc((size_t)is.outputs + 1, sizeof *counts);
+    if (!counts)
+        return session_set_error(COPSE_ERR_NO_MEMORY, "no memory to count the classes");
+    const copse_status s = count_rows(r, counts, is.outputs, info.rows);
+    uint32_t rare = 0, first = 0;
+    for (uint32_t i = is.outputs; s == COPSE_OK && i-- > 0;)
+        if (counts[i] > 0 && counts[i] < r->settings.folds) {
+            rare++;
+            first = i;
+        }
+    const char *name = copse_schema_class(schema, first);
+    snprintf(number, sizeof number, "%u", first);
+    snprintf(others, sizeof others, " (and %u more)", rare - 1);
+    if (rare > 0)
+        fprintf(stderr,
+                "copse: warning: --folds %u: class \"%s\"%s has fewer rows (%u) than folds; a fold "
+                "without rows of a class has no ROC AUC: use fewer folds, or add rows\n",
+                r->settings.folds, name ? session_shown(name) : number, rare > 1 ? others : "",
+                counts[first]);
+    free(counts);
+    return s;
+}
+
 copse_status run_divide_fold(struct run *r)
 {
     const struct copse_fold_params how = {
@@ -80,6 +133,7 @@ copse_status run_divide_fold(struct run *r)
     if (how.folds > info.rows)
         return session_set_error(COPSE_ERR_ARGUMENT, "--folds %u: there are %zu examples",
                                  how.folds, info.rows);
+    COPSE_TRY(warn_of_rare(r));
     return copse_dataset_fold(r->all, &how, &r->train, &r->held_out);
 }
 
@@ -120,7 +174,7 @@ copse_status run_finish_fold(struct run *r)
         json_add_count(o, "folds", r->settings.folds);
         json_add_count(o, "best_epoch", best);
         for (size_t i = 0; i < FOLD_MEASURES; i++)
-            if (is_measured(r, i))
+            if (is_measured(r, i) && !isnan(r->fold_scores[i]))
                 json_add_number(o, measures[i].key, r->fold_scores[i]);
         return json_print(o);
     }
@@ -128,7 +182,9 @@ copse_status run_finish_fold(struct run *r)
         return COPSE_OK;
     printf("fold %u/%u  epoch %u", r->fold, r->settings.folds, best);
     for (size_t i = 0; i < FOLD_MEASURES; i++)
-        if (is_measured(r, i))
+        if (is_measured(r, i) && isnan(r->fold_scores[i]))
+            printf("  %s -", measures[i].name);
+        else if (is_measured(r, i))
             printf("  %s %.5g", measures[i].name, r->fold_scores[i]);
     printf("\n");
     fflush(stdout);
@@ -148,19 +204,28 @@ static copse_status show_means(const struct run *last, double (*scores)[FOLD_MEA
     }
     for (size_t i = 0; i < FOLD_MEASURES; i++) {
         double mean = 0, squares = 0;
+        uint32_t count = 0; /* folds that have this score */
         char key[40];
         for (uint32_t k = 0; k < folds; k++)
-            mean += scores[k][i] / folds;
+            count += !isnan(scores[k][i]);
         for (uint32_t k = 0; k < folds; k++)
-            squares += (scores[k][i] - mean) * (scores[k][i] - mean) / folds;
-        if (!is_measured(last, i))
+            mean += isnan(scores[k][i]) ? 0 : scores[k][i] / count;
+        for (uint32_t k = 0; k < folds; k++)
+            squares +=
+                isnan(scores[k][i]) ? 0 : (scores[k][i] - mean) * (scores[k][i] - mean) / count;
+        if (!is_measured(last, i) || (o && count == 0))
             continue;
         if (o) {
             json_add_number(o, measures[i].key, mean);
             snprintf(key, sizeof key, "%s_deviation", measures[i].key);
             json_add_number(o, key, sqrt(squares));
+        } else if (count == 0) {
+            printf("%s -\n", measures[i].name);
         } else {
-            printf("%s %.4f +- %.4f\n", measures[i].name, mean, sqrt(squares));
+            printf("%s %.4f +- %.4f", measures[i].name, mean, sqrt(squares));
+            if (count < folds)
+                printf(" (%u of %u folds)", count, folds);
+            printf("\n");
         }
     }
     if (o)
