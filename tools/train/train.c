@@ -519,6 +519,7 @@ static copse_status train_network(struct run *r)
         COPSE_TRY(event_start(&r->settings, r->strategy, train.rows, test.rows));
     COPSE_TRY(run_init(r));
     COPSE_TRY(make_monitor(r));
+    COPSE_TRY(freeze_warn(r));
     COPSE_TRY(run_log_open(r));
     r->clock = r->drawn = run_now();
     r->is_training = true;

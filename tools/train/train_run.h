@@ -52,6 +52,8 @@ struct run {
     bool is_successor;
     uint32_t fold; /* of --folds, from 1: it is held out; 0: an ordinary run */
     double fold_scores[FOLD_MEASURES];
+    const char *const *taken; /* names of variables with values of --init; of the model */
+    size_t taken_count;
     bool is_traced;     /* --trace records */
     bool is_recovering; /* devices are being reopened: nothing is printed again */
 };
@@ -105,6 +107,9 @@ copse_status freeze_groups(const struct run *r, char *text, size_t room);
 copse_status freeze_explain(const struct run *r, copse_status status);
 /* Print how much is frozen. */
 void freeze_show(const struct run *r, const char *groups);
+/* After run_init, and after a checkpoint was read: warn of weights that are frozen with random
+   values. */
+copse_status freeze_warn(const struct run *r);
 
 /* Say where --precision makes steps slower (train_precision.c). */
 copse_status run_show_precision(const struct run *r);
