@@ -340,7 +340,7 @@ def _seed(random_state: Any) -> int:
 
 
 def _with_dropout(network: str, dropout: float) -> str:
-    """A perceptron that says nothing of dropout gets it behind its hidden layers."""
+    """The network; a perceptron without a setting for dropout gets it after each hidden layer."""
     is_plain = _is_perceptron(network) and "dropout" not in network
     return f"{network} dropout={dropout:.9g}" if is_plain and dropout else network
 
