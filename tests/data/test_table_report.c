@@ -133,7 +133,8 @@ static void test_row_numbers_are_left_out(void **state)
                      "ignore: none (--ignore none)");
         OK(open_rows("PassengerId,x,y", rows, rising, ""));
         assert_int_equal(role_of(0), COPSE_COLUMN_IGNORED);
-        assert_warns("(\"PassengerId\"): it numbers the rows, and the labels are sorted by it, so");
+        assert_warns("(\"PassengerId\"): it rises from row to row like a row number, and the "
+                     "labels are sorted by it, so it is left out;");
     }
     /* without a name: in silence, as tools write it */
     OK(open_rows(",x,y", 3, counted, NULL));
@@ -143,6 +144,36 @@ static void test_row_numbers_are_left_out(void **state)
     OK(open_rows("row,x,y", 19, counted, NULL));
     assert_int_equal(role_of(0), COPSE_COLUMN_NUMBER);
     assert_string_equal(warnings, "");
+}
+
+/* Names of row numbers that other columns have, too. */
+static void test_features_are_no_row_numbers(void **state)
+{
+    static const char *const counting[] = { "no,x,y",
+                                            "Nr,x,y",
+                                            "number,x,y",
+                                            "row_number,x,y",
+                                            "record_number,x,y",
+                                            "row_index,x,y" },
+                             *const never[] = { "price_index,x,y", "atomic_number,x,y",
+                                                "house_number,x,y" };
+
+    (void)state;
+    for (size_t i = 0; i < COPSE_COUNT(counting); i++) {
+        OK(open_rows(counting[i], 40, counted, NULL));
+        assert_int_equal(role_of(0), COPSE_COLUMN_IGNORED);
+        assert_warns("it numbers the rows, so it is left out");
+        OK(open_rows(counting[i], 40, rising, NULL));
+        assert_int_equal(role_of(0), i < 3 ? COPSE_COLUMN_NUMBER : COPSE_COLUMN_IGNORED);
+    }
+    for (size_t i = 0; i < COPSE_COUNT(never); i++) {
+        OK(open_rows(never[i], 40, counted, NULL));
+        assert_int_equal(role_of(0), COPSE_COLUMN_NUMBER);
+        assert_warns("if it is an identifier");
+        OK(open_rows(never[i], 40, rising, NULL));
+        assert_int_equal(role_of(0), COPSE_COLUMN_NUMBER);
+        assert_warns("if it is an identifier");
+    }
 }
 
 static void test_row_numbers_are_kept_on_demand(void **state)
@@ -301,6 +332,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_row_numbers_are_left_out),
+        cmocka_unit_test(test_features_are_no_row_numbers),
         cmocka_unit_test(test_row_numbers_are_kept_on_demand),
         cmocka_unit_test(test_the_only_column_is_used),
         cmocka_unit_test(test_identifiers),

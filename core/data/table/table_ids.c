@@ -116,27 +116,65 @@ static bool ends_in(const char *name, const char *end)
     return n >= m && strcmp(name + n - m, end) == 0;
 }
 
-/* "id", "row", "customer_id", "PassengerId": names that people give to such columns. */
-static bool is_id_name(const char *name)
-{
-    static const char *const words[] = { "id",  "index", "idx", "row",    "row number", "rownum",
-                                         "key", "uid",   "nr",  "number", "#",          "no" };
-    static const char *const ends[] = { "_id", " id", "-id", "_key", "_index", "_number" };
-    const size_t size = strlen(name);
-    char lower[64];
+#define NAME_BYTES 64
 
-    if (size >= sizeof lower || size == 0)
+/* The name in small letters; false: no name, or a long one. */
+static bool lower_name(const char *name, char to[NAME_BYTES])
+{
+    const size_t size = strlen(name);
+
+    if (size >= NAME_BYTES || size == 0)
         return false;
     for (size_t i = 0; i <= size; i++)
-        lower[i] = (char)tolower((unsigned char)name[i]);
-    for (size_t i = 0; i < COPSE_COUNT(words); i++)
+        to[i] = (char)tolower((unsigned char)name[i]);
+    return true;
+}
+
+static bool is_one_of(const char *lower, const char *const *words, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
         if (strcmp(lower, words[i]) == 0)
             return true;
+    return false;
+}
+
+/* "id", "row", "customer_id", "PassengerId": names that people give to nothing else. */
+static bool is_key_name(const char *name)
+{
+    static const char *const words[] = { "id",        "index",      "idx",   "row",
+                                         "row index", "row number", "#",     "row_index",
+                                         "key",       "row_number", "rowid", "record_number",
+                                         "uid",       "rownum" };
+    static const char *const ends[] = { "_id", " id", "-id", "_key" };
+    const size_t size = strlen(name);
+    char lower[NAME_BYTES];
+
+    if (!lower_name(name, lower))
+        return false;
     for (size_t i = 0; i < COPSE_COUNT(ends); i++)
         if (ends_in(lower, ends[i]))
             return true;
-    return size > 2 && islower((unsigned char)name[size - 3]) &&
-           (ends_in(name, "Id") || ends_in(name, "ID"));
+    return is_one_of(lower, words, COPSE_COUNT(words)) ||
+           (size > 2 && islower((unsigned char)name[size - 3]) &&
+            (ends_in(name, "Id") || ends_in(name, "ID")));
+}
+
+/* Names of row numbers and of other things, as nitric oxide. */
+static bool is_number_name(const char *name)
+{
+    static const char *const words[] = { "no", "nr", "number" };
+    char lower[NAME_BYTES];
+
+    return lower_name(name, lower) && is_one_of(lower, words, COPSE_COUNT(words));
+}
+
+/* Names of identifiers, and of other things, as "house_number" and "price_index". */
+static bool is_id_name(const char *name)
+{
+    char lower[NAME_BYTES];
+
+    return is_key_name(name) || is_number_name(name) ||
+           (lower_name(name, lower) && (ends_in(lower, "_index") || ends_in(lower, "_number")));
 }
 
 /* ---- labels that follow a column ---- */
@@ -183,6 +221,11 @@ static bool is_number_column(const struct copse_table_facts *f, const struct cop
            c->numbers == f->rows;
 }
 
+static bool counts_rows(const struct copse_table_column *c)
+{
+    return c->counts && (c->first == 0 || c->first == 1);
+}
+
 /* A first column without a name that counts from 0 or 1, as tools write it; with a name, one that
    rises and is named as such columns are: another may be what was measured, in its order. */
 static bool is_row_number(const struct copse_table_facts *f, size_t column)
@@ -192,8 +235,9 @@ static bool is_row_number(const struct copse_table_facts *f, size_t column)
     if (!f->has_header || !is_number_column(f, c))
         return false;
     if (c->name[0] == 0)
-        return column == 0 && c->counts && (c->first == 0 || c->first == 1);
-    return f->rows >= ID_ROWS && c->rises && is_id_name(c->name);
+        return column == 0 && counts_rows(c);
+    return f->rows >= ID_ROWS && c->rises &&
+           (is_key_name(c->name) || (is_number_name(c->name) && counts_rows(c)));
 }
 
 static size_t count_features(const struct copse_table_facts *f)
@@ -216,15 +260,15 @@ void copse__table_ignore_row_numbers(struct copse_table_facts *f)
 
 static void report_row_number(const struct copse_table_facts *f, size_t column)
 {
+    const struct copse_table_column *c = &f->columns[column];
     char place[COPSE_PLACE_BYTES];
 
-    if (f->columns[column].name[0] != 0)
+    if (c->name[0] != 0)
         copse__log(f->log, COPSE_LOG_WARN,
-                   "csv: %s: it numbers the rows%s, so it is left out; to use it: ignore: none "
-                   "(--ignore none)",
+                   "csv: %s: it %s%s, so it is left out; to use it: ignore: none (--ignore none)",
                    copse__table_place(f, column, place),
-                   labels_follow(f, &f->columns[column]) ? ", and the labels are sorted by it"
-                                                         : "");
+                   c->counts ? "numbers the rows" : "rises from row to row like a row number",
+                   labels_follow(f, c) ? ", and the labels are sorted by it" : "");
 }
 
 static void warn_of_id(const struct copse_table_facts *f, size_t column)
