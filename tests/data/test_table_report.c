@@ -8,6 +8,7 @@
 
 static copse_dataset *data;
 static char warnings[4000];
+static bool replaces_missing; /* of open_rows */
 
 static void take_log(void *user, copse_log_level level, const char *line)
 {
@@ -55,7 +56,11 @@ static copse_status open_rows(const char *header, unsigned rows,
     copse_dataset_release(&data);
     warnings[0] = 0;
     const copse_status s = copse_dataset_open(
-        ctx, temp_text("t.csv", text), &(struct copse_dataset_params){ .ignore = ignore }, &data);
+        ctx, temp_text("t.csv", text),
+        &(struct copse_dataset_params){ .ignore = ignore,
+                                        .missing = replaces_missing ? COPSE_MISSING_MEAN
+                                                                    : COPSE_MISSING_AUTO },
+        &data);
     free(text);
     return s;
 }
@@ -199,6 +204,78 @@ static int only_column(char *to, size_t room, unsigned i, unsigned rows)
     return snprintf(to, room, "%u,%u.5\n", i, 2 * i);
 }
 
+/* Two columns of row numbers, and nothing else. */
+static int numbers_alone(char *to, size_t room, unsigned i, unsigned rows)
+{
+    (void)rows;
+    return snprintf(to, room, "%u,%u,%s\n", i + 1, i + 1, mixed(i + 1) % 2 ? "a" : "b");
+}
+
+static void test_the_only_identifier_is_named(void **state)
+{
+    static const char warning[] = "it looks like an identifier, and it is used because no other";
+
+    (void)state;
+    OK(open_rows("id,y", 50, only_column, NULL));
+    assert_int_equal(role_of(0), COPSE_COLUMN_NUMBER);
+    assert_warns("t.csv, column 1 (\"id\"): it looks like an identifier");
+    OK(open_rows("id,row,y", 50, numbers_alone, NULL));
+    assert_int_equal(role_of(0), COPSE_COLUMN_IGNORED);
+    assert_int_equal(role_of(1), COPSE_COLUMN_NUMBER);
+    assert_warns("(\"id\"): it numbers the rows");
+    assert_warns("(\"row\"): it looks like an identifier");
+    OK(open_rows("id,x,y", 50, counted, "x"));
+    assert_int_equal(role_of(0), COPSE_COLUMN_NUMBER);
+    assert_warns(warning);
+    OK(open_rows("user_id,x,y", 50, shuffled, "x"));
+    assert_warns(warning);
+    OK(open_rows("id,y", 50, only_column, "none"));
+    assert_string_equal(warnings, "");
+}
+
+static int counted_twice(char *to, size_t room, unsigned i, unsigned rows)
+{
+    (void)rows;
+    return snprintf(to, room, "%u,%u,%u.5,%s\n", i, i, mixed(i), mixed(i + 1) % 2 ? "a" : "b");
+}
+
+/* As pandas writes and reads them again. */
+static void test_unnamed_numbers_of_pandas(void **state)
+{
+    (void)state;
+    for (unsigned rows = 3; rows < 100; rows += 47) {
+        OK(open_rows("Unnamed: 0,x,y", rows, counted, NULL));
+        assert_int_equal(role_of(0), COPSE_COLUMN_IGNORED);
+        assert_string_equal(warnings, "");
+        OK(open_rows("Unnamed: 0.1,Unnamed: 0,x,y", rows, counted_twice, NULL));
+        assert_int_equal(role_of(0), COPSE_COLUMN_IGNORED);
+        assert_int_equal(role_of(1), COPSE_COLUMN_IGNORED);
+        assert_string_equal(warnings, "");
+    }
+    OK(open_rows("Unnamed: 0,x,y", 40, rising, NULL));
+    assert_int_equal(role_of(0), COPSE_COLUMN_NUMBER);
+    assert_warns("if it is an identifier");
+    OK(open_rows("Unnamed: 0,x,y", 40, counted, "none"));
+    assert_int_equal(role_of(0), COPSE_COLUMN_NUMBER);
+}
+
+static int gaps(char *to, size_t room, unsigned i, unsigned rows)
+{
+    if (i == rows / 2)
+        return snprintf(to, room, ",%u.5,a\n", mixed(i));
+    return counted(to, room, i, rows);
+}
+
+static void test_identifiers_with_missing_cells(void **state)
+{
+    (void)state;
+    replaces_missing = true;
+    OK(open_rows("id,x,y", 40, gaps, NULL));
+    replaces_missing = false;
+    assert_int_equal(role_of(0), COPSE_COLUMN_NUMBER);
+    assert_warns("(\"id\"): almost every row has another whole number; if it is an identifier");
+}
+
 static void test_the_only_column_is_used(void **state)
 {
     (void)state;
@@ -335,6 +412,9 @@ int main(void)
         cmocka_unit_test(test_features_are_no_row_numbers),
         cmocka_unit_test(test_row_numbers_are_kept_on_demand),
         cmocka_unit_test(test_the_only_column_is_used),
+        cmocka_unit_test(test_the_only_identifier_is_named),
+        cmocka_unit_test(test_unnamed_numbers_of_pandas),
+        cmocka_unit_test(test_identifiers_with_missing_cells),
         cmocka_unit_test(test_identifiers),
         cmocka_unit_test(test_columns_with_one_value),
         cmocka_unit_test(test_classes_with_few_rows),

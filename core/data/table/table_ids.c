@@ -183,7 +183,9 @@ static bool is_id_name(const char *name)
    chance. Numbers that are no classes: whether they mostly rise, or fall. */
 static bool labels_follow(const struct copse_table_facts *f, const struct copse_table_column *c)
 {
-    const size_t n = c->ids.count < f->label_order.count ? c->ids.count : f->label_order.count;
+    const size_t n = c->missing > 0                        ? 0 /* not in step with the labels */
+                     : c->ids.count < f->label_order.count ? c->ids.count
+                                                           : f->label_order.count;
     struct pair *pairs = n > 1 ? copse__alloc(f->mem, n, sizeof *pairs) : NULL;
     double *sorted = pairs != NULL ? copse__alloc(f->mem, n, sizeof *sorted) : NULL;
     double same = 0, rises = 0, by_chance = 0;
@@ -217,13 +219,19 @@ static bool labels_follow(const struct copse_table_facts *f, const struct copse_
 
 static bool is_number_column(const struct copse_table_facts *f, const struct copse_table_column *c)
 {
-    return c->role == COPSE_COLUMN_NUMBER && c->texts == 0 && c->missing == 0 && c->is_kept &&
-           c->numbers == f->rows;
+    return c->role == COPSE_COLUMN_NUMBER && c->texts == 0 && c->is_kept &&
+           c->numbers + c->missing == f->rows;
 }
 
 static bool counts_rows(const struct copse_table_column *c)
 {
     return c->counts && (c->first == 0 || c->first == 1);
+}
+
+/* "", and "Unnamed: 0", as pandas names it where it reads its own file. */
+static bool is_unnamed(const struct copse_table_column *c)
+{
+    return c->name[0] == 0 || strncmp(c->name, "Unnamed: 0", strlen("Unnamed: 0")) == 0;
 }
 
 /* A first column without a name that counts from 0 or 1, as tools write it; with a name, one that
@@ -232,10 +240,10 @@ static bool is_row_number(const struct copse_table_facts *f, size_t column)
 {
     const struct copse_table_column *c = &f->columns[column];
 
-    if (!f->has_header || !is_number_column(f, c))
+    if (!f->has_header || !is_number_column(f, c) || c->missing > 0)
         return false;
-    if (c->name[0] == 0)
-        return column == 0 && counts_rows(c);
+    if (is_unnamed(c))
+        return (column == 0 || c->name[0] != 0) && counts_rows(c);
     return f->rows >= ID_ROWS && c->rises &&
            (is_key_name(c->name) || (is_number_name(c->name) && counts_rows(c)));
 }
@@ -252,7 +260,7 @@ static size_t count_features(const struct copse_table_facts *f)
 void copse__table_ignore_row_numbers(struct copse_table_facts *f)
 {
     for (size_t i = 0; i < f->column_count && !f->keeps_row_numbers; i++)
-        if (is_row_number(f, i) && (f->columns[i].name[0] == 0 || count_features(f) > 1)) {
+        if (is_row_number(f, i) && (is_unnamed(&f->columns[i]) || count_features(f) > 1)) {
             f->columns[i].role = COPSE_COLUMN_IGNORED;
             f->columns[i].is_row_number = true;
         }
@@ -263,7 +271,7 @@ static void report_row_number(const struct copse_table_facts *f, size_t column)
     const struct copse_table_column *c = &f->columns[column];
     char place[COPSE_PLACE_BYTES];
 
-    if (c->name[0] != 0)
+    if (!is_unnamed(c))
         copse__log(f->log, COPSE_LOG_WARN,
                    "csv: %s: it %s%s, so it is left out; to use it: ignore: none (--ignore none)",
                    copse__table_place(f, column, place),
@@ -277,9 +285,19 @@ static void warn_of_id(const struct copse_table_facts *f, size_t column)
     char place[COPSE_PLACE_BYTES], position[COPSE_ITEM_BYTES];
     bool differs;
 
-    if (!is_number_column(f, c) || f->rows < ID_ROWS || !column_differs(f, c, &differs) || !differs)
+    if (!is_number_column(f, c) || c->numbers < ID_ROWS || !column_differs(f, c, &differs) ||
+        !differs)
         return;
-    const bool is_dense = c->high - c->low <= ID_RANGE * (double)f->rows;
+    if (count_features(f) == 1) { /* what the table is about, but for the name */
+        if (is_id_name(c->name) && !f->keeps_row_numbers)
+            copse__log(f->log, COPSE_LOG_WARN,
+                       "csv: %s: it looks like an identifier, and it is used because no other "
+                       "feature is left: a network learns nothing from it for new rows; add "
+                       "columns that describe the rows",
+                       copse__table_place(f, column, place));
+        return;
+    }
+    const bool is_dense = c->high - c->low <= ID_RANGE * (double)c->numbers;
     const bool follows = labels_follow(f, c);
     if (!is_id_name(c->name) && !is_dense)
         return;
@@ -294,11 +312,9 @@ static void warn_of_id(const struct copse_table_facts *f, size_t column)
 
 void copse__table_report_ids(const struct copse_table_facts *f)
 {
-    const bool is_alone = count_features(f) == 1; /* then it is what the table is about */
-
     for (size_t i = 0; i < f->column_count; i++)
         if (f->columns[i].is_row_number)
             report_row_number(f, i);
-        else if (!is_alone)
+        else
             warn_of_id(f, i);
 }
