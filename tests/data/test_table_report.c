@@ -276,6 +276,18 @@ static void test_identifiers_with_missing_cells(void **state)
     assert_warns("(\"id\"): almost every row has another whole number; if it is an identifier");
 }
 
+/* A time is warned of if the labels follow it. */
+static void test_times(void **state)
+{
+    (void)state;
+    OK(open_rows("year,x,y", 60, leaking, NULL));
+    assert_int_equal(role_of(0), COPSE_COLUMN_NUMBER);
+    assert_warns("and the labels are sorted by it");
+    OK(open_rows("year,x,y", 60, counted, NULL));
+    assert_int_equal(role_of(0), COPSE_COLUMN_NUMBER);
+    assert_string_equal(warnings, "");
+}
+
 static void test_the_only_column_is_used(void **state)
 {
     (void)state;
@@ -300,7 +312,9 @@ static void test_identifiers(void **state)
         { "user_id,x,y", twice, NULL },      { "code,x,y", fractions, NULL },
         { "user_id,x,y", fractions, NULL },  { "population,x,y", sparse, NULL },
         { "customerID,x,y", sparse, id },    { "customer id,x,y", sparse, id },
-        { "valid,x,y", sparse, NULL },
+        { "valid,x,y", sparse, NULL },       { "Year,x,y", counted, NULL },
+        { "t,x,y", shuffled, NULL },         { "timestamp,x,y", counted, NULL },
+        { "age,x,y", counted, NULL },
     };
 
     (void)state;
@@ -415,6 +429,7 @@ int main(void)
         cmocka_unit_test(test_the_only_identifier_is_named),
         cmocka_unit_test(test_unnamed_numbers_of_pandas),
         cmocka_unit_test(test_identifiers_with_missing_cells),
+        cmocka_unit_test(test_times),
         cmocka_unit_test(test_identifiers),
         cmocka_unit_test(test_columns_with_one_value),
         cmocka_unit_test(test_classes_with_few_rows),

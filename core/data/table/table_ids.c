@@ -177,6 +177,17 @@ static bool is_id_name(const char *name)
            (lower_name(name, lower) && (ends_in(lower, "_index") || ends_in(lower, "_number")));
 }
 
+/* Names of times and ages, which may differ in all rows. */
+static bool is_time_name(const char *name)
+{
+    static const char *const words[] = { "year", "yr",     "time",   "t",    "day",
+                                         "date", "week",   "month",  "hour", "minute",
+                                         "step", "second", "period", "age",  "timestamp" };
+    char lower[NAME_BYTES];
+
+    return lower_name(name, lower) && is_one_of(lower, words, COPSE_COUNT(words));
+}
+
 /* ---- labels that follow a column ---- */
 
 /* Whether neighbours in the order of the column have the same label far more often than by
@@ -299,7 +310,7 @@ static void warn_of_id(const struct copse_table_facts *f, size_t column)
     }
     const bool is_dense = c->high - c->low <= ID_RANGE * (double)c->numbers;
     const bool follows = labels_follow(f, c);
-    if (!is_id_name(c->name) && !is_dense)
+    if (!is_id_name(c->name) && (!is_dense || (is_time_name(c->name) && !follows)))
         return;
     copse__log(f->log, COPSE_LOG_WARN,
                follows ? "csv: %s: almost every row has another whole number, and the labels are "
