@@ -37,9 +37,10 @@ struct job {
     struct model m;
     bool has_crossing;
     copse_variable *table; /* sparse; NULL: none */
+    uint32_t deep;         /* more launches of the loss function */
     uint32_t calls;        /* of the loss function */
     uint32_t cancel_at;
-    size_t allocations;
+    size_t allocations, bytes; /* bytes: of all requests */
 };
 
 static void *count_resize(void *user, void *block, size_t size)
@@ -50,6 +51,7 @@ static void *count_resize(void *user, void *block, size_t size)
         return NULL;
     }
     j->allocations++;
+    j->bytes += size;
     return realloc(block, size);
 }
 
@@ -65,6 +67,11 @@ static copse_tensor *loss_of(copse_graph *g, const copse_batch *in, void *user)
         copse_tensor *squares = copse_mul(g, rows, rows);
         squares = copse_mean(g, squares, NULL, 0, false);
         loss = copse_add(g, loss, squares);
+    }
+    for (uint32_t i = 0; i < j->deep; i++) {
+        copse_tensor *x = copse_reshape(g, loss, COPSE_SHAPE(1, 1));
+        x = copse_matmul(g, x, x, false, false);
+        loss = copse_sum(g, x, NULL, 0, false);
     }
     if (!j->has_crossing)
         return loss;
@@ -483,6 +490,27 @@ static void nothing_is_made_after_preparation(void **state)
     }
 }
 
+static size_t bytes_to_prepare(uint32_t deep)
+{
+    const struct copse_host_batch b = BATCH_OF(0);
+    struct job j;
+    job_open(&j, &(struct how){ FAKES, .replicas = 1 });
+    j.deep = deep;
+    const size_t before = j.bytes;
+    OK(copse_trainer_prepare(j.t, &b, &(struct copse_prepare_params){ .advances = true }));
+    const size_t bytes = j.bytes - before;
+    job_close(&j);
+    return bytes;
+}
+
+/* Memory grows with the launches, not with their square. */
+static void slices_take_memory_by_their_number(void **state)
+{
+    const size_t few = bytes_to_prepare(100), many = bytes_to_prepare(400);
+    (void)state;
+    assert_true(many < 6 * few);
+}
+
 static void preparation_is_cancelled_between_recordings(void **state)
 {
     static float before[VALUES], after[VALUES];
@@ -583,6 +611,7 @@ int main(void)
         cmocka_unit_test(parameter_servers_are_refused),
         cmocka_unit_test(nothing_is_made_after_preparation),
         cmocka_unit_test(preparation_is_cancelled_between_recordings),
+        cmocka_unit_test(slices_take_memory_by_their_number),
         cmocka_unit_test(trimmed_memory_follows_the_budget),
         cmocka_unit_test(preparation_spares_accumulated_gradients),
     };
