@@ -74,6 +74,12 @@ static inline bool copse__trace_is_on(const struct copse_trace *t)
     return t && atomic_load_explicit(&t->is_on, memory_order_relaxed);
 }
 
+/* Whether a recording is on, and spans of it belong to a step. */
+static inline bool copse__trace_has_step(struct copse_trace *t)
+{
+    return copse__trace_is_on(t) && atomic_load(&t->step) > 0;
+}
+
 static inline struct copse_span copse__span_begin(const struct copse_base *base)
 {
     struct copse_trace *t = base->trace;
