@@ -2,11 +2,13 @@
 /* What a table's reader warns of before training: columns that number or identify the rows, columns
    with one value, classes with few rows, one class that has most. */
 #include "copse/data/schema.h"
+#include "copse/data/source.h"
 
 #include "core/base/base.h"
 #include "tests/rig/data/reader_rig.h"
 
 static copse_dataset *data;
+static struct copse_source_params source;
 static char warnings[4000];
 static bool replaces_missing; /* of open_rows */
 
@@ -59,7 +61,8 @@ static copse_status open_rows(const char *header, unsigned rows,
         ctx, temp_text("t.csv", text),
         &(struct copse_dataset_params){ .ignore = ignore,
                                         .missing = replaces_missing ? COPSE_MISSING_MEAN
-                                                                    : COPSE_MISSING_AUTO },
+                                                                    : COPSE_MISSING_AUTO,
+                                        .source = &source },
         &data);
     free(text);
     return s;
@@ -406,6 +409,13 @@ static void test_classes_with_few_rows(void **state)
     assert_warns("t.csv: 1 class has fewer than 5 rows: \"2\" (3); a network learns little");
     assert_warns("t.csv: class \"0\" has 282 of 300 rows, so that it alone as the answer is right "
                  "for 94.0 %;");
+    assert_warns(
+        "look at the recall of each class, and give rare classes weight in the loss (--loss "
+        "\"cross_entropy weights=balanced\", in Python class_weight=\"balanced\")");
+    source.is_weighted = true;
+    OK(open_rows("x,y", 300, unequal, NULL));
+    source.is_weighted = false;
+    assert_warns("for 94.0 %; look at the recall of each class\n");
     OK(open_rows("x,y", 300, unequal_texts, NULL));
     assert_warns("fewer than 5 rows: \"odd\" (3);");
     assert_warns("class \"often\" has 282 of 300 rows");

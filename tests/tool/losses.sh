@@ -41,6 +41,16 @@ recall() {
 plain=$(recall) even=$(recall --loss 'cross_entropy weights=balanced')
 [ "${plain:-100}" -lt 60 ] && [ "${even:-0}" -ge 80 ] && passed=$((passed + 1)) || no "recall of a rare class: $plain, balanced $even"
 
+# The warning of unequal classes advises weights, where there are none.
+train="train --quiet --devices host:0 --data $work/rare.csv --epochs 1"
+"$copse" $train 2>"$work/stderr" >/dev/null
+grep -q 'recall of each class, and give rare classes weight in the loss (--loss "cross_entropy weights=balanced", in Python class_weight=' "$work/stderr" ||
+    no "unequal classes: $(cat "$work/stderr")"
+for weights in balanced 1,18; do
+    "$copse" $train --loss "cross_entropy weights=$weights" 2>"$work/stderr" >/dev/null
+    grep -q 'look at the recall of each class$' "$work/stderr" && ! grep -q 'give rare' "$work/stderr" || no "weights=$weights: $(cat "$work/stderr")"
+done
+
 bad 'a name that is no loss' 'it is one of cross_entropy, binary_cross_entropy' train $host --loss crossentropy
 bad 'a setting of another loss' 'it has smoothing=' train $host --loss 'cross_entropy delta=1'
 bad 'a loss of numbers' 'huber is not one for classes' train $host --loss huber

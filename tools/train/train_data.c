@@ -16,7 +16,10 @@
 static struct copse_dataset_params params_of(const struct train_settings *s,
                                              struct copse_source_params *source)
 {
-    *source = (struct copse_source_params){ .resize = s->resize };
+    *source = (struct copse_source_params){
+        .resize = s->resize,
+        .is_weighted = s->loss && strstr(s->loss, "weights="),
+    };
     const bool is_position = s->label && s->label[strspn(s->label, "0123456789")] == '\0';
     return (struct copse_dataset_params){
         .labels = s->labels,

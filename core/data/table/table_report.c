@@ -5,6 +5,8 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "copse/data/source.h"
+
 #include "core/data/table/table.h"
 
 /* A class of fewer rows hardly trains, and its held-out part has at most one. */
@@ -101,6 +103,7 @@ void copse__table_report_constants(const struct copse_table_facts *f)
 void copse__table_report_classes(const struct copse_table_facts *f,
                                  const struct copse_class_rows *classes, size_t count)
 {
+    const struct copse_source_params *source = f->params ? f->params->source : NULL;
     const struct copse_class_rows *most = classes, *least = classes;
     struct list few = { "", 0 };
 
@@ -121,8 +124,11 @@ void copse__table_report_classes(const struct copse_table_facts *f,
     if (most->rows >= IMBALANCE * least->rows && 2 * most->rows > f->rows)
         copse__log(f->log, COPSE_LOG_WARN,
                    "csv: %s: class \"%.*s\" has %zu of %zu rows, so that it alone as the answer "
-                   "is right for %.1f %%; look at the recall of each class, and give rare classes "
-                   "weight in the loss (--loss \"cross_entropy weights=balanced\")",
+                   "is right for %.1f %%; look at the recall of each class%s",
                    f->path, shown_bytes(most->name), most->name, most->rows, f->rows,
-                   100.0 * (double)most->rows / (double)f->rows);
+                   100.0 * (double)most->rows / (double)f->rows,
+                   source && source->is_weighted
+                       ? ""
+                       : ", and give rare classes weight in the loss (--loss \"cross_entropy "
+                         "weights=balanced\", in Python class_weight=\"balanced\")");
 }
