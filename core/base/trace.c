@@ -56,12 +56,12 @@ static copse_status begin_events(struct copse_trace *t, const struct copse_trace
 {
     if (t->events)
         return copse_fail(COPSE_ERR_ARGUMENT, "trace: the context is traced already, to %s",
-                          t->path);
-    COPSE_TRY(try_path(t->mem, p->path));
+                          t->path ? t->path : "no file");
+    COPSE_TRY(p->path ? try_path(t->mem, p->path) : COPSE_OK);
     t->room = p->events ? p->events : USUAL_EVENTS;
     t->events = copse__alloc(t->mem, t->room, sizeof *t->events);
-    t->path = copse__strdup(t->mem, p->path);
-    if (!t->events || !t->path) {
+    t->path = p->path ? copse__strdup(t->mem, p->path) : NULL;
+    if (!t->events || !t->path != !p->path) {
         forget_events(t);
         return copse_no_memory("trace: %zu spans", t->room);
     }
@@ -77,8 +77,8 @@ static copse_status begin_events(struct copse_trace *t, const struct copse_trace
 
 copse_status copse__trace_start(struct copse_trace *t, const struct copse_trace_params *p)
 {
-    if (!p->path || !*p->path)
-        return copse_fail(COPSE_ERR_ARGUMENT, "trace: the path is %s", p->path ? "empty" : "NULL");
+    if (p->path && !*p->path)
+        return copse_fail(COPSE_ERR_ARGUMENT, "trace: the path is empty");
     if (p->events > MOST_EVENTS)
         return copse_fail(COPSE_ERR_ARGUMENT, "trace: %zu events, at most %d are possible",
                           p->events, MOST_EVENTS);
@@ -98,7 +98,7 @@ copse_status copse__trace_stop(struct copse_trace *t, struct copse_trace_summary
         s = copse_fail(COPSE_ERR_ARGUMENT, "trace: nothing is recorded: call copse_trace_start");
     } else {
         copse__trace_summarize(t, &summary);
-        s = copse__trace_write(t, &summary);
+        s = t->path ? copse__trace_write(t, &summary) : COPSE_OK;
         forget_events(t);
     }
     copse__mutex_unlock(&t->lock);

@@ -52,7 +52,7 @@ struct copse_trace {
     uint64_t began;    /* of copse__now_ns */
     double began_unix; /* seconds since 1970 */
     uint32_t worker;
-    char *path;
+    char *path; /* NULL: the summary alone */
 };
 
 copse_status copse__trace_create(struct copse_mem *m, struct copse_trace **out);

@@ -41,6 +41,12 @@ diverges 'a new file' "the held-out loss is .*; 'nf.st' was not written$" $job c
 diverges 'infinite, with checkpoints' '; the last checkpoint is nan/step-0*8.safetensors$' $job classes.csv --optimizer sgd --lr 500 --epochs 8 \
     --checkpoint nan --checkpoint-every 4
 
+# The larger of two rates is the one to lower.
+two='--optimizer sgd --schedule constant --dropout 0'
+diverges 'the rate of the body' 'is NaN in .*lower --body-lr .it is 1e.30.$' $job classes.csv $two --lr 0.01 --body-lr 1e30 --epochs 3 --batch 10
+diverges 'a finite loss by the body' 'training diverged: .*lower --body-lr .it is 1e.06.$' $job classes.csv $two --lr 1 --body-lr 1e6 --epochs 1 --batch 120
+diverges 'the rate of the head' 'lower --lr .it is 1e.30.$' $job classes.csv $two --lr 1e30 --body-lr 1 --epochs 3 --batch 10
+
 # The first step comes before any update: no learning rate helps.
 diverges 'the first step' 'the loss of step 1 is NaN in epoch 1; training stopped: no update was made: look at the data, --init and --loss$' \
     $job classes.csv --loss 'cross_entropy weights=0,0,0'

@@ -67,6 +67,26 @@ tune body --freeze body
 same body $first $norm dense2.weight dense2.bias
 grep -q '^frozen   6 of 8 variables, 58 of 78 parameters$' "$work/shown" || no "what is frozen: $(cat "$work/shown")"
 
+# Random weights that are frozen: one line on standard error, also with --quiet and --json.
+random() { # PATTERN OPTION...
+    pattern=$1
+    shift
+    "$copse" $train "$model" --data "$work/high.csv" --epochs 1 "$@" >"$work/shown" 2>"$work/stderr" || no "random: $*: $(cat "$work/stderr")"
+    if [ -z "$pattern" ]; then [ ! -s "$work/stderr" ]; else
+        [ "$(wc -l <"$work/stderr")" -eq 1 ] && grep -q -e "$pattern" "$work/stderr"; fi || no "random: $*: $(cat "$work/stderr")"
+}
+alone='^copse: warning: --freeze: dense1 is frozen with its initial random values; start from trained ones with --init FILE'
+random "$alone" --freeze 'dense1.*' --quiet
+random "$alone" --freeze 'dense1.*' --json
+random '^copse: warning: --freeze: dense1 and 1 more are frozen' --freeze body
+random '^copse: warning: --group: dense2 is frozen' --group 'dense2.*: frozen'
+random '' --freeze '*.bias'
+random '' --freeze body --init "$work/low"
+random "^copse: warning: --freeze: dense3 is frozen with its initial random values; '.*low' has none for it" --freeze 'dense3.*' --init "$work/low"
+random "$alone" --freeze 'dense1.*' --checkpoint "$work/frozen" --resume
+random '' --freeze 'dense1.*' --checkpoint "$work/frozen" --resume --epochs 2
+rm -rf "$work/frozen"
+
 # Frozen variables have no slots.
 "$copse" $train "$model" --quiet --data "$work/high.csv" --init "$work/low" --freeze 'dense1.*' --epochs 1 --checkpoint "$work/slots" \
     >/dev/null || no 'a checkpoint'
@@ -107,6 +127,7 @@ bad 'groups in --freeze' '--freeze: give names or patterns' $train "$model" --da
 bad 'a rate of 0' '--body-lr: must be greater than 0; --freeze body' $train "$model" --data "$work/low.csv" --body-lr 0
 bad 'a rate of a frozen body' 'a frozen body has no rate' $train "$model" --data "$work/low.csv" --body-lr 0.1 --freeze body
 bad 'no body' '--body-lr: no layer but the last one trains' $train 'dense out' --data "$work/low.csv" --body-lr 0.1
+bad 'no body to freeze' '^copse: --freeze body: no layer but the last one trains' $train 'dense out' --data "$work/low.csv" --freeze body --quiet
 bad 'all of it frozen' '--body-lr: no layer but the last one trains' $train 'dense 3; dense out' --data "$work/low.csv" --body-lr 0.1 \
     --freeze 'dense1.*'
 bad 'groups beside it' 'leave --group out' $train "$model" --data "$work/low.csv" --body-lr 0.1 --group '*.bias: decay=0'

@@ -44,21 +44,49 @@ good 'quiet folds' '^loss ' $job --devices host:0 --folds 4 --quiet
 good 'folds of values' '^R2 ' train --data "$work/price.csv" --model mlp:8 --epochs 6 --devices host:0 --folds 4 --quiet
 [ "$(wc -l <"$work/stdout")" -eq 3 ] || no "folds of values: $(cat "$work/stdout")"
 
+# A class with fewer rows than folds: its area under the curve is of the folds that have it.
+awk 'BEGIN { srand(4); print "a,b,kind"; for (i = 0; i < 41; i++) print rand() "," rand() "," (i == 7 ? "rare" : "k" i % 2) }' >"$work/rare.csv"
+rare="train --data $work/rare.csv --model mlp:8 --epochs 2 --devices host:0 --no-cross-check"
+"$copse" $rare --folds 2 >"$work/stdout" 2>"$work/stderr" || no "a rare class: $(cat "$work/stderr")"
+grep -q '^copse: warning: --folds 2: class "rare" has fewer rows (1) than folds' "$work/stderr" || no "no warning: $(cat "$work/stderr")"
+[ "$(grep -c 'has fewer rows' "$work/stderr")" -eq 1 ] || no "more than one warning: $(cat "$work/stderr")"
+grep -q '^fold ./2 .* ROC AUC - ' "$work/stdout" && grep -q '^ROC AUC 0\.[0-9]* +- 0\.0000 (1 of 2 folds)$' "$work/stdout" ||
+    no "a rare class: $(tail -6 "$work/stdout")"
+"$copse" $rare --folds 2 --json >"$work/stdout" 2>/dev/null || no 'a rare class as JSON'
+[ "$(grep -c '"auc":0' "$work/stdout")" -eq 2 ] && ! grep -q null "$work/stdout" || no "a rare class as JSON: $(cat "$work/stdout")"
+# one fold for each row: none has all classes
+"$copse" $rare --folds 41 >"$work/stdout" 2>"$work/stderr" || no 'a fold for each row'
+[ "$(grep -c 'class "k0" (and 2 more) has fewer rows (21) than folds' "$work/stderr")" -eq 1 ] || no "a fold for each row: $(cat "$work/stderr")"
+grep -q '^ROC AUC -$' "$work/stdout" || no "a fold for each row: $(tail -6 "$work/stdout")"
+"$copse" $rare --folds 41 --json 2>/dev/null | grep -q '"auc' && no 'a score that no fold has is in JSON'
+
 # --save: at last a run on all examples.
 good 'folds that save' "^model: " $job --devices host:0 --folds 4 --save-last --save "$work/all.st"
+grep -q 'folds; a model of all rows follows$' "$work/stdout" && ! grep -q 'no model is saved' "$work/stdout" || no "what is saved: $(cat "$work/stdout")"
 "$copse" $job --devices host:0 --held-out none --quiet --save "$work/once.st" >/dev/null || no 'the run on all'
 for file in all once; do
     "$copse" predict "$work/$file.st" "$work/table.csv" --devices host:0 >"$work/$file.csv" || no "predict $file"
 done
-cmp -s "$work/all.csv" "$work/once.csv" && passed=$((passed + 1)) || no 'the saved model is not that of a run on all examples'
+cmp -s "$work/all.csv" "$work/once.csv" && passed=$((passed + 1)) || no 'the saved model differs from a run on all examples'
 
 bad 'one fold' '^copse train: --folds: at least 2$' $job --folds 1
 bad 'more folds than rows' '--folds 61: there are 60 examples' $job --devices host:0 --folds 61
+bad 'far more folds than rows' '^copse: --folds 4000000000: there are 60 examples$' $job --devices host:0 --folds 4000000000
+bad 'no fold' '^copse train: --folds: at least 2$' $job --folds 0
+"$copse" train --help | grep -q -e '--folds K .*\[none\]' || no "the help of --folds: $("$copse" train --help | grep -e --folds)"
 bad 'a held-out part' '--folds holds each example out once: leave --held-out out' $job --folds 4 --held-out 0.3
 bad 'checkpoints' '--folds: its runs write no checkpoints' $job --folds 4 --checkpoint c
 bad 'a plot' 'leave --plot, --logdir and --trace out' $job --folds 4 --plot p.svg
 bad 'a text' 'the windows of a text overlap' train --data "$work/table.csv" --tokens bytes --folds 4
 bad 'servers' 'trains in one process' $job --folds 4 --strategy parameter_server
+tasks='"task":{"type":"worker","index":0}}'
+COPSE_CONFIG="{\"cluster\":{\"worker\":[\"localhost:1\",\"localhost:2\"]},$tasks" bad 'a job in the environment' \
+    '^copse: --folds trains in one process: .* start it without `copse launch`' $job --folds 4
+OMPI_COMM_WORLD_RANK=1 OMPI_COMM_WORLD_SIZE=2 bad 'a job of mpirun' 'trains in one process' $job --folds 4
+bad 'options of jobs' '^copse train: --folds trains in one process: .* start it without `copse launch`' $job --folds 4 --servers 1
+"$copse" launch -n 2 -- $job --devices host:0 --folds 2 >"$work/stdout" 2>&1
+[ $? -eq 2 ] && grep -q 'trains in one process' "$work/stdout" && ! grep -q '^.*fold 1/2' "$work/stdout" || no "a job of copse launch: $(cat "$work/stdout")"
+COPSE_CONFIG="{\"cluster\":{\"worker\":[\"localhost:1\"]},$tasks" good 'a job of one' '^accuracy ' $job --devices host:0 --folds 4 --quiet
 bad 'values have no classes' '--split stratified .* a regression has no classes' train --data "$work/price.csv" --folds 4 --split stratified --devices host:0
 [ $failed -eq 0 ] && echo "$passed checks of folds"
 exit $((failed > 0))

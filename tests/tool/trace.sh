@@ -64,5 +64,57 @@ train --devices host:0 --quiet --trace link.json >stdout 2>error || no "a link: 
 consistent target.json step=46
 ls | grep -q tmp && no "temporary files: $(ls)"
 
+# Inputs and other outputs are no place for a trace.
+printf 'a,b,c\n1,2,x\n3,4,y\n5,6,x\n7,8,y\n' >t.csv
+cp t.csv copy.csv
+# refused PATTERN OPTION...: code 2, one line, and t.csv is as it was
+refused() {
+    pattern=$1
+    shift
+    train --devices host:0 "$@" >stdout 2>error
+    code=$?
+    [ $code -eq 2 ] && [ "$(wc -l <error)" -eq 1 ] && grep -q -e "$pattern" error || no "$*: code $code: $(cat error)"
+    cmp -s t.csv copy.csv || no "$*: the table has changed"
+}
+refused "^copse train: --trace: './t.csv' is the file of --data$" --data t.csv --trace ./t.csv
+refused "is the file of --held-out" --data copy.csv --held-out t.csv --trace t.csv
+refused "is the file of --init" --init plain.safetensors --trace plain.safetensors
+refused "is the file of --save" --save same --trace same
+refused "is the file of --save" --save same --trace same.partial
+refused "is the file of --plot" --plot same.svg --trace same.svg
+refused "it is not a regular file" --trace .
+cp t.csv t.1.csv
+timeout 250 "$copse" launch -n 2 -- train --epochs 1 --devices host:0 --data t.1.csv --trace t.csv >stdout 2>&1
+[ $? -eq 2 ] && grep -q -e "--trace: 't.1.csv' is the file of --data" stdout && cmp -s t.1.csv copy.csv || no "the second worker: $(cat stdout)"
+cp copy.csv t.csv
+
+# A trace that cannot be written costs no result: files end at 20 KiB.
+(trap '' XFSZ; ulimit -f 40; train --devices host:0 --plot run.svg --trace full.json >stdout 2>error)
+code=$?
+[ $code -ne 0 ] && grep -q '^copse: --trace: .*full.json' error && [ "$(wc -l <error)" -eq 1 ] || no "a full disk: code $code: $(cat error)"
+grep -q 'held-out examples are right' stdout && [ -s run.svg ] || no "a trace that cannot be written costs the results: $(cat stdout)"
+[ ! -e full.json ] || no 'a part of a trace is left'
+
+# A signal ends the trace as well.
+# stopped FILE COMMAND...: INT after two epochs
+stopped() {
+    : >stdout
+    timeout 250 "$@" --epochs 4000000 --devices host:0 --model mlp:8 --json --trace stopped.json >stdout 2>error &
+    child=$!
+    while kill -0 $child 2>/dev/null && [ "$(grep -c '"event":"epoch"' stdout)" -lt 2 ]; do sleep 0.05; done
+    kill -INT $child
+    wait $child
+    code=$?
+    [ $code -eq 130 ] || no "stopped: code $code: $(cat error)"
+    grep -q '"event":"trace","path":"stopped.json"' stdout || no "stopped: no event: $(tail -n 2 stdout)"
+}
+stopped "$copse" train
+consistent stopped.json 'replica 0: host:0'
+rm -f stopped.json
+stopped "$copse" launch -n 2 -- train
+for each in stopped.json stopped.1.json; do
+    [ -s $each ] && consistent $each 'replica 0: host:0' || no "stopped: no $each: $(cat error)"
+done
+
 [ $failed -eq 0 ] && echo "traces of one process, two replicas and two workers"
 exit $failed

@@ -144,6 +144,8 @@ copse_status run_init(struct run *r)
         return session_set_error(status, "--init: %s%s", text,
                                  strstr(text, "PyTorch") ? " (--init-layout copse or torch)" : "");
     }
+    r->taken = report.load.matched;
+    r->taken_count = report.load.matched_count;
     if (r->is_recovering || report.load.matched_count == 0) /* a worker beside the chief */
         return COPSE_OK;
     if (is_json(r))

@@ -31,6 +31,8 @@ static copse_status open_cluster(struct run *r)
                           strategy != STRATEGY_PARAMETER_SERVER && !s->is_worker;
     COPSE_TRY(s->cluster ? copse_cluster_spec_parse(r->ctx, s->cluster, &r->job)
                          : copse_cluster_spec_find(r->ctx, &r->job));
+    if (r->fold > 0)
+        return run_leave_job(r);
     r->is_evaluator = r->job && copse_cluster_spec_role(r->job) == COPSE_ROLE_EVALUATOR;
     if (is_alone || r->is_evaluator) { /* an evaluator always uses a single process */
         copse_cluster_spec_release(&r->job);
@@ -502,7 +504,7 @@ static copse_status train_network(struct run *r)
     COPSE_TRY(open_cluster(r));
     compiling_show(is_json(r) ? COMPILING_JSON : is_talking(r) ? COMPILING_TEXT : COMPILING_SILENT);
     /* a server that gets a signal lets its workers end first */
-    if (r->settings.checkpoint || r->settings.save)
+    if (r->settings.checkpoint || r->settings.save || r->settings.trace)
         signals_catch();
     if (run_is_server(r))
         return run_serve(r);
@@ -517,6 +519,7 @@ static copse_status train_network(struct run *r)
         COPSE_TRY(event_start(&r->settings, r->strategy, train.rows, test.rows));
     COPSE_TRY(run_init(r));
     COPSE_TRY(make_monitor(r));
+    COPSE_TRY(freeze_warn(r));
     COPSE_TRY(run_log_open(r));
     r->clock = r->drawn = run_now();
     r->is_training = true;
@@ -529,7 +532,6 @@ static copse_status train_network(struct run *r)
     else
         COPSE_TRY(s);
     COPSE_TRY(run_log_close(r));
-    COPSE_TRY(run_trace_close(r));
     if (r->fold > 0)
         return run_finish_fold(r);
     if (r->saved_epoch == 0) /* resumed with no training left */
@@ -629,6 +631,14 @@ int run_once(struct run *r)
         code = r->is_evaluator ? evaluation_fail(r, s) : train_fail(r, s);
     if (s != COPSE_OK && s != COPSE_ERR_CANCELLED && r->cluster) /* so all end with this code */
         copse_cluster_end_job(r->cluster, s, session_error(), code);
+    const bool has_failed = s != COPSE_OK && s != COPSE_ERR_CANCELLED;
+    /* Last: results do not depend on it. After a failure the release of the context writes it, if it
+       has a step. */
+    s = has_failed ? COPSE_OK : run_trace_close(r);
+    if (s != COPSE_OK) {
+        const int trace_code = session_fail(s);
+        code = code == EXIT_DONE ? trace_code : code;
+    }
     return code;
 }
 

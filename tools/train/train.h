@@ -97,6 +97,9 @@ static inline bool settings_want_windows(const struct train_settings *s)
    paths of output files; -1 to continue, else the exit code. */
 int train_settings_parse(int argc, char **argv, bool is_worker, struct train_settings *out);
 
+/* Check that output files can be written, and that none is an input file or another output file. */
+copse_status settings_check_files(const struct train_settings *s);
+
 /* The digits set, which is the data if none is named. Static. */
 const char *settings_default_data(void);
 /* Notes of --help (train_notes.c). */

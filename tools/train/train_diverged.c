@@ -60,6 +60,15 @@ bool run_has_diverged(const struct run *r)
            held < BELOW_ZERO;
 }
 
+/* The larger one of the two rates. */
+static void print_advice(const struct run *r)
+{
+    const float body = r->settings.body_lr, lr = r->settings.lr;
+    const bool is_body = body != UNSET_BODY && body > lr;
+    fprintf(stderr, "lower %s (it is %g)", is_body ? "--body-lr" : "--lr",
+            (double)(is_body ? body : lr));
+}
+
 /* What is left of --save. */
 static void print_saved(const struct run *r, const char *path)
 {
@@ -77,7 +86,8 @@ void run_show_diverged(const struct run *r)
         return;
     if (is_before_last(r))
         snprintf(epoch, sizeof epoch, "the best epoch, %u,", run_best_epoch(r));
-    if (train < BELOW_ZERO || held < BELOW_ZERO)
+    const bool is_impossible = train < BELOW_ZERO || held < BELOW_ZERO;
+    if (is_impossible)
         fprintf(stderr,
                 "copse train: a loss is below zero, which is impossible: training %.5g, held-out "
                 "%.5g; check the devices "
@@ -86,8 +96,10 @@ void run_show_diverged(const struct run *r)
     else
         fprintf(stderr,
                 "copse train: training diverged: the training loss of %s is %.5g, of the "
-                "first step %.5g; lower --lr (it is %g)",
-                epoch, train, r->history.steps[0].loss, (double)r->settings.lr);
+                "first step %.5g; ",
+                epoch, train, r->history.steps[0].loss);
+    if (!is_impossible)
+        print_advice(r);
     if (r->settings.save)
         print_saved(r, r->settings.save);
     fprintf(stderr, "\n");
@@ -98,7 +110,7 @@ int run_fail_nonfinite(const struct run *r)
     fprintf(stderr, "copse train: %s in epoch %u; training stopped: ", session_error(),
             r->progress.epoch);
     if (r->history.step_count > 0)
-        fprintf(stderr, "lower --lr (it is %g)", (double)r->settings.lr);
+        print_advice(r);
     else
         fprintf(stderr, "no update was made: look at the data, --init and --loss");
     if (r->saved_epoch > 0)

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "copse/data/folds.h"
+#include "copse/data/schema.h"
 #include "copse/train/evaluate.h"
 
 #include "tools/common/json.h"
@@ -27,6 +28,10 @@ static const struct fold_measure {
     { "loss", "loss", true, true },
 };
 
+static const char one_process[] =
+    "--folds trains in one process: leave options of jobs and servers out, and start it without "
+    "`copse launch`, mpirun or SLURM";
+
 const char *folds_check(const struct train_settings *s)
 {
     const struct {
@@ -43,7 +48,7 @@ const char *folds_check(const struct train_settings *s)
         { s->is_worker || s->cluster || s->servers > 0 ||
               s->strategy.at->value == STRATEGY_PARAMETER_SERVER ||
               s->strategy.at->value == STRATEGY_COLLECTIVE,
-          "--folds trains in one process: leave options of jobs and servers out" },
+          one_process },
         { s->save && strstr(s->schedule, "plateau"),
           "--folds with --save trains on all examples at last, and --schedule plateau needs a "
           "held-out part" },
@@ -52,6 +57,67 @@ const char *folds_check(const struct train_settings *s)
         if (wrong[i].is_given)
             return wrong[i].text;
     return NULL;
+}
+
+copse_status run_leave_job(struct run *r)
+{
+    uint32_t tasks = 0;
+    for (int role = COPSE_ROLE_CHIEF; r->job && role <= COPSE_ROLE_EVALUATOR; role++)
+        tasks += copse_cluster_spec_tasks(r->job, (copse_role)role);
+    copse_cluster_spec_release(&r->job);
+    return tasks > 1 ? session_set_error(COPSE_ERR_ARGUMENT, "%s", one_process) : COPSE_OK;
+}
+
+/* Count the rows of each class. */
+static copse_status count_rows(const struct run *r, uint32_t *counts, uint32_t classes, size_t rows)
+{
+    enum { AT_ONCE = 1024 };
+    uint32_t at[AT_ONCE];
+    int32_t labels[AT_ONCE];
+    for (size_t i = 0, n; i < rows; i += n) {
+        n = rows - i < AT_ONCE ? rows - i : AT_ONCE;
+        for (size_t k = 0; k < n; k++)
+            at[k] = (uint32_t)(i + k);
+        COPSE_TRY(copse_dataset_gather(r->all, "y", at, n, labels));
+        for (size_t k = 0; k < n; k++)
+            if (labels[k] >= 0 && (uint32_t)labels[k] < classes)
+                counts[labels[k]]++;
+    }
+    return COPSE_OK;
+}
+
+/* A class with fewer rows than folds is missing in some of them: not all scores are of all folds. */
+static copse_status warn_of_rare(const struct run *r)
+{
+    struct copse_dataset_info info;
+    struct copse_schema_info is;
+    const copse_schema *schema = copse_dataset_schema(r->all);
+    char number[16], others[48];
+    if (r->fold != 1 || !schema || copse_schema_describe(schema, &is) != COPSE_OK ||
+        is.task != COPSE_TASK_CLASSIFICATION)
+        return COPSE_OK;
+    copse_dataset_describe(r->all, &info);
+    uint32_t *counts = calloc((size_t)is.outputs + 1, sizeof *counts);
+    if (!counts)
+        return session_set_error(COPSE_ERR_NO_MEMORY, "no memory to count the classes");
+    const copse_status s = count_rows(r, counts, is.outputs, info.rows);
+    uint32_t rare = 0, first = 0;
+    for (uint32_t i = is.outputs; s == COPSE_OK && i-- > 0;)
+        if (counts[i] > 0 && counts[i] < r->settings.folds) {
+            rare++;
+            first = i;
+        }
+    const char *name = copse_schema_class(schema, first);
+    snprintf(number, sizeof number, "%u", first);
+    snprintf(others, sizeof others, " (and %u more)", rare - 1);
+    if (rare > 0)
+        fprintf(stderr,
+                "copse: warning: --folds %u: class \"%s\"%s has fewer rows (%u) than folds; a fold "
+                "without rows of a class has no ROC AUC: use fewer folds, or add rows\n",
+                r->settings.folds, name ? session_shown(name) : number, rare > 1 ? others : "",
+                counts[first]);
+    free(counts);
+    return s;
 }
 
 copse_status run_divide_fold(struct run *r)
@@ -67,6 +133,7 @@ copse_status run_divide_fold(struct run *r)
     if (how.folds > info.rows)
         return session_set_error(COPSE_ERR_ARGUMENT, "--folds %u: there are %zu examples",
                                  how.folds, info.rows);
+    COPSE_TRY(warn_of_rare(r));
     return copse_dataset_fold(r->all, &how, &r->train, &r->held_out);
 }
 
@@ -107,7 +174,7 @@ copse_status run_finish_fold(struct run *r)
         json_add_count(o, "folds", r->settings.folds);
         json_add_count(o, "best_epoch", best);
         for (size_t i = 0; i < FOLD_MEASURES; i++)
-            if (is_measured(r, i))
+            if (is_measured(r, i) && !isnan(r->fold_scores[i]))
                 json_add_number(o, measures[i].key, r->fold_scores[i]);
         return json_print(o);
     }
@@ -115,7 +182,9 @@ copse_status run_finish_fold(struct run *r)
         return COPSE_OK;
     printf("fold %u/%u  epoch %u", r->fold, r->settings.folds, best);
     for (size_t i = 0; i < FOLD_MEASURES; i++)
-        if (is_measured(r, i))
+        if (is_measured(r, i) && isnan(r->fold_scores[i]))
+            printf("  %s -", measures[i].name);
+        else if (is_measured(r, i))
             printf("  %s %.5g", measures[i].name, r->fold_scores[i]);
     printf("\n");
     fflush(stdout);
@@ -123,7 +192,7 @@ copse_status run_finish_fold(struct run *r)
 }
 
 /* Means and standard deviations over the folds. */
-static copse_status show_means(const struct run *last, double (*scores)[FOLD_MEASURES])
+static copse_status show_means(const struct run *last, double (*scores)[FOLD_MEASURES], bool saves)
 {
     const uint32_t folds = last->settings.folds;
     cJSON *o = last->settings.is_json ? cJSON_CreateObject() : NULL;
@@ -135,26 +204,36 @@ static copse_status show_means(const struct run *last, double (*scores)[FOLD_MEA
     }
     for (size_t i = 0; i < FOLD_MEASURES; i++) {
         double mean = 0, squares = 0;
+        uint32_t count = 0; /* folds that have this score */
         char key[40];
         for (uint32_t k = 0; k < folds; k++)
-            mean += scores[k][i] / folds;
+            count += !isnan(scores[k][i]);
         for (uint32_t k = 0; k < folds; k++)
-            squares += (scores[k][i] - mean) * (scores[k][i] - mean) / folds;
-        if (!is_measured(last, i))
+            mean += isnan(scores[k][i]) ? 0 : scores[k][i] / count;
+        for (uint32_t k = 0; k < folds; k++)
+            squares +=
+                isnan(scores[k][i]) ? 0 : (scores[k][i] - mean) * (scores[k][i] - mean) / count;
+        if (!is_measured(last, i) || (o && count == 0))
             continue;
         if (o) {
             json_add_number(o, measures[i].key, mean);
             snprintf(key, sizeof key, "%s_deviation", measures[i].key);
             json_add_number(o, key, sqrt(squares));
+        } else if (count == 0) {
+            printf("%s -\n", measures[i].name);
         } else {
-            printf("%s %.4f +- %.4f\n", measures[i].name, mean, sqrt(squares));
+            printf("%s %.4f +- %.4f", measures[i].name, mean, sqrt(squares));
+            if (count < folds)
+                printf(" (%u of %u folds)", count, folds);
+            printf("\n");
         }
     }
     if (o)
         return json_print(o);
     if (!last->settings.is_quiet)
         printf("mean and standard deviation of %u folds%s\n", folds,
-               last->settings.save ? "" : "; no model is saved (--save FILE trains one on all)");
+               saves ? "; a model of all rows follows"
+                     : "; no model is saved (--save FILE trains one on all)");
     fflush(stdout);
     return COPSE_OK;
 }
@@ -177,24 +256,30 @@ static int train_on_all(struct run *r, const struct train_settings *s, uint64_t 
 
 int train_folds(const struct train_settings *s)
 {
-    double(*scores)[FOLD_MEASURES] = calloc(s->folds, sizeof *scores);
+    double(*scores)[FOLD_MEASURES] = NULL, (*more)[FOLD_MEASURES];
     copse_context *ctx = NULL;
     copse_dataset *all = NULL;
     uint64_t epochs = 0;
-    int code = scores ? EXIT_DONE : EXIT_FAILED;
-    for (uint32_t k = 1; code == EXIT_DONE && k <= s->folds + (s->save != NULL); k++) {
+    int code = EXIT_DONE;
+    for (uint64_t k = 1; code == EXIT_DONE && k <= (uint64_t)s->folds + (s->save != NULL); k++) {
         struct run r = { .ctx = copse_context_retain(ctx), .all = copse_dataset_retain(all) };
         if (k <= s->folds) {
             r.settings = *s;
             r.settings.save = NULL;
-            r.fold = k;
-            code = run_once(&r);
-            memcpy(scores[k - 1], r.fold_scores, sizeof r.fold_scores);
+            r.fold = (uint32_t)k;
+            code = run_once(&r); /* the first one compares the folds with the rows */
+            more = code == EXIT_DONE ? realloc(scores, (size_t)k * sizeof *scores) : NULL;
+            if (more)
+                memcpy((scores = more)[k - 1], r.fold_scores, sizeof r.fold_scores);
+            else if (code == EXIT_DONE)
+                code = session_fail(session_set_error(COPSE_ERR_NO_MEMORY,
+                                                      "no memory for the scores of the folds"));
             epochs += run_best_epoch(&r) ? run_best_epoch(&r) : r.epoch;
         } else {
             code = train_on_all(&r, s, epochs);
         }
-        if (k == s->folds && code == EXIT_DONE && show_means(&r, scores) != COPSE_OK)
+        if (k == s->folds && code == EXIT_DONE &&
+            show_means(&r, scores, s->save != NULL) != COPSE_OK)
             code = session_fail(COPSE_ERR_IO);
         if (k == 1) {
             ctx = copse_context_retain(r.ctx);

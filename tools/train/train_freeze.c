@@ -117,6 +117,9 @@ copse_status freeze_groups(const struct run *r, char *text, size_t room)
     if (s->body_lr != UNSET_BODY && g.used < room && !body_trains(r, text))
         return session_set_error(COPSE_ERR_ARGUMENT,
                                  "--body-lr: no layer but the last one trains: leave it out");
+    if (freezes_body(s->freeze) && g.used < room && !body_trains(r, text))
+        return session_set_error(COPSE_ERR_ARGUMENT, "--freeze body: no layer but the last one "
+                                                     "trains: leave body out");
     if (s->groups)
         groups_add(&g, s->groups, strlen(s->groups));
     if (s->body_lr != UNSET_BODY || freezes_body(s->freeze))
@@ -167,4 +170,49 @@ void freeze_show(const struct run *r, const char *groups)
     }
     printf("frozen   %zu of %zu variables, %llu of %llu parameters\n", frozen, trained,
            (unsigned long long)kept, (unsigned long long)all);
+}
+
+/* Whether --init gave it values. */
+static bool is_taken(const struct run *r, const char *name)
+{
+    for (size_t i = 0; i < r->taken_count; i++)
+        if (strcmp(r->taken[i], name) == 0)
+            return true;
+    return false;
+}
+
+copse_status freeze_warn(const struct run *r)
+{
+    const struct train_settings *s = &r->settings;
+    const char *first = NULL, *option = s->freeze ? "--freeze" : "--group";
+    char groups[4096], name[300];
+    size_t count, layers = 0;
+    copse_variable *const *list = copse_model_variables(r->model.model, &count);
+    if ((!s->freeze && !s->groups) || r->progress.resumed_step > 0 || is_silent(r) || r->fold > 1)
+        return COPSE_OK;
+    COPSE_TRY(freeze_groups(r, groups, sizeof groups));
+    for (size_t i = 0; i < count; i++) {
+        const char *is = copse_variable_name(list[i]);
+        if (copse_variable_shape(list[i]).rank < 2 || !copse_variable_is_trained(list[i]) ||
+            !copse_parameter_groups_freezes(groups, is) || is_taken(r, is))
+            continue; /* a bias or a scale has no random values */
+        layers++;
+        first = first ? first : is;
+    }
+    if (!first)
+        return COPSE_OK;
+    const char *dot = strrchr(first, '.');
+    snprintf(name, sizeof name, "%.*s", (int)(dot ? (size_t)(dot - first) : strlen(first)), first);
+    fprintf(stderr, "copse: warning: %s: %s", option, session_shown(name));
+    if (layers > 1)
+        fprintf(stderr, " and %zu more are frozen with their initial random values; ", layers - 1);
+    else
+        fprintf(stderr, " is frozen with its initial random values; ");
+    if (s->init)
+        fprintf(stderr, "'%s' has none for %s: do not freeze %s\n", s->init,
+                layers > 1 ? "them" : "it", layers > 1 ? "them" : "it");
+    else
+        fprintf(stderr, "start from trained ones with --init FILE, or do not freeze %s\n",
+                layers > 1 ? "them" : "it");
+    return COPSE_OK;
 }

@@ -52,6 +52,8 @@ struct run {
     bool is_successor;
     uint32_t fold; /* of --folds, from 1: it is held out; 0: an ordinary run */
     double fold_scores[FOLD_MEASURES];
+    const char *const *taken; /* names of variables with values of --init; of the model */
+    size_t taken_count;
     bool is_traced;     /* --trace records */
     bool is_recovering; /* devices are being reopened: nothing is printed again */
 };
@@ -105,6 +107,9 @@ copse_status freeze_groups(const struct run *r, char *text, size_t room);
 copse_status freeze_explain(const struct run *r, copse_status status);
 /* Print how much is frozen. */
 void freeze_show(const struct run *r, const char *groups);
+/* After run_init, and after a checkpoint was read: warn of weights that are frozen with random
+   values. */
+copse_status freeze_warn(const struct run *r);
 
 /* Say where --precision makes steps slower (train_precision.c). */
 copse_status run_show_precision(const struct run *r);
@@ -136,7 +141,9 @@ const char *run_split_text(const struct run *r);
 
 /* ---- cross-validation (train_folds.c) ---- */
 
-/* The same for a fold. */
+/* A job that the environment describes: refuse it, unless this is its only process. */
+copse_status run_leave_job(struct run *r);
+/* Set `train` and `held_out` for a fold. */
 copse_status run_divide_fold(struct run *r);
 /* Measure the model of a fold, and print it. */
 copse_status run_finish_fold(struct run *r);
@@ -202,7 +209,7 @@ copse_status run_log_close(struct run *r);
 /* ---- the trace of --trace (train_trace.c) ---- */
 
 copse_status run_trace_open(struct run *r);
-/* Write it, and print what limited a step. */
+/* Write it, and print what limited a step: after all else, also after a signal or an error. */
 copse_status run_trace_close(struct run *r);
 
 /* ---- evaluating (evaluate.c) ---- */

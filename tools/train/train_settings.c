@@ -116,8 +116,7 @@ static const char *command_name(const struct train_settings *s)
     return s->find.start_lr != 0.0f ? "find-lr" : "train";
 }
 
-/* Check that output files can be written, and that none is an input file or another output file. */
-static int check_files(const struct train_settings *s)
+copse_status settings_check_files(const struct train_settings *s)
 {
     char partial[4096];
     snprintf(partial, sizeof partial, "%s.partial", s->save ? s->save : "");
@@ -133,14 +132,16 @@ static int check_files(const struct train_settings *s)
         { "save", s->save ? partial : NULL, true },
         { "plot", s->plot, true },
         { "checkpoint", s->is_one_file ? s->checkpoint : NULL, true },
+        { "trace", s->trace, true },
     };
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
         if (!files[i].path || !files[i].is_written)
             continue;
-        if (output_check(files[i].path) != COPSE_OK) {
-            fprintf(stderr, "copse %s: --%s: %s\n", command_name(s), files[i].option,
-                    session_error());
-            return EXIT_BAD_INPUT;
+        const copse_status status = output_check(files[i].path);
+        if (status != COPSE_OK) {
+            char text[1200];
+            session_plain(text, sizeof text, session_error());
+            return session_set_error(status, "--%s: %s", files[i].option, text);
         }
         for (size_t k = 0; k < sizeof files / sizeof *files; k++) {
             const bool is_read = files[k].path && !files[k].is_written,
@@ -149,14 +150,12 @@ static int check_files(const struct train_settings *s)
                              : is_first && output_is_same(files[i].path, files[k].path)
                                  ? "is the file of"
                                  : NULL;
-            if (is) {
-                fprintf(stderr, "copse %s: --%s: '%s' %s --%s\n", command_name(s), files[i].option,
-                        files[i].path, is, files[k].option);
-                return EXIT_BAD_INPUT;
-            }
+            if (is)
+                return session_set_error(COPSE_ERR_ARGUMENT, "--%s: '%s' %s --%s", files[i].option,
+                                         files[i].path, is, files[k].option);
         }
     }
-    return -1;
+    return COPSE_OK;
 }
 
 static bool ends_with(const char *text, const char *end)
@@ -293,9 +292,11 @@ static int train_settings_check(struct train_settings *s, const char *every)
                             &s->network) != COPSE_OK ||
              text_settle(s, s->network) != COPSE_OK)
         wrong = session_error();
+    else if (settings_check_files(s) != COPSE_OK)
+        wrong = session_error();
     if (wrong)
         fprintf(stderr, "copse %s: %s\n", command_name(s), wrong);
-    return wrong ? EXIT_BAD_INPUT : check_files(s);
+    return wrong ? EXIT_BAD_INPUT : -1;
 }
 
 copse_status train_settings_fit(struct train_settings *s, const copse_dataset *train,
@@ -497,7 +498,7 @@ static int parse_as(int argc, char **argv, enum command_kind kind, struct train_
         { "held-out", OPTION_TEXT, &s->held_out, "X|FILE",
           "what judges each epoch: a part of --data, a file, or none [0.2]" },
         { "folds", OPTION_COUNT, &s->folds, "K",
-          "cross-validation: K runs, each judged by another fold [0: one run]" },
+          "cross-validation: K runs, each judged by another fold [none]" },
         { "split", OPTION_CHOICE, &s->split, "NAME",
           "of the part: stratified (each class its part) or random [by task]" },
         { "seed", OPTION_U64, &s->seed, "N", "of the split, the order and the start [1]" },

@@ -30,6 +30,9 @@ copse_status run_trace_open(struct run *r)
     if (strlen(r->settings.trace) > sizeof path - 16)
         return session_set_error(COPSE_ERR_ARGUMENT, "--trace: the path is too long");
     name_trace(r, path, sizeof path);
+    struct train_settings own = r->settings; /* another rank has another path */
+    own.trace = path;
+    COPSE_TRY(settings_check_files(&own));
     const struct copse_trace_params params = { .path = path,
                                                .worker = r->cluster ? copse_cluster_rank(r->cluster)
                                                                     : 0 };
@@ -49,6 +52,7 @@ static void print_summary(const struct run *r, const struct copse_trace_summary 
            (unsigned long long)s->steps, s->seconds, 100 * s->devices, 100 * s->wait, 100 * s->data,
            100 * s->upload, 100 * s->exchange, 100 * s->update, 100 * s->compile, 100 * s->host,
            s->limit);
+    fflush(stdout); /* a launcher may end this process with the others */
 }
 
 copse_status run_trace_close(struct run *r)
@@ -57,7 +61,12 @@ copse_status run_trace_close(struct run *r)
     if (!r->is_traced)
         return COPSE_OK;
     r->is_traced = false;
-    COPSE_TRY(copse_trace_stop(r->ctx, &s));
+    const copse_status status = copse_trace_stop(r->ctx, &s);
+    if (status != COPSE_OK) {
+        char text[1000];
+        return session_set_error(status, "--trace: %s",
+                                 session_plain(text, sizeof text, copse_last_error()));
+    }
     if (is_json(r))
         return event_trace(r->settings.trace, &s);
     if (!is_silent(r) && !r->settings.is_quiet)

@@ -66,7 +66,7 @@ copse_trainer_find_lr(copse_trainer *t, copse_loader *batches,
                       const struct copse_find_lr_params *params, struct copse_lr_range *out);
 
 /**
- * The same for a model, with a trainer and a loader as those of copse_model_fit.
+ * The same for a model, with the trainer and loader that copse_model_fit makes.
  * @param how  `batch`, `seed` and `optimizer` count; `learning_rate` and `schedule` do not.
  */
 COPSE_API COPSE_CHECKED copse_status copse_model_find_lr(copse_model *m, copse_dataset *data,
