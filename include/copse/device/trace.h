@@ -14,8 +14,8 @@ extern "C" {
 
 /** How to trace. */
 struct copse_trace_params {
-    const char *path; /**< of the file, in JSON. An older regular file is replaced
-                         [NULL = none, the summary alone] */
+    const char *path; /**< of the file, in JSON; an older regular file is replaced [NULL = none, the
+                           summary alone] */
     /** most spans, about 150 bytes each; later ones are dropped and counted, at most 10^8
         [0 = 200,000] */
     size_t events;

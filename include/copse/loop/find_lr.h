@@ -35,11 +35,13 @@ struct copse_lr_point {
 struct copse_lr_range {
     struct copse_lr_point points[COPSE_FIND_LR_MAX];
     uint32_t count; /**< of `points`; less than the steps: it diverged */
-    /** a tenth of the rate with the lowest smoothed loss; 0: no rate lowers the loss by 10 % */
+    /** a tenth of the rate at `best`, at least `start_lr`; 0: its smoothed loss is not 10 % below
+        the baseline, the mean loss of the first tenth of the steps, at least 5 */
     float suggestion;
-    uint32_t best; /**< the point with the lowest smoothed loss */
-    /** the smoothed loss exceeded the first one and 4 times the lowest one, or a loss was not
-        finite: the test ended there */
+    /** the point with the lowest smoothed loss after the baseline's steps; 0: there is none */
+    uint32_t best;
+    /** the smoothed loss exceeded the baseline and 4 times the lowest one, or a loss or, where the
+        trainer checks them, a gradient was not finite: the test ended there */
     bool has_diverged;
     uint64_t reserved[4];
 };
