@@ -42,12 +42,14 @@ enum option_kind {
     OPTION_FLOAT,
     OPTION_CHOICE,
     OPTION_WORDS, /* words without "--"; the row's name is "" */
-    /* No options; the row's name is "". `arg` is NULL, or a topic: the row is shown only by `copse
+    /* No options; the row's name is "", but of a hint. `arg` is NULL, or a topic: the row is shown only by `copse
        help TOPIC`. */
     /* `help` is the heading of the rows that follow; its topic applies to them too */
     OPTION_GROUP,
     OPTION_NOTE,    /* `help` is a text at the end of the list */
     OPTION_EXAMPLE, /* `help` is a command line */
+    /* `name` is an option of other programs, `help` what is meant here: "did you mean ...?" */
+    OPTION_HINT,
 };
 
 /* Valid until the next options_parse. */

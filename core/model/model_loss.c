@@ -14,7 +14,7 @@ enum { SMOOTHING = 1, WEIGHTS = 2, IGNORE = 4, POSITIVE = 8, DELTA = 16, BETA = 
 static const char *const setting_names[] = { "smoothing", "weights", "ignore",
                                              "positive",  "delta",   "beta" };
 
-static const char balanced[] = "weights=balanced";
+static const char weights[] = "weights=", balanced[] = "weights=balanced";
 
 /* h: outputs; y: labels or targets. */
 typedef copse_tensor *loss_fn(const struct copse_model_loss *l, copse_graph *g, copse_tensor *h,
@@ -129,9 +129,13 @@ static copse_status no_setting(const struct copse_model_loss *l, const char *at,
         if (l->row->settings >> i & 1)
             used += (size_t)snprintf(list + used, sizeof list - used, "%s%s=", used > 0 ? ", " : "",
                                      setting_names[i]);
+    const bool is_weights = l->row->settings & WEIGHTS && length >= strlen(weights) &&
+                            memcmp(at, weights, strlen(weights)) == 0;
     return copse_fail(
-        COPSE_ERR_ARGUMENT, "model: loss %s: '%.*s' is no setting with its number; it has %s",
-        l->row->name, (int)COPSE_MIN(length, (size_t)40), at, used > 0 ? list : "none");
+        COPSE_ERR_ARGUMENT, "model: loss %s: '%.*s' is no setting with its number; it has %s%s",
+        l->row->name, (int)COPSE_MIN(length, (size_t)40), at, used > 0 ? list : "none",
+        is_weights ? "; write weights=balanced, or weights=W,W,... with a number for each class"
+                   : "");
 }
 
 /* Numbers of one setting, separated by commas. */

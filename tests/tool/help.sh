@@ -54,6 +54,13 @@ like 'did you mean --weight-decay?' train --weihgt-decay 1
 like 'train --help. lists them' train --fly
 like 'did you mean --evaluator-patience?' evaluate --watch --patience 3
 like 'train --help. lists them' train -x
+like 'did you mean --loss "cross_entropy weights=balanced"?' train --class-weight=balanced
+for name in cv kfold; do like 'did you mean --folds?' train --$name 5; done
+like 'did you mean --lr?' train --learning-rate 0.1
+grep -q -e --kfold "$work/train" && no 'help offers an option of other programs'
+like "unknown option 'iris.csv'; did you mean --data iris.csv?" train iris.csv
+like "did you mean --data $work?" train "$work"
+like 'train --help. lists them' train 0.5
 like "did you mean 'train'?" help tran
 like "no command or topic 'zzz'" help zzz
 

@@ -147,8 +147,17 @@ static const struct option_row *options_find(const struct option_row *rows, cons
     return NULL;
 }
 
+static bool is_path(const char *word)
+{
+    struct system_file info;
+    const char *dot = strrchr(word, '.');
+    return word[0] != '-' && (system_look(word, &info) || strchr(word, '/') ||
+                              (dot && isalpha((unsigned char)dot[1])));
+}
+
 static int options_unknown(const char *command, const struct option_row *rows, const char *name)
 {
+    const struct option_row *const all = rows;
     const char *names[128];
     char word[64];
     size_t count = 0;
@@ -158,7 +167,14 @@ static int options_unknown(const char *command, const struct option_row *rows, c
     snprintf(word, sizeof word, "%.*s", (int)strcspn(name, "="), name);
     const char *like = similar_word(word + strspn(word, "-"), names, count);
     fprintf(stderr, "copse %s: unknown option '%s'; ", command, name);
-    if (like)
+    for (rows = all; rows->name; rows++)
+        if (rows->kind == OPTION_HINT && strcmp(word + strspn(word, "-"), rows->name) == 0) {
+            fprintf(stderr, "did you mean %s?\n", rows->help);
+            return EXIT_BAD_INPUT;
+        }
+    if (options_find(all, "data", strlen("data")) && is_path(name))
+        fprintf(stderr, "did you mean --data %s?\n", name);
+    else if (like)
         fprintf(stderr, "did you mean --%s?\n", like);
     else
         fprintf(stderr, "`copse %s --help` lists them\n", command);

@@ -636,6 +636,12 @@ static int parse_as(int argc, char **argv, enum command_kind kind, struct train_
         { "", OPTION_EXAMPLE, NULL, "distributed",
           "COPSE_CONFIG='{\"cluster\":{\"worker\":[\"a:7000\",\"b:7000\"]},\n"
           "                 \"task\":{\"type\":\"worker\",\"index\":0}}' copse worker" },
+        { "class-weight", OPTION_HINT, NULL, NULL, "--loss \"cross_entropy weights=balanced\"" },
+        { "class-weights", OPTION_HINT, NULL, NULL, "--loss \"cross_entropy weights=balanced\"" },
+        { "cv", OPTION_HINT, NULL, NULL, "--folds" },
+        { "kfold", OPTION_HINT, NULL, NULL, "--folds" },
+        { "k-fold", OPTION_HINT, NULL, NULL, "--folds" },
+        { "learning-rate", OPTION_HINT, NULL, NULL, "--lr" },
         { 0 },
     };
     struct option_row test[FIND_ROWS];
