@@ -2,7 +2,6 @@
 /* See trace.h. Lanes are found by the address of their queue or of a variable of their thread. */
 #include <stdio.h>
 
-#include "core/base/files.h"
 #include "core/base/trace.h"
 
 enum { USUAL_EVENTS = 200000, MOST_EVENTS = 100000000 };
@@ -26,14 +25,12 @@ copse_status copse__trace_create(struct copse_mem *m, struct copse_trace **out)
 }
 
 /* Whether the file can be made: an error at the end would cost the recording. */
-static copse_status try_path(const char *path)
+static copse_status try_path(struct copse_mem *m, const char *path)
 {
-    FILE *f = NULL;
-    COPSE_TRY(copse_note(copse__file_create(path, &f), "for a trace"));
-    if (!f) /* it exists */
-        return COPSE_OK;
-    fclose(f);
-    return copse__file_remove(path);
+    struct copse_atomic_file f;
+    COPSE_TRY(copse_note(copse__atomic_open(&f, m, path), "for a trace"));
+    copse__atomic_abort(&f);
+    return COPSE_OK;
 }
 
 static void forget_events(struct copse_trace *t)
@@ -59,12 +56,12 @@ static copse_status begin_events(struct copse_trace *t, const struct copse_trace
 {
     if (t->events)
         return copse_fail(COPSE_ERR_ARGUMENT, "trace: the context is traced already, to %s",
-                          t->path);
-    COPSE_TRY(try_path(p->path));
+                          t->path ? t->path : "no file");
+    COPSE_TRY(p->path ? try_path(t->mem, p->path) : COPSE_OK);
     t->room = p->events ? p->events : USUAL_EVENTS;
     t->events = copse__alloc(t->mem, t->room, sizeof *t->events);
-    t->path = copse__strdup(t->mem, p->path);
-    if (!t->events || !t->path) {
+    t->path = p->path ? copse__strdup(t->mem, p->path) : NULL;
+    if (!t->events || !t->path != !p->path) {
         forget_events(t);
         return copse_no_memory("trace: %zu spans", t->room);
     }
@@ -80,8 +77,8 @@ static copse_status begin_events(struct copse_trace *t, const struct copse_trace
 
 copse_status copse__trace_start(struct copse_trace *t, const struct copse_trace_params *p)
 {
-    if (!p->path || !*p->path)
-        return copse_fail(COPSE_ERR_ARGUMENT, "trace: the path is %s", p->path ? "empty" : "NULL");
+    if (p->path && !*p->path)
+        return copse_fail(COPSE_ERR_ARGUMENT, "trace: the path is empty");
     if (p->events > MOST_EVENTS)
         return copse_fail(COPSE_ERR_ARGUMENT, "trace: %zu events, at most %d are possible",
                           p->events, MOST_EVENTS);
@@ -101,7 +98,7 @@ copse_status copse__trace_stop(struct copse_trace *t, struct copse_trace_summary
         s = copse_fail(COPSE_ERR_ARGUMENT, "trace: nothing is recorded: call copse_trace_start");
     } else {
         copse__trace_summarize(t, &summary);
-        s = copse__trace_write(t, &summary);
+        s = t->path ? copse__trace_write(t, &summary) : COPSE_OK;
         forget_events(t);
     }
     copse__mutex_unlock(&t->lock);

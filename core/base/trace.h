@@ -52,7 +52,7 @@ struct copse_trace {
     uint64_t began;    /* of copse__now_ns */
     double began_unix; /* seconds since 1970 */
     uint32_t worker;
-    char *path;
+    char *path; /* NULL: the summary alone */
 };
 
 copse_status copse__trace_create(struct copse_mem *m, struct copse_trace **out);
@@ -72,6 +72,12 @@ struct copse_span {
 static inline bool copse__trace_is_on(const struct copse_trace *t)
 {
     return t && atomic_load_explicit(&t->is_on, memory_order_relaxed);
+}
+
+/* Whether a recording is on, and spans of it belong to a step. */
+static inline bool copse__trace_has_step(struct copse_trace *t)
+{
+    return copse__trace_is_on(t) && atomic_load(&t->step) > 0;
 }
 
 static inline struct copse_span copse__span_begin(const struct copse_base *base)

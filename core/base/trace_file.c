@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "core/base/files.h"
 #include "core/base/trace.h"
 
 static const char *const span_kinds[COPSE_SPAN_KINDS] = {
@@ -166,32 +165,41 @@ static void write_event(FILE *f, const struct copse_trace *t, const struct copse
     fprintf(f, "}}");
 }
 
+/* A number of at least 0, with '.' in every locale; `unit`: a power of ten. */
+static void write_number(FILE *f, const char *name, double value, unsigned unit, int digits)
+{
+    const unsigned long long units = (unsigned long long)(value * unit + 0.5);
+    fprintf(f, ",\"%s\":%llu.%0*llu", name, units / unit, digits, units % unit);
+}
+
+static void write_header(FILE *f, const struct copse_trace *t,
+                         const struct copse_trace_summary *summary)
+{
+    fprintf(f, "{\"displayTimeUnit\":\"ms\",\"otherData\":{\"worker\":%u", (unsigned)t->worker);
+    write_number(f, "began_unix_s", t->began_unix, 1000000, 6);
+    fprintf(f, ",\"dropped\":%llu,\"steps\":%llu", (unsigned long long)summary->dropped,
+            (unsigned long long)summary->steps);
+    write_number(f, "seconds", summary->seconds, 1000000, 6);
+    write_number(f, "devices", summary->devices, 10000, 4);
+    fprintf(
+        f,
+        ",\"limit\":\"%s\"},\n"
+        "\"traceEvents\":[\n{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":%u,\"args\":{\"name\":"
+        "\"worker %u\"}}",
+        summary->limit, (unsigned)t->worker, (unsigned)t->worker);
+}
+
 copse_status copse__trace_write(const struct copse_trace *t,
                                 const struct copse_trace_summary *summary)
 {
-    FILE *f = NULL;
-    COPSE_TRY(copse__file_remove(t->path));
-    COPSE_TRY(copse__file_create(t->path, &f));
-    if (!f)
-        return copse_fail(COPSE_ERR_IO, "trace: another program makes %s", t->path);
-    fprintf(
-        f,
-        "{\"displayTimeUnit\":\"ms\",\"otherData\":{\"worker\":%u,\"began_unix_s\":%.6f,"
-        "\"dropped\":%llu,\"steps\":%llu,\"seconds\":%.6f,\"devices\":%.4f,\"limit\":\"%s\"},\n"
-        "\"traceEvents\":[\n{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":%u,\"args\":{\"name\":"
-        "\"worker %u\"}}",
-        (unsigned)t->worker, t->began_unix, (unsigned long long)summary->dropped,
-        (unsigned long long)summary->steps, summary->seconds, summary->devices, summary->limit,
-        (unsigned)t->worker, (unsigned)t->worker);
+    struct copse_atomic_file file;
+    COPSE_TRY(copse_note(copse__atomic_open(&file, t->mem, t->path), "for a trace"));
+    FILE *f = file.stream;
+    write_header(f, t, summary);
     for (uint32_t i = 0; i < t->lane_count; i++)
         write_lane(f, t, i);
     for (size_t i = 0; i < t->count; i++)
         write_event(f, t, &t->events[i]);
     fprintf(f, "\n]}\n");
-    bool is_whole = !ferror(f);
-    is_whole = fclose(f) == 0 && is_whole;
-    if (is_whole)
-        return COPSE_OK;
-    (void)!copse__file_remove(t->path);
-    return copse_fail(COPSE_ERR_IO, "trace: %s cannot be written: is the disk full?", t->path);
+    return copse_note(copse__atomic_commit(&file), "for a trace");
 }

@@ -224,6 +224,7 @@ copse_status copse__call_record(struct copse_call *c)
     struct copse_mem *mem = &st->ctx->base.mem;
     uint64_t few[KEY_VARIABLES + COPSE_MAX_INPUTS], *many = NULL;
     struct copse_recording *r;
+    COPSE_TRY(copse__strategy_settle(st));
     COPSE_TRY(copse__store_build(st));
     key.word_count = KEY_VARIABLES + c->input_count + c->gradient_count;
     if (key.word_count > COPSE_COUNT(few)) {

@@ -47,6 +47,7 @@ static copse_status create_part(copse_queue *q, const struct copse_command *comm
     copse_device *dev = q->dev;
     struct copse_mem *mem = &dev->base->mem;
     copse_status s = COPSE_OK;
+    const size_t room = COPSE_MIN(count, most);
     void *priv = NULL;
 
     struct copse_segment *seg =
@@ -55,9 +56,9 @@ static copse_status create_part(copse_queue *q, const struct copse_command *comm
         return copse_fail(COPSE_ERR_NO_MEMORY, "segment: no memory for the handle");
     seg->queue = q;
     seg->priv = priv;
-    seg->commands = copse__alloc(mem, count, sizeof *commands);
+    seg->commands = copse__alloc(mem, room, sizeof *commands);
     if (!seg->commands) {
-        s = copse_fail(COPSE_ERR_NO_MEMORY, "segment: no memory for %zu commands", count);
+        s = copse_fail(COPSE_ERR_NO_MEMORY, "segment: no memory for %zu commands", room);
         goto fail;
     }
     COPSE_TRY_OR(fail, s, take_commands(seg, commands, count, most, taken));

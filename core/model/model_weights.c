@@ -8,6 +8,7 @@
 #include "copse/train/fine_tune.h"
 #include "core/model/model.h"
 #include "core/state/weights.h"
+#include "core/train/trainer.h"
 
 /* ---- two schemas ---- */
 
@@ -300,6 +301,17 @@ static copse_status load_alone(copse_model *m, const char *path,
     return s;
 }
 
+/* The report is borrowed from the model: the trainer may be released before it. */
+static copse_status load_by_trainer(copse_model *m, copse_trainer *t, const char *path,
+                                    const struct copse_load_params *params,
+                                    struct copse_load_report *report)
+{
+    COPSE_TRY(copse_trainer_load(t, path, params, report));
+    m->weights = t->uses.weights;
+    t->uses.weights = (struct copse_weights){ .state.words = NULL };
+    return COPSE_OK;
+}
+
 copse_status copse_model_load_weights(copse_model *m, copse_trainer *t, const char *path,
                                       const struct copse_load_params *params,
                                       struct copse_model_weights *report)
@@ -321,7 +333,7 @@ copse_status copse_model_load_weights(copse_model *m, copse_trainer *t, const ch
     how.choose = model_weights_choose;
     how.user = &c;
     copse_status s =
-        t ? copse_trainer_load(t, path, &how, &load) : load_alone(m, path, &how, &load);
+        t ? load_by_trainer(m, t, path, &how, &load) : load_alone(m, path, &how, &load);
     if (s == COPSE_ERR_ARGUMENT && m->why_head[0] && c.head == m->variable_count)
         return copse_fail(s, "weights: nothing of '%s' fits: %s", path ? path : "the file",
                           m->why_head);

@@ -160,6 +160,7 @@ copse_status copse__predict(struct copse_predictor *p, const struct copse_host_b
 {
     struct copse_prediction *list[COPSE_MAX_REPLICAS];
     copse_status s = COPSE_OK;
+    COPSE_TRY(copse__strategy_settle(p->strategy));
     p->use++;
     COPSE_TRY(predictor_record(p, batch, shards, bytes, list));
     for (uint32_t r = 0; r < p->strategy->replica_count && s == COPSE_OK; r++)

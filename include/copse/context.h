@@ -21,7 +21,7 @@ typedef struct copse_context copse_context;
 typedef enum copse_log_level {
     COPSE_LOG_NONE,  /**< not set: COPSE_LOG_WARN; to log nothing, give no log callback */
     COPSE_LOG_ERROR, /**< a failure that no call can return, such as a lost device */
-    /** a problem that the library works around: a rejected device, a damaged cache entry */
+    /** a problem with a way around: a rejected device, a damaged cache entry */
     COPSE_LOG_WARN,
     COPSE_LOG_INFO,  /**< once per object: what was found and chosen */
     COPSE_LOG_DEBUG, /**< per program or kernel */
@@ -39,12 +39,12 @@ typedef void *copse_resize_fn(void *user, void *block, size_t size);
 typedef void copse_log_fn(void *user, copse_log_level level, const char *line);
 
 /**
- * A store for compiled kernels, which shortens the next start. The library checks each entry that
- * it gets back (length, digest, device, driver, version) and rebuilds it on a mismatch. These
+ * A store for compiled kernels, which shortens the next start. The library checks each entry
+ * (length, digest, device, driver, version) and rebuilds it on a mismatch. These
  * callbacks must not call the library.
  */
 struct copse_cache_params {
-    /** Look up `key` (letters, digits, '-') and, when it is present, call `take(to, bytes, size)`
+    /** Look up `key` (letters, digits, '-') and, if it is present, call `take(to, bytes, size)`
         once. */
     void (*get)(void *user, const char *key, void (*take)(void *to, const void *bytes, size_t size),
                 void *to);
@@ -67,8 +67,8 @@ struct copse_progress {
     uint64_t reserved[4];
 };
 
-/** Progress: with done 0 before work that takes seconds, then for each part. Called by the thread
-    that waits for the work; it must not call the library. */
+/** Progress: with done 0 before work that takes seconds, then for each part. Called by the waiting
+    thread; it must not call the library. */
 typedef void copse_progress_fn(void *user, const struct copse_progress *progress);
 
 /** Settings of a context. */
@@ -112,7 +112,7 @@ struct copse_memory_stats {
     /** blocks in use, except room for handles of variables */
     size_t live_blocks;
     unsigned long long calls; /**< allocations and resizes so far */
-    /** device buffers made so far, without those from the pool */
+    /** device buffers made so far, not from the pool */
     unsigned long long device_allocations;
     uint64_t reserved[4];
 };

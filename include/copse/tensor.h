@@ -51,9 +51,18 @@ typedef struct copse_shape {
 } copse_shape;
 
 /** Shape literal: COPSE_SHAPE(2, 3) has rank 2. For a scalar write COPSE_SCALAR. */
-#define COPSE_SHAPE(...) \
-    ((copse_shape){ sizeof((uint32_t[]){ __VA_ARGS__ }) / sizeof(uint32_t), { __VA_ARGS__ } })
-#define COPSE_SCALAR ((copse_shape){ 0, { 0 } })
+#if defined(__cplusplus)
+extern "C++" template <typename... T> inline copse_shape copse_shape_of(T... dims)
+{
+    return { sizeof...(dims), { static_cast<uint32_t>(dims)... } };
+}
+#    define COPSE_SHAPE(...) copse_shape_of(__VA_ARGS__)
+#    define COPSE_SCALAR     copse_shape_of()
+#else
+#    define COPSE_SHAPE(...) \
+        ((copse_shape){ sizeof((uint32_t[]){ __VA_ARGS__ }) / sizeof(uint32_t), { __VA_ARGS__ } })
+#    define COPSE_SCALAR ((copse_shape){ 0, { 0 } })
+#endif
 
 /** Make an empty graph. */
 COPSE_API COPSE_CHECKED copse_status copse_graph_create(copse_context *ctx, copse_graph **out);

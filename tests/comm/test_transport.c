@@ -300,8 +300,9 @@ static void test_missing_engines_name_the_package(void **state)
         COPSE_OK);
     struct copse_cluster_params p = { .modules = "/nowhere" };
     assert_int_equal(copse_cluster_open(ctx, spec, &p, &c), COPSE_ERR_UNSUPPORTED);
-    assert_non_null(strstr(copse_last_error(), "/nowhere/copse_gloo.so: install the Debian package "
-                                               "libgloo-dev"));
+    assert_non_null(strstr(copse_last_error(),
+                           "/nowhere/copse_gloo.so: build the library with the Debian package "
+                           "libgloo-dev"));
     p.engine = COPSE_ENGINE_MPI;
     assert_int_equal(copse_cluster_open(ctx, spec, &p, &c), COPSE_ERR_UNSUPPORTED);
     assert_non_null(strstr(copse_last_error(), "libopenmpi-dev"));

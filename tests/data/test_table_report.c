@@ -10,6 +10,7 @@
 static copse_dataset *data;
 static struct copse_source_params source;
 static char warnings[4000];
+static bool replaces_missing; /* of open_rows */
 
 static void take_log(void *user, copse_log_level level, const char *line)
 {
@@ -58,7 +59,11 @@ static copse_status open_rows(const char *header, unsigned rows,
     warnings[0] = 0;
     const copse_status s = copse_dataset_open(
         ctx, temp_text("t.csv", text),
-        &(struct copse_dataset_params){ .ignore = ignore, .source = &source }, &data);
+        &(struct copse_dataset_params){ .ignore = ignore,
+                                        .missing = replaces_missing ? COPSE_MISSING_MEAN
+                                                                    : COPSE_MISSING_AUTO,
+                                        .source = &source },
+        &data);
     free(text);
     return s;
 }
@@ -136,7 +141,8 @@ static void test_row_numbers_are_left_out(void **state)
                      "ignore: none (--ignore none)");
         OK(open_rows("PassengerId,x,y", rows, rising, ""));
         assert_int_equal(role_of(0), COPSE_COLUMN_IGNORED);
-        assert_warns("(\"PassengerId\"): it numbers the rows, and the labels are sorted by it, so");
+        assert_warns("(\"PassengerId\"): it rises from row to row like a row number, and the "
+                     "labels are sorted by it, so it is left out;");
     }
     /* without a name: in silence, as tools write it */
     OK(open_rows(",x,y", 3, counted, NULL));
@@ -146,6 +152,36 @@ static void test_row_numbers_are_left_out(void **state)
     OK(open_rows("row,x,y", 19, counted, NULL));
     assert_int_equal(role_of(0), COPSE_COLUMN_NUMBER);
     assert_string_equal(warnings, "");
+}
+
+/* Names of row numbers that other columns have, too. */
+static void test_features_are_no_row_numbers(void **state)
+{
+    static const char *const counting[] = { "no,x,y",
+                                            "Nr,x,y",
+                                            "number,x,y",
+                                            "row_number,x,y",
+                                            "record_number,x,y",
+                                            "row_index,x,y" },
+                             *const never[] = { "price_index,x,y", "atomic_number,x,y",
+                                                "house_number,x,y" };
+
+    (void)state;
+    for (size_t i = 0; i < COPSE_COUNT(counting); i++) {
+        OK(open_rows(counting[i], 40, counted, NULL));
+        assert_int_equal(role_of(0), COPSE_COLUMN_IGNORED);
+        assert_warns("it numbers the rows, so it is left out");
+        OK(open_rows(counting[i], 40, rising, NULL));
+        assert_int_equal(role_of(0), i < 3 ? COPSE_COLUMN_NUMBER : COPSE_COLUMN_IGNORED);
+    }
+    for (size_t i = 0; i < COPSE_COUNT(never); i++) {
+        OK(open_rows(never[i], 40, counted, NULL));
+        assert_int_equal(role_of(0), COPSE_COLUMN_NUMBER);
+        assert_warns("if it is an identifier");
+        OK(open_rows(never[i], 40, rising, NULL));
+        assert_int_equal(role_of(0), COPSE_COLUMN_NUMBER);
+        assert_warns("if it is an identifier");
+    }
 }
 
 static void test_row_numbers_are_kept_on_demand(void **state)
@@ -169,6 +205,90 @@ static int only_column(char *to, size_t room, unsigned i, unsigned rows)
 {
     (void)rows;
     return snprintf(to, room, "%u,%u.5\n", i, 2 * i);
+}
+
+/* Two columns of row numbers, and nothing else. */
+static int numbers_alone(char *to, size_t room, unsigned i, unsigned rows)
+{
+    (void)rows;
+    return snprintf(to, room, "%u,%u,%s\n", i + 1, i + 1, mixed(i + 1) % 2 ? "a" : "b");
+}
+
+static void test_the_only_identifier_is_named(void **state)
+{
+    static const char warning[] = "it looks like an identifier, and it is used because no other";
+
+    (void)state;
+    OK(open_rows("id,y", 50, only_column, NULL));
+    assert_int_equal(role_of(0), COPSE_COLUMN_NUMBER);
+    assert_warns("t.csv, column 1 (\"id\"): it looks like an identifier");
+    OK(open_rows("id,row,y", 50, numbers_alone, NULL));
+    assert_int_equal(role_of(0), COPSE_COLUMN_IGNORED);
+    assert_int_equal(role_of(1), COPSE_COLUMN_NUMBER);
+    assert_warns("(\"id\"): it numbers the rows");
+    assert_warns("(\"row\"): it looks like an identifier");
+    OK(open_rows("id,x,y", 50, counted, "x"));
+    assert_int_equal(role_of(0), COPSE_COLUMN_NUMBER);
+    assert_warns(warning);
+    OK(open_rows("user_id,x,y", 50, shuffled, "x"));
+    assert_warns(warning);
+    OK(open_rows("id,y", 50, only_column, "none"));
+    assert_string_equal(warnings, "");
+}
+
+static int counted_twice(char *to, size_t room, unsigned i, unsigned rows)
+{
+    (void)rows;
+    return snprintf(to, room, "%u,%u,%u.5,%s\n", i, i, mixed(i), mixed(i + 1) % 2 ? "a" : "b");
+}
+
+/* As pandas writes and reads them again. */
+static void test_unnamed_numbers_of_pandas(void **state)
+{
+    (void)state;
+    for (unsigned rows = 3; rows < 100; rows += 47) {
+        OK(open_rows("Unnamed: 0,x,y", rows, counted, NULL));
+        assert_int_equal(role_of(0), COPSE_COLUMN_IGNORED);
+        assert_string_equal(warnings, "");
+        OK(open_rows("Unnamed: 0.1,Unnamed: 0,x,y", rows, counted_twice, NULL));
+        assert_int_equal(role_of(0), COPSE_COLUMN_IGNORED);
+        assert_int_equal(role_of(1), COPSE_COLUMN_IGNORED);
+        assert_string_equal(warnings, "");
+    }
+    OK(open_rows("Unnamed: 0,x,y", 40, rising, NULL));
+    assert_int_equal(role_of(0), COPSE_COLUMN_NUMBER);
+    assert_warns("if it is an identifier");
+    OK(open_rows("Unnamed: 0,x,y", 40, counted, "none"));
+    assert_int_equal(role_of(0), COPSE_COLUMN_NUMBER);
+}
+
+static int gaps(char *to, size_t room, unsigned i, unsigned rows)
+{
+    if (i == rows / 2)
+        return snprintf(to, room, ",%u.5,a\n", mixed(i));
+    return counted(to, room, i, rows);
+}
+
+static void test_identifiers_with_missing_cells(void **state)
+{
+    (void)state;
+    replaces_missing = true;
+    OK(open_rows("id,x,y", 40, gaps, NULL));
+    replaces_missing = false;
+    assert_int_equal(role_of(0), COPSE_COLUMN_NUMBER);
+    assert_warns("(\"id\"): almost every row has another whole number; if it is an identifier");
+}
+
+/* A time is warned of if the labels follow it. */
+static void test_times(void **state)
+{
+    (void)state;
+    OK(open_rows("year,x,y", 60, leaking, NULL));
+    assert_int_equal(role_of(0), COPSE_COLUMN_NUMBER);
+    assert_warns("and the labels are sorted by it");
+    OK(open_rows("year,x,y", 60, counted, NULL));
+    assert_int_equal(role_of(0), COPSE_COLUMN_NUMBER);
+    assert_string_equal(warnings, "");
 }
 
 static void test_the_only_column_is_used(void **state)
@@ -195,7 +315,9 @@ static void test_identifiers(void **state)
         { "user_id,x,y", twice, NULL },      { "code,x,y", fractions, NULL },
         { "user_id,x,y", fractions, NULL },  { "population,x,y", sparse, NULL },
         { "customerID,x,y", sparse, id },    { "customer id,x,y", sparse, id },
-        { "valid,x,y", sparse, NULL },
+        { "valid,x,y", sparse, NULL },       { "Year,x,y", counted, NULL },
+        { "t,x,y", shuffled, NULL },         { "timestamp,x,y", counted, NULL },
+        { "age,x,y", counted, NULL },
     };
 
     (void)state;
@@ -311,8 +433,13 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_row_numbers_are_left_out),
+        cmocka_unit_test(test_features_are_no_row_numbers),
         cmocka_unit_test(test_row_numbers_are_kept_on_demand),
         cmocka_unit_test(test_the_only_column_is_used),
+        cmocka_unit_test(test_the_only_identifier_is_named),
+        cmocka_unit_test(test_unnamed_numbers_of_pandas),
+        cmocka_unit_test(test_identifiers_with_missing_cells),
+        cmocka_unit_test(test_times),
         cmocka_unit_test(test_identifiers),
         cmocka_unit_test(test_columns_with_one_value),
         cmocka_unit_test(test_classes_with_few_rows),

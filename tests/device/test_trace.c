@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Traces: what is recorded and when, a recording without room, the file, and what the summary says
    of known spans. */
+#include <locale.h>
 #include <stdlib.h>
 
 #include "copse/device/queue.h"
@@ -221,7 +222,6 @@ static void known_spans_give_known_parts(void **state)
 static void wrong_calls_are_refused(void **state)
 {
     (void)state;
-    FAILS(COPSE_ERR_ARGUMENT, start(NULL, 0), "path");
     FAILS(COPSE_ERR_ARGUMENT, start("", 0), "path");
     FAILS(COPSE_ERR_ARGUMENT, start(path, 100000001), "100000000");
     FAILS(COPSE_ERR_IO, start("no/such/folder/trace.json", 0), "no/such/folder/trace.json");
@@ -232,20 +232,69 @@ static void wrong_calls_are_refused(void **state)
     remove(path);
 }
 
+static void summary_needs_no_file(void **state)
+{
+    struct copse_trace_summary s;
+    (void)state;
+    OK(start(NULL, 0));
+    FAILS(COPSE_ERR_ARGUMENT, start(path, 0), "no file");
+    OK(copse_trace_stop(ctx, &s));
+    assert_int_equal(s.steps, 0);
+    assert_null(read_file(path));
+}
+
+static void write_text(const char *file, const char *text)
+{
+    FILE *f = fopen(file, "w");
+    assert_non_null(f);
+    assert_true(fputs(text, f) > 0 && fclose(f) == 0);
+}
+
+/* A run that fails before its first step leaves the older file. */
 static void older_file_is_replaced_and_a_context_writes(void **state)
 {
-    copse_context *other;
+    static const char older[] = "an older file that is longer than nothing";
     const struct copse_trace_params p = { .path = path };
     (void)state;
-    FILE *f = fopen(path, "w");
-    assert_non_null(f);
-    assert_true(fputs("an older file that is longer than nothing", f) > 0 && fclose(f) == 0);
-    OK(copse_context_create(NULL, &other));
-    OK(copse_trace_start(other, &p));
-    copse_context_release(&other);
+    write_text(path, older);
+    for (uint64_t step = 0; step < 2; step++) {
+        copse_context *other;
+        OK(copse_context_create(NULL, &other));
+        OK(copse_trace_start(other, &p));
+        const struct copse_span span = copse__span_begin(&other->base);
+        copse__trace_step(&other->base, step);
+        OK(copse__span_end(span, COPSE_SPAN_COMPILE, "compile", COPSE_OK));
+        copse_context_release(&other);
+        char *text = read_file(path);
+        assert_non_null(text);
+        if (step == 0)
+            assert_string_equal(text, older);
+        else
+            assert_int_equal(strncmp(text, "{\"displayTimeUnit\"", 18), 0);
+        free(text);
+    }
+    remove(path);
+}
+
+/* In a locale whose numbers have a comma. Its name differs between systems. */
+static void numbers_have_a_point_in_every_locale(void **state)
+{
+    static const char *const names[] = { "de_DE.UTF-8", "de_DE.utf8", "fr_FR.UTF-8", "de_DE" };
+    bool is_set = false;
+    (void)state;
+    for (size_t i = 0; i < COPSE_COUNT(names) && !is_set; i++)
+        is_set = setlocale(LC_NUMERIC, names[i]) != NULL;
+    if (!is_set) {
+        print_message("skipped: no locale with a decimal comma is installed\n");
+        skip();
+    }
+    OK(start(path, 0));
+    const copse_status s = copse_trace_stop(ctx, NULL);
+    setlocale(LC_NUMERIC, "C");
+    OK(s);
     char *text = read_file(path);
-    assert_non_null(text);
-    assert_int_equal(strncmp(text, "{\"displayTimeUnit\"", 18), 0);
+    assert_int_equal(count_of(text, "\"seconds\":0.000000,\"devices\":0.0000,\"limit\""), 1);
+    assert_int_equal(count_of(text, "\"began_unix_s\":1"), 1);
     free(text);
     remove(path);
 }
@@ -259,7 +308,9 @@ int main(void)
         cmocka_unit_test(threads_have_lanes),
         cmocka_unit_test(known_spans_give_known_parts),
         cmocka_unit_test(wrong_calls_are_refused),
+        cmocka_unit_test(summary_needs_no_file),
         cmocka_unit_test(older_file_is_replaced_and_a_context_writes),
+        cmocka_unit_test(numbers_have_a_point_in_every_locale),
     };
     return cmocka_run_group_tests(tests, open_context, close_context);
 }

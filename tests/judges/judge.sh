@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 # judge.sh BUILD SOURCE COMPILER JUDGE [--install]: runs a judge on the library of a build. JUDGE: `onnx` for the node tests of
 # ONNX, `torch` for the samples of PyTorch's operators, `optimizers` for its optimizers and schedules,
-# `training` for steps of the CNN and ResNet-20, `texts` for those of networks for texts, `amplifier` for the model of
+# `training` for steps of the CNN and ResNet-20, `texts` for steps of networks for texts, `amplifier` for the model of
 # examples/apps/amplifier in Neural Amp Modeler, `rules` for the tests of the judges' own rules. With --install the packages that it needs are installed in a virtual environment under BUILD. Exit code 77: skipped.
 set -eu
 build=$1 source=$2 compiler=$3 judge=$4

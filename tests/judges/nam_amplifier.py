@@ -4,7 +4,7 @@ neural-amp-modeler) and PyTorch.
 
 It captures the synthetic amplifier: at most 0.02 as error-to-signal ratio on samples that it has not trained on, in less than
 ten minutes. The package loads the model, and what it plays differs from what Copse plays by at most 1e-6, where the signal
-reaches 0.5. The three parts of the loss are those of PyTorch in double precision, to 1e-4 of their size. With FIGURE it keeps
+reaches 0.5. The three parts of the loss equal PyTorch's in double precision, to 1e-4 of their size. With FIGURE it keeps
 the picture of docs/amplifier.md. Exit code 0; 1; 77: skipped.
 """
 import json

@@ -4,7 +4,7 @@
 Wine, breast cancer, iris, digits and diabetes of scikit-learn, and two tables that this program makes, flats and customers, with
 texts and missing cells; each cut into 5 folds by 5 seeds. Copse and the anchor train on the same rows, take from these what they
 hold out, and are judged on the same rows of the fold, which neither has seen. The anchor is scikit-learn's multilayer perceptron
-behind StandardScaler (texts: OneHotEncoder, missing: SimpleImputer, targets: StandardScaler) with the seed, otherwise its defaults: the better of
+after StandardScaler (texts: OneHotEncoder, missing: SimpleImputer, targets: StandardScaler) with the seed, otherwise its defaults: the better of
 early_stopping=False and True. Of the table `large`, make_classification with 100,000 rows of 20 features, one fold of one seed,
 and the anchor is HistGradientBoostingClassifier. OPTIONs are given to `copse train`; tables with missing cells get
 --missing mean. Prints means and deviations of accuracy or R2. Exit code 0: the mean of Copse is at most 0.5 points of accuracy,

@@ -3,6 +3,7 @@
    the variables keep their bits. */
 #include <math.h>
 
+#include "copse/distribute/parameter_server.h"
 #include "copse/loop/find_lr.h"
 #include "tests/rig/train/model_rig.h"
 
@@ -60,10 +61,11 @@ static copse_status find(size_t replicas, const struct copse_find_lr_params *p,
     return s;
 }
 
-/* The definition: rates, averages, the end, the suggestion. */
+/* The definition: rates, averages, the baseline, the end, the suggestion. */
 static void check(const struct copse_lr_range *r, double start, double end, uint32_t steps)
 {
-    double average = 0.0, lowest = INFINITY;
+    const uint32_t few = steps / 10 > 5 ? steps / 10 : 5;
+    double average = 0.0, lowest = INFINITY, baseline = 0.0;
     uint32_t best = 0;
     assert_true(r->count > 0 && r->count <= steps);
     for (uint32_t i = 0; i < r->count; i++) {
@@ -73,16 +75,20 @@ static void check(const struct copse_lr_range *r, double start, double end, uint
         average = 0.9 * average + 0.1 * p->loss;
         const double smoothed = average / (1.0 - pow(0.9, i + 1));
         assert_true(fabs(p->smoothed - smoothed) <= 1e-12 * smoothed);
-        if (p->smoothed < lowest)
-            lowest = r->points[best = i].smoothed;
-        const bool diverges = p->smoothed > r->points[0].smoothed && p->smoothed > 4.0 * lowest;
+        if (i < few)
+            baseline = (baseline * i + p->loss) / (i + 1);
+        else if (i == few || p->smoothed < r->points[best].smoothed)
+            best = i;
+        lowest = fmin(lowest, p->smoothed);
+        const bool diverges = p->smoothed > baseline && p->smoothed > 4.0 * lowest;
         assert_true(!diverges || i + 1 == r->count);
         assert_true(!diverges || r->has_diverged);
     }
     assert_int_equal(r->best, best);
     assert_true(r->has_diverged == (r->count < steps) || r->count == steps);
+    const bool is_lower = r->count > few && r->points[best].smoothed < 0.9 * baseline;
     assert_true(r->suggestion ==
-                (lowest < 0.9 * r->points[0].smoothed ? 0.1f * r->points[best].lr : 0.0f));
+                (is_lower ? fmaxf(0.1f * r->points[best].lr, (float)start) : 0.0f));
 }
 
 static void rates_grow_until_the_loss_diverges(void **state)
@@ -124,6 +130,78 @@ static void rates_without_effect_are_not_suggested(void **state)
     sgd.optimizer.kind = COPSE_SGD;
     OK(find(1, &high, &sgd, &first));
     assert_true(first.has_diverged && first.count < 10 && first.suggestion == 0.0f);
+}
+
+/* Rates without effect: losses differ by the batches of 2 alone. */
+static void noise_suggests_no_rate_below_the_first(void **state)
+{
+    const struct copse_find_lr_params low = { .start_lr = 1e-9f, .end_lr = 1e-8f, .steps = 50 };
+    struct copse_model_fit_params noisy = how;
+    (void)state;
+    noisy.batch = 2;
+    for (noisy.seed = 1; noisy.seed <= 8; noisy.seed++) {
+        OK(find(1, &low, &noisy, &first));
+        check(&first, 1e-9, 1e-8, 50);
+        assert_true(first.suggestion == 0.0f || first.suggestion >= low.start_lr);
+    }
+}
+
+/* What a trainer that checks finds is the end of the test, and no error. */
+static void checks_of_a_trainer_end_the_test(void **state)
+{
+    const struct copse_find_lr_params high = { .start_lr = 1e30f, .end_lr = 1e38f, .steps = 20 };
+    (void)state;
+    for (int kind = 0; kind < 6; kind++) {
+        copse_strategy *st = strategy_of(ctx, 1);
+        copse_dataset *data = make_data();
+        copse_model *m = make_model(st, data, "dense 8 relu; dense out", NULL);
+        copse_variable *const *list;
+        copse_trainer *t = NULL;
+        copse_loader *batches = NULL;
+        copse_schedule *rates = NULL;
+        float before[8 * IN], after[8 * IN];
+        size_t count;
+        copse_strategy_variables(st, &list, &count);
+        OK(copse_variable_read(list[0], 0, before));
+        OK(copse_find_lr_schedule(ctx, &high, &rates));
+        OK(copse_trainer_create(
+            st,
+            &(struct copse_trainer_params){ .loss = copse_model_loss,
+                                            .user = m,
+                                            .check_numerics = kind % 3 == 0,
+                                            .check_gradients = kind % 3 == 1,
+                                            .accumulate = kind < 3 ? 1 : 3,
+                                            .optimizer = { .kind = COPSE_SGD,
+                                                           .schedule = copse_schedule_rate,
+                                                           .schedule_user = rates } },
+            &t));
+        OK(copse_loader_create(data, &(struct copse_loader_params){ .batch = 10 }, &batches));
+        OK(copse_trainer_find_lr(t, batches, &high, &first));
+        assert_true(first.has_diverged && first.count < 20);
+        assert_true(first.suggestion == 0.0f);
+        OK(copse_variable_read(list[0], 0, after));
+        assert_memory_equal(before, after, sizeof before);
+        copse_loader_release(&batches);
+        copse_trainer_release(&t);
+        copse_schedule_release(&rates);
+        copse_model_release(&m);
+        copse_dataset_release(&data);
+        copse_strategy_release(&st);
+    }
+}
+
+static void parameter_servers_are_refused(void **state)
+{
+    copse_strategy *st = NULL;
+    (void)state;
+    OK(copse_parameter_server_create(ctx, NULL, rig_devices, 1, NULL, &st));
+    copse_dataset *data = make_data();
+    copse_model *m = make_model(st, data, "dense out", NULL);
+    FAILS(COPSE_ERR_UNSUPPORTED, copse_model_find_lr(m, data, &how, NULL, &first),
+          "find_lr: parameter servers have the variables");
+    copse_model_release(&m);
+    copse_dataset_release(&data);
+    copse_strategy_release(&st);
 }
 
 static void wrong_tests_are_refused(void **state)
@@ -190,6 +268,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rates_grow_until_the_loss_diverges),
         cmocka_unit_test(rates_without_effect_are_not_suggested),
+        cmocka_unit_test(noise_suggests_no_rate_below_the_first),
+        cmocka_unit_test(checks_of_a_trainer_end_the_test),
+        cmocka_unit_test(parameter_servers_are_refused),
         cmocka_unit_test(wrong_tests_are_refused),
         cmocka_unit_test(micro_batches_make_a_step),
     };

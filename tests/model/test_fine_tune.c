@@ -128,6 +128,53 @@ static void a_head_of_other_classes_stays_new(void **state)
     copse_strategy_release(&first);
 }
 
+/* Memory that is given back has other bytes at once, as it may have later. */
+static void *resize_and_spoil(void *user, void *block, size_t size)
+{
+    size_t *old = block ? (size_t *)block - 2 : NULL;
+    (void)user;
+    if (old)
+        memset(block, 0xdd, size == 0 ? *old : 0);
+    if (size == 0) {
+        free(old);
+        return NULL;
+    }
+    size_t *new = realloc(old, size + 2 * sizeof *new);
+    if (!new)
+        return NULL;
+    *new = size;
+    return new + 2;
+}
+
+/* Until the next call, or the release of the model. */
+static void a_report_outlives_the_trainer(void **state)
+{
+    const struct copse_context_params p = { .resize = resize_and_spoil };
+    copse_context *mine = NULL, *usual = ctx;
+    (void)state;
+    save_trained(3);
+    OK(copse_context_create(&p, &mine));
+    ctx = mine;
+    copse_strategy *st = strategy_of(ctx, 1);
+    copse_dataset *data = data_of(3);
+    copse_model *m = make_model(st, data, network, NULL);
+    for (int time = 0; time < 2; time++) {
+        copse_trainer *t = NULL;
+        struct copse_model_weights w;
+        OK(copse_trainer_create(
+            st, &(struct copse_trainer_params){ .loss = copse_model_loss, .user = m }, &t));
+        OK(copse_model_load_weights(m, t, temp_path("m.safetensors"), NULL, &w));
+        copse_trainer_release(&t);
+        assert_int_equal(w.load.matched_count, 4);
+        assert_string_equal(w.load.matched[1], "dense1.bias");
+    }
+    copse_model_release(&m);
+    copse_dataset_release(&data);
+    copse_strategy_release(&st);
+    copse_context_release(&mine);
+    ctx = usual;
+}
+
 static void equal_classes_take_all(void **state)
 {
     struct copse_model_weights w;
@@ -220,6 +267,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_head_of_other_classes_stays_new),
+        cmocka_unit_test(a_report_outlives_the_trainer),
         cmocka_unit_test(equal_classes_take_all),
         cmocka_unit_test(frozen_layers_have_no_backward_pass),
     };

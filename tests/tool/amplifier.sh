@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# amplifier.sh AMPLIFIER DEVICE: the application of examples/apps/amplifier. The loss falls, the error-to-signal ratio becomes
-# that of a network that follows its amplifier, and the model plays to the bit what the trained network played. Each recording
+# amplifier.sh AMPLIFIER DEVICE: the application of examples/apps/amplifier. The loss falls, the network
+# follows its amplifier by the error-to-signal ratio, and the model plays to the bit what the trained network played. Each recording
 # that cannot be learned from is refused with a line that says why, and leaves no model.
 set -u
 program=$1 device=$2
@@ -70,6 +70,9 @@ zeros() { head -c "$1" /dev/zero; }
 { begin && zeros "$size"; } >silent.wav
 { begin && samples wet16.wav | head -c 50000 && printf '\377\177\377\177\377\177\377\177' && samples wet16.wav | tail -c +50009; } >clipped.wav
 { begin && samples wet16.wav | tail -c +2001 && zeros 2000; } >ahead.wav
+{ begin && samples wet16.wav | head -c $((size / 10 * 8)) && zeros $((size - size / 10 * 8)); } >ends.wav
+{ head -c 24 dry.wav && printf '\143\000\000\000' && tail -c +29 dry.wav; } >slow.wav
+{ head -c 24 dry.wav && printf '\377\377\377\377' && tail -c +29 dry.wav; } >fast.wav
 { head -c 22 dry.wav && printf '\002' && tail -c +24 dry.wav; } >stereo.wav
 { head -c 20 dry.wav && printf '\002' && tail -c +22 dry.wav; } >adpcm.wav
 { head -c 34 dry.wav && printf '\010' && tail -c +36 dry.wav; } >eight.wav
@@ -84,6 +87,9 @@ refused silent.wav wet16.wav 'silent.wav: is silent'
 refused dry16.wav silent.wav 'silent.wav: is silent'
 refused dry16.wav clipped.wav 'clipped.wav: clips after 0.521 s'
 refused dry16.wav ahead.wav 'ahead.wav: is [0-9]* samples ([0-9.]* ms) ahead'
+refused dry16.wav ends.wav 'ends.wav: the last tenth, which is held out, is silent'
+refused slow.wav wet.wav 'slow.wav: has 99 samples a second: 1000 to 384000 are possible'
+refused fast.wav wet.wav 'fast.wav: has 4294967295 samples a second'
 refused dry.wav stereo.wav 'stereo.wav: has 2 channels'
 refused dry.wav adpcm.wav 'adpcm.wav: is compressed'
 refused dry.wav eight.wav 'eight.wav: has samples of another size'
@@ -98,7 +104,41 @@ grep -q '^amplifier: ' error || no "host:99: $(cat error)"
 "$program" dry.wav wet.wav 2>error && no 'two files were enough'
 grep -q '^usage: ' error || no "two files: $(cat error)"
 "$program" dry.wav wet.wav model.nam --epochs none 2>error && no '--epochs none was accepted'
-grep -q '^amplifier: --epochs none: a number from 1 to 10000' error || no "--epochs none: $(cat error)"
+grep -q '^amplifier: --epochs none: a whole number from 1 to 10000 is needed' error || no "--epochs none: $(cat error)"
+
+for option in '--epochs 1.5' '--batch 2.7' '--seed 0.5'; do
+    # shellcheck disable=SC2086
+    "$program" dry.wav wet.wav never.nam $option --device "$device" >out 2>error && no "$option was accepted"
+    grep -q "^amplifier: $option: a whole number from [01] to" error || no "$option: $(cat error)"
+done
+"$program" --help >out 2>error || no "--help: code $?"
+[ ! -s error ] && grep -q '^usage: amplifier DRY.wav' out || no "--help: $(cat out error)"
+
+# ---- names that would overwrite a file of the same command ----
+# kept FILE WHAT NEW ARGUMENT...
+kept() {
+    file=$1 what=$2 new=$3
+    shift 3
+    cksum dry.wav wet.wav model.nam >before
+    timeout 60 "$program" "$@" >out 2>error
+    [ $? -eq 2 ] || no "$*: accepted"
+    [ "$(cat error)" = "amplifier: $file: is $what; give another name for $new" ] || no "$*: $(cat error)"
+    cksum dry.wav wet.wav model.nam | cmp -s - before || no "$*: a file was overwritten"
+}
+ln -s wet.wav link.wav
+few="--epochs 1 --device $device"
+# shellcheck disable=SC2086
+{
+    kept dry.wav 'the dry recording' 'the model' dry.wav wet.wav dry.wav $few
+    kept ./wet.wav 'the wet recording' 'the model' dry.wav wet.wav ./wet.wav $few
+    kept link.wav 'the wet recording' 'the output' dry.wav wet.wav never.nam --output link.wav $few
+    kept dry.wav 'the dry recording' 'the figure' dry.wav wet.wav never.nam --figure dry.wav $few
+    kept never.nam 'the model' 'the output' dry.wav wet.wav never.nam --output never.nam $few
+    kept dry.wav 'the dry recording' 'the output' --play model.nam dry.wav dry.wav --device "$device"
+    kept model.nam 'the model' 'the output' --play model.nam dry.wav model.nam --device "$device"
+    kept dry.wav 'the dry recording' 'the wet recording' --make dry.wav dry.wav --seconds 2
+}
+[ ! -e never.nam ] || no 'a refused command leaves a model'
 
 # ---- a recording that begins late ----
 { begin && zeros 960 && samples wet16.wav | head -c $((size - 960)); } >late.wav

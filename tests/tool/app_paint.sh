@@ -32,3 +32,6 @@ cat "$work/out" "$work/errors"
 grep -q ', 0 wrong pixels; ' "$work/out" || { echo "a frame had wrong pixels"; exit 1; }
 # a header of 15 bytes, and 3 bytes for each pixel
 [ "$(wc -c <"$shown")" -eq $((15 + 384 * 128 * 3)) ] || { echo "the screenshot has another size"; exit 1; }
+env -u DISPLAY "$1" --frames 1 >"$work/out" 2>"$work/errors"
+[ $? -eq 77 ] && grep -q '; --offscreen renders without one$' "$work/errors" ||
+    { cat "$work/errors"; echo "without an X server --offscreen is not named"; exit 1; }

@@ -47,10 +47,21 @@ bad 'a misspelt option' 'did you mean --end-lr' $find --end-rl 1
 bad 'data' '^copse: .*nothing.csv' $find --data nothing.csv
 bad 'a check of train' '^copse find-lr: --batch: must be at least 1' $find --batch 0
 
-# No rate of these has an effect: exit code 1.
-"$copse" $find --batch 1000 --start-lr 1e-30 --end-lr 1e-29 --steps 10 --quiet >"$work/stdout" 2>"$work/stderr"
-[ $? -eq 1 ] && grep -q '^copse: no learning rate from 1e-30 to 1e-29 lowers the loss by 10 %: try a larger --end-lr' "$work/stderr" &&
-    [ ! -s "$work/stdout" ] || no "no effect: $(cat "$work/stdout" "$work/stderr")"
+# No rate of these lowers the loss enough: exit code 1, and what may help.
+refused() { # WHAT ADVICE OPTION...
+    what=$1 advice=$2
+    shift 2
+    "$copse" $find --steps 10 --quiet "$@" >"$work/stdout" 2>"$work/stderr"
+    [ $? -eq 1 ] && grep -q "^copse: no learning rate from .* lowers the loss by 10 %$advice\$" "$work/stderr" &&
+        [ ! -s "$work/stdout" ] && passed=$((passed + 1)) || no "$what: $(cat "$work/stdout" "$work/stderr")"
+}
+few=': try more --steps, then other rates (--start-lr, --end-lr)'
+refused 'no effect' "$few" --batch 1000 --start-lr 1e-30 --end-lr 1e-29
+refused 'still falling' ': try a larger --end-lr, or more --steps' --model 'dense 16 relu; dense out' --batch 1438 --start-lr 1e-6 --end-lr 1e-5
+refused 'ruined' ' before it diverges: try more --steps, or a lower --start-lr' --start-lr 1 --end-lr 3
+good 'a trained network' . train --devices host --quiet --epochs 5 --save "$work/trained"
+refused 'trained' "$few; a network that is trained already (--init) has little to gain: keep the rate of its training" \
+    --batch 1000 --start-lr 1e-30 --end-lr 1e-29 --init "$work/trained"
 
 # `copse tune` is about kernels, and says so first.
 "$copse" tune --device host:0 --seconds 1 >"$work/stdout" 2>&1

@@ -67,7 +67,7 @@ grep -q 'folds; a model of all rows follows$' "$work/stdout" && ! grep -q 'no mo
 for file in all once; do
     "$copse" predict "$work/$file.st" "$work/table.csv" --devices host:0 >"$work/$file.csv" || no "predict $file"
 done
-cmp -s "$work/all.csv" "$work/once.csv" && passed=$((passed + 1)) || no 'the saved model is not that of a run on all examples'
+cmp -s "$work/all.csv" "$work/once.csv" && passed=$((passed + 1)) || no 'the saved model differs from a run on all examples'
 
 bad 'one fold' '^copse train: --folds: at least 2$' $job --folds 1
 bad 'more folds than rows' '--folds 61: there are 60 examples' $job --devices host:0 --folds 61

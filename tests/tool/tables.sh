@@ -146,6 +146,9 @@ for other in '--scale none' '--task classification' '--ignore 1' '--label 1'; do
         --resume $other >"$work/stdout" 2>"$work/stderr"
     [ $? -eq 2 ] || no "resumed with $other: $(cat "$work/stderr")"
 done
+# A text that all rows have is one category.
+awk 'BEGIN { print "n,unit,kind"; for (i = 0; i < 60; i++) printf "%d.5,kg,%s\n", i * 7 % 60, i % 2 ? "a" : "b" }' >"$work/unit.csv"
+good one_category '1 of numbers, .*; 1 of text, with 1 category$' --data "$work/unit.csv" --epochs 1
 # Names of 30 characters do not shift the numbers after them.
 long=a_class_whose_name_has_thirty_1
 awk -v long=$long 'BEGIN { print long "_column,b,kind"; for (i = 0; i < 60; i++) printf "%d.5,%d,%s\n", i * 7 % 60, i % 5, i * 7 % 60 < 30 ? long : "k\303\266" }' >"$work/long.csv"

@@ -46,6 +46,24 @@ grep -q 'no/folder/trace.json' error || no "a folder that is missing: $(cat erro
 train --devices host:0 --trace '' >stdout 2>error && no 'an empty path was accepted'
 grep -q -e '--trace: the path is empty' error || no "an empty path: $(cat error)"
 
+# What is no regular file is refused at the start, and stays; a link to a file stays, too.
+mkdir folder
+mkfifo pipe
+ln -s /dev/null device
+for each in folder pipe device; do
+    train --devices host:0 --trace $each >stdout 2>error && no "$each was accepted"
+    grep -q "is not a regular file" error || no "$each: $(cat error)"
+done
+[ -d folder ] && [ -p pipe ] && [ -L device ] && [ -c /dev/null ] || no "a path was replaced: $(ls -l)"
+echo older >target.json
+ln -s target.json link.json
+train --devices host:0 --init missing.safetensors --trace link.json >stdout 2>error && no 'a missing file was accepted'
+[ "$(cat target.json)" = older ] || no 'a run without a step has replaced an older trace'
+train --devices host:0 --quiet --trace link.json >stdout 2>error || no "a link: $(cat error)"
+[ -L link.json ] || no 'a link was replaced'
+consistent target.json step=46
+ls | grep -q tmp && no "temporary files: $(ls)"
+
 # Inputs and other outputs are no place for a trace.
 printf 'a,b,c\n1,2,x\n3,4,y\n5,6,x\n7,8,y\n' >t.csv
 cp t.csv copy.csv

@@ -3,6 +3,7 @@
    are; other calls within a step finish it first. What copse_trainer_prepare has made is not made
    again. */
 #include "copse/compat/replicated.h"
+#include "copse/distribute/call.h"
 #include "copse/distribute/cluster.h"
 #include "copse/distribute/parameter_server.h"
 #include "copse/distribute/sync.h"
@@ -11,7 +12,10 @@
 #include "copse/state.h"
 #include "copse/train/advance.h"
 #include "copse/train/audit.h"
+#include "copse/train/evaluate.h"
+#include "copse/train/fine_tune.h"
 #include "copse/train/memory.h"
+#include "copse/train/model_file.h"
 #include "core/base/random.h"
 #include "core/replica/strategy.h"
 #include "tests/rig/fake/fake_backend.h"
@@ -37,9 +41,10 @@ struct job {
     struct model m;
     bool has_crossing;
     copse_variable *table; /* sparse; NULL: none */
+    uint32_t deep;         /* more launches of the loss function */
     uint32_t calls;        /* of the loss function */
     uint32_t cancel_at;
-    size_t allocations;
+    size_t allocations, bytes; /* bytes: of all requests */
 };
 
 static void *count_resize(void *user, void *block, size_t size)
@@ -50,6 +55,7 @@ static void *count_resize(void *user, void *block, size_t size)
         return NULL;
     }
     j->allocations++;
+    j->bytes += size;
     return realloc(block, size);
 }
 
@@ -65,6 +71,11 @@ static copse_tensor *loss_of(copse_graph *g, const copse_batch *in, void *user)
         copse_tensor *squares = copse_mul(g, rows, rows);
         squares = copse_mean(g, squares, NULL, 0, false);
         loss = copse_add(g, loss, squares);
+    }
+    for (uint32_t i = 0; i < j->deep; i++) {
+        copse_tensor *x = copse_reshape(g, loss, COPSE_SHAPE(1, 1));
+        x = copse_matmul(g, x, x, false, false);
+        loss = copse_sum(g, x, NULL, 0, false);
     }
     if (!j->has_crossing)
         return loss;
@@ -356,6 +367,140 @@ static void other_calls_finish_the_step(void **state)
     }
 }
 
+/* ---- what is recorded already computes with the values after the step ---- */
+
+struct asked {
+    copse_strategy *st;
+    copse_dataset *data;
+    copse_model *m;
+    copse_trainer *t;
+    float numbers[MODEL_ROWS * MODEL_CLASSES];
+};
+
+static void ask_outputs(struct asked *a)
+{
+    OK(copse_model_predict(a->m, a->data, a->numbers));
+}
+
+static void ask_loss(struct asked *a)
+{
+    struct copse_evaluation e;
+    OK(copse_model_evaluate(a->m, a->data, NULL, &e));
+    memcpy(a->numbers, &e.loss, sizeof e.loss);
+}
+
+static copse_tensor *sum_of_squares(copse_graph *g, const copse_batch *in, void *user)
+{
+    size_t count;
+    copse_variable *const *list = copse_model_variables(user, &count);
+    copse_tensor *sum = copse_scalar(g, 0);
+    (void)in;
+    for (size_t i = 0; i < count; i++) {
+        copse_tensor *x = copse_variable_tensor(list[i]);
+        x = copse_mul(g, x, x);
+        x = copse_sum(g, x, NULL, 0, false);
+        sum = copse_add(g, sum, x);
+    }
+    return sum;
+}
+
+static void ask_call(struct asked *a)
+{
+    copse_value *v;
+    OK(copse_scope_enter(a->st));
+    OK(copse_call(sum_of_squares, a->m, NULL, &v));
+    OK(copse_scope_leave(a->st));
+    OK(copse_value_read(v, a->numbers));
+    copse_value_release(&v);
+}
+
+static void ask_map(struct asked *a)
+{
+    copse_value *v, *each[2];
+    size_t count;
+    OK(copse_strategy_map(a->st, sum_of_squares, a->m, NULL, &v));
+    copse_local_results(v, each, 2, &count);
+    for (size_t i = 0; i < count; i++)
+        OK(copse_value_read(each[i], a->numbers + i));
+    copse_value_release(&v);
+}
+
+static void ask_saved(struct asked *a)
+{
+    size_t count;
+    float *to = a->numbers;
+    copse_checkpoint *file;
+    OK(copse_model_save(a->m, "build_advance.model", NULL));
+    OK(copse_checkpoint_read(a->st->ctx, "build_advance.model", &file));
+    const struct copse_named_array *list = copse_checkpoint_arrays(file, &count);
+    assert_true(count > 0);
+    for (size_t i = 0; i < count; i++) {
+        const struct copse_array_view *v = &list[i].array;
+        const size_t n = v->shape[0] * (v->rank > 1 ? v->shape[1] : 1);
+        memcpy(to, v->data, n * sizeof *to);
+        to += n;
+    }
+    copse_checkpoint_release(&file);
+    remove("build_advance.model");
+}
+
+/* Asks before the step, and again after `slices` of it; 0: after all. False: it has fewer. */
+static bool ask_within(copse_context *ctx, void (*ask)(struct asked *a), uint32_t slices,
+                       struct asked *a)
+{
+    const char *const ids[] = { "fake:0", "fake:1" };
+    const struct copse_host_batch b = BATCH_OF(0);
+    const struct copse_array_view x = { COPSE_F32, 2, { MODEL_ROWS, MODEL_IN }, data_x },
+                                  y = { COPSE_I32, 1, { MODEL_ROWS }, data_y };
+    struct copse_advance at = { .is_in_progress = true };
+    memset(a, 0, sizeof *a);
+    OK(copse_mirrored_create(ctx, ids, 2, &(struct copse_strategy_params){ .bucket_bytes = 64 },
+                             &a->st));
+    OK(copse_dataset_create(ctx, &x, &y, NULL, &a->data));
+    OK(copse_model_create(a->st, copse_dataset_schema(a->data),
+                          &(struct copse_model_params){ .network = "dense 16 relu; dense out" },
+                          &a->m));
+    OK(copse_trainer_create(
+        a->st,
+        &(struct copse_trainer_params){
+            .loss = copse_model_loss, .user = a->m, .optimizer = { .learning_rate = 0.5f } },
+        &a->t));
+    ask(a);
+    memset(a->numbers, 0, sizeof a->numbers);
+    for (uint32_t i = 0; at.is_in_progress && (slices == 0 || i < slices); i++)
+        OK(copse_trainer_advance(a->t, &b, 0, &at));
+    ask(a);
+    assert_int_equal(copse_trainer_steps(a->t), 1);
+    copse_trainer_release(&a->t);
+    copse_model_release(&a->m);
+    copse_dataset_release(&a->data);
+    copse_strategy_release(&a->st);
+    return at.is_in_progress;
+}
+
+static void recorded_functions_finish_the_step(void **state)
+{
+    static void (*const asks[])(struct asked *) = { ask_outputs, ask_loss, ask_call, ask_map,
+                                                    ask_saved };
+    static struct asked want, got;
+    copse_context *ctx;
+    (void)state;
+    fake_reset();
+    copse_fake.device_count = 2;
+    model_data(data_x, data_y);
+    OK(copse__context_create_with(NULL, fake_backends, &ctx));
+    for (size_t i = 0; i < COPSE_COUNT(asks); i++) {
+        uint32_t slices = 1;
+        ask_within(ctx, asks[i], 0, &want);
+        while (ask_within(ctx, asks[i], slices, &got)) {
+            assert_memory_equal(got.numbers, want.numbers, sizeof want.numbers);
+            slices += slices < 10 ? 3 : 1; /* updates are last */
+        }
+        assert_true(slices > 12);
+    }
+    copse_context_release(&ctx);
+}
+
 static void release_within_a_step_is_clean(void **state)
 {
     (void)state;
@@ -483,6 +628,27 @@ static void nothing_is_made_after_preparation(void **state)
     }
 }
 
+static size_t bytes_to_prepare(uint32_t deep)
+{
+    const struct copse_host_batch b = BATCH_OF(0);
+    struct job j;
+    job_open(&j, &(struct how){ FAKES, .replicas = 1 });
+    j.deep = deep;
+    const size_t before = j.bytes;
+    OK(copse_trainer_prepare(j.t, &b, &(struct copse_prepare_params){ .advances = true }));
+    const size_t bytes = j.bytes - before;
+    job_close(&j);
+    return bytes;
+}
+
+/* Memory grows with the launches, not with their square. */
+static void slices_take_memory_by_their_number(void **state)
+{
+    const size_t few = bytes_to_prepare(100), many = bytes_to_prepare(400);
+    (void)state;
+    assert_true(many < 6 * few);
+}
+
 static void preparation_is_cancelled_between_recordings(void **state)
 {
     static float before[VALUES], after[VALUES];
@@ -577,12 +743,14 @@ int main(void)
         cmocka_unit_test(slices_have_the_bits_whatever_the_settings),
         cmocka_unit_test(slices_have_the_bits_on_devices),
         cmocka_unit_test(other_calls_finish_the_step),
+        cmocka_unit_test(recorded_functions_finish_the_step),
         cmocka_unit_test(release_within_a_step_is_clean),
         cmocka_unit_test(cancelled_step_has_changed_nothing),
         cmocka_unit_test(failed_device_ends_the_step),
         cmocka_unit_test(parameter_servers_are_refused),
         cmocka_unit_test(nothing_is_made_after_preparation),
         cmocka_unit_test(preparation_is_cancelled_between_recordings),
+        cmocka_unit_test(slices_take_memory_by_their_number),
         cmocka_unit_test(trimmed_memory_follows_the_budget),
         cmocka_unit_test(preparation_spares_accumulated_gradients),
     };

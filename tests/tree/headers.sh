@@ -48,7 +48,10 @@ for folder; do
         printf '#include <%s>\n' "$name" "$name" | compile "$name"
     done
 done
-printf '#include <%s>\n' $names | compile "all together"
+{ # and the literals of shapes
+    printf '#include <%s>\n' $names
+    echo 'uint32_t ranks(void); uint32_t ranks(void) { return COPSE_SHAPE(2, 3).rank + COPSE_SCALAR.rank; }'
+} | compile "all together"
 [ "$count" -gt 0 ] || { echo "no headers under: $*"; exit 1; }
 [ "$cxx" != none ] || echo "not tried as C++17: no C++ compiler (Debian package clang-14)"
 words=$(for folder; do cat "$folder"/copse/*.h; done | wc -w)

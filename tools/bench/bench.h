@@ -73,9 +73,10 @@ struct figure {
     bool is_time;       /* best and median are times, not rates */
     double best, median;
     unsigned samples;
-    double limit;         /* same unit as best; 0 = none */
-    double peer;          /* same unit; 0 = none */
-    double samples_per_s; /* of steps; 0 = none */
+    double limit;           /* same unit as best; 0 = none */
+    double peer;            /* same unit; 0 = none */
+    double samples_per_s;   /* of steps; 0 = none */
+    const char *limited_by; /* of steps, by a trace: "devices", "host", ...; NULL = not known */
 };
 
 /* `peer` NULL: not installed or not wanted. */

@@ -105,6 +105,8 @@ static void figure_json(const struct figure *f, const struct row *row)
     bench_report_add(o, "peer", row->scale * f->peer);
     bench_report_add(o, "of_peer", f->peer > 0.0 ? f->best / f->peer : 0.0);
     bench_report_add(o, "samples_per_s", f->samples_per_s);
+    if (f->limited_by)
+        cJSON_AddStringToObject(o, "limited_by", f->limited_by);
     bench_report_put(o);
 }
 
@@ -140,7 +142,8 @@ static void figure_table(const struct figure *f, const struct row *row)
         snprintf(note, sizeof note, "  OpenBLAS %.1f, ratio %.2f", row->scale * f->peer,
                  f->best / f->peer);
     else if (f->samples_per_s > 0.0)
-        snprintf(note, sizeof note, "  %.0f samples/s", f->samples_per_s);
+        snprintf(note, sizeof note, "  %.0f samples/s%s%s", f->samples_per_s,
+                 f->limited_by ? ", limited by: " : "", f->limited_by ? f->limited_by : "");
     printf("  %-32s %9.*f %9.*f %-8s %9s %7s%s\n", left, f->is_time ? 3 : 1, row->scale * f->best,
            f->is_time ? 3 : 1, row->scale * f->median, row->unit, limit, percent, note);
     fflush(stdout);

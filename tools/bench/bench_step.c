@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "copse/data/schema.h"
+#include "copse/device/trace.h"
 #include "copse/distribute/accelerator.h"
 #include "copse/loop/feed.h"
 #include "copse/train/audit.h"
@@ -217,9 +218,22 @@ static copse_status make_trainer(const struct bench *b, const struct bench_perce
         *out, &(struct copse_audit_params){ .is_off = true, .is_cross_check_off = true });
 }
 
+#define TRACED_STEPS 17 /* the first of a trace does not count */
+
+/* What takes most of a step. */
+static copse_status trace_steps(const struct bench *b, struct steps *steps, struct figure *f)
+{
+    struct copse_trace_summary sum;
+    COPSE_TRY(copse_trace_start(b->ctx, &(struct copse_trace_params){ .path = NULL }));
+    const copse_status s = run_steps(steps, TRACED_STEPS);
+    COPSE_TRY(copse_trace_stop(b->ctx, &sum));
+    f->limited_by = sum.limit;
+    return s;
+}
+
 static copse_status time_steps(const struct bench *b, const struct bench_perceptron *m,
                                const char *const *ids, size_t count, const struct way *way,
-                               struct timing *t)
+                               struct timing *t, struct figure *f)
 {
     const size_t values = (size_t)m->batch * m->widths[0];
     struct network network = { 0 };
@@ -246,6 +260,8 @@ static copse_status time_steps(const struct bench *b, const struct bench_percept
     }
     COPSE_TRY_OR(done, s, make_trainer(b, m, &network, way, st, &steps.trainer));
     COPSE_TRY_OR(done, s, bench_time(run_steps, &steps, 0.05, 2.0 * bench_budget(b), t));
+    if (way->per_run == 0)
+        COPSE_TRY_OR(done, s, trace_steps(b, &steps, f));
 done:
     copse_trainer_release(&steps.trainer);
     copse_model_release(&network.model);
@@ -275,7 +291,7 @@ static copse_status bench_model(const struct bench *b, const struct bench_percep
              way.per_run    ? way.per_run
              : way.prefetch ? way.prefetch
                             : m->batch);
-    COPSE_TRY(time_steps(b, m, ids, count, &way, &t));
+    COPSE_TRY(time_steps(b, m, ids, count, &way, &t, &f));
     f.best = t.best;
     f.median = t.median;
     f.samples = t.samples;

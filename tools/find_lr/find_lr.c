@@ -56,6 +56,23 @@ static void print_suggestion(const struct copse_lr_range *r)
            (double)r->suggestion);
 }
 
+/* No rate lowers the loss enough. */
+static copse_status refuse_rates(const struct train_settings *s, const struct copse_lr_range *r)
+{
+    const char *advice = "more --steps, then other rates (--start-lr, --end-lr)";
+    if (r->has_diverged)
+        advice = "more --steps, or a lower --start-lr";
+    else if (r->best + 1 == r->count)
+        advice = "a larger --end-lr, or more --steps";
+    return session_set_error(
+        COPSE_ERR_NONFINITE, "no learning rate from %g to %g lowers the loss by 10 %%%s: try %s%s",
+        (double)s->find.start_lr, (double)s->find.end_lr,
+        r->has_diverged ? " before it diverges" : "", advice,
+        s->init ? "; a network that is trained already (--init) has little to gain: keep the rate "
+                  "of its training"
+                : "");
+}
+
 static copse_status find_lr_print(const struct run *r, const struct copse_lr_range *range)
 {
     const struct train_settings *s = &r->settings;
@@ -66,15 +83,7 @@ static copse_status find_lr_print(const struct run *r, const struct copse_lr_ran
     if (is_talking(r))
         print_table(range, &s->find);
     if (range->suggestion == 0.0f)
-        return session_set_error(COPSE_ERR_NONFINITE,
-                                 range->count < s->find.steps && range->has_diverged
-                                     ? "no learning rate from %g to %g lowers the loss by 10 %% "
-                                       "before it diverges: try a "
-                                       "lower --start-lr, or more --steps"
-                                     : "no learning rate from %g to %g lowers the loss by 10 %%: "
-                                       "try a larger --end-lr, or "
-                                       "more --steps",
-                                 (double)s->find.start_lr, (double)s->find.end_lr);
+        return refuse_rates(s, range);
     if (s->is_quiet && !s->is_json)
         printf("%.2g\n", (double)range->suggestion);
     if (is_talking(r))

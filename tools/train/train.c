@@ -631,7 +631,10 @@ int run_once(struct run *r)
         code = r->is_evaluator ? evaluation_fail(r, s) : train_fail(r, s);
     if (s != COPSE_OK && s != COPSE_ERR_CANCELLED && r->cluster) /* so all end with this code */
         copse_cluster_end_job(r->cluster, s, session_error(), code);
-    s = run_trace_close(r); /* last: results do not depend on it */
+    const bool has_failed = s != COPSE_OK && s != COPSE_ERR_CANCELLED;
+    /* Last: results do not depend on it. After a failure the release of the context writes it, if it
+       has a step. */
+    s = has_failed ? COPSE_OK : run_trace_close(r);
     if (s != COPSE_OK) {
         const int trace_code = session_fail(s);
         code = code == EXIT_DONE ? trace_code : code;

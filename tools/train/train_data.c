@@ -56,7 +56,7 @@ static void show_columns(const copse_schema *schema, const struct copse_schema_i
            : is_scaled  ? ", divided by the largest"
                         : "");
     if (categories > 0)
-        printf("; %u of text, with %u categories", categories, values);
+        printf("; %u of text, with %u categor%s", categories, values, values == 1 ? "y" : "ies");
     if (ignored > 0)
         printf("; %u left out", ignored);
     printf("\n");

@@ -162,6 +162,19 @@ class Estimators(unittest.TestCase):
             found({"rose": 1})
         with self.assertRaisesRegex(ValueError, "class_weight is 'balance'"):
             found("balance")
+        for weight in -1, np.nan, np.inf:
+            with self.assertRaisesRegex(ValueError, f"class_weight of 'iris' is {weight}: use a number, 0 or more"):
+                found({"iris": weight})
+        with self.assertRaisesRegex(TypeError, 'class_weight is list: use "balanced" or a mapping'):
+            found([1, 2, 3])
+
+    def test_wrong_numbers(self):
+        x, y = flowers(20)
+        for epochs in 0, -3:
+            with self.assertRaisesRegex(ValueError, f"epochs is {epochs}: at least 1"):
+                copse.Classifier("dense out", epochs=epochs, device="host").fit(x, y)
+        with self.assertRaisesRegex(ValueError, "batch_size is -1: at least 1, or 0 for 64"):
+            copse.Classifier("dense out", epochs=1, batch_size=-1, device="host").fit(x, y)
 
     def test_wrong_data(self):
         x, y = flowers(20)
@@ -191,6 +204,28 @@ class Estimators(unittest.TestCase):
         with self.assertRaisesRegex(ValueError, "names|columns"):
             model.predict(frame[["width", "length"]])
 
+    @needs_pandas
+    def test_row_numbers_of_data_frames(self):
+        import pandas
+        x, y = flowers()
+        frame = pandas.DataFrame({"Id": range(1, 121), "length": x[:, 0], "width": x[:, 1]})
+        for part in frame, frame.assign(kind=["a", "b"] * 60):
+            for model, labels in ((copse.Classifier("dense out", epochs=2, device="host", random_state=1), y),
+                                  (copse.Regressor("dense out", epochs=2, device="host", random_state=1), x[:, 0])):
+                with self.subTest(f"{type(model).__name__}, {len(part.columns)} columns"):
+                    with self.assertLogs("copse", "WARNING") as log:
+                        model.fit(part, labels)
+                    self.assertRegex(log.output[0], '"Id".*: it numbers the rows')
+                    np.testing.assert_array_equal(model.predict(part.assign(Id=0)), model.predict(part))
+        two = copse.Regressor("dense out", epochs=2, device="host").fit(frame, x)
+        self.assertEqual(two.predict(frame).shape, (120, 2))
+
+    @needs_pandas
+    def test_empty_data_frames(self):
+        import pandas
+        for frame in pandas.DataFrame(), pandas.DataFrame({"a": []}), pandas.DataFrame(index=range(3)):
+            with self.assertRaisesRegex(ValueError, r"Classifier: the features are \[\d, \d\], not \[rows, features\]"):
+                copse.Classifier("dense out", epochs=1, device="host").fit(frame, ["a"] * len(frame))
 
     @needs_pandas
     def test_data_frames_of_texts(self):
@@ -240,7 +275,7 @@ class Estimators(unittest.TestCase):
         frame.loc[::7, "width"] = np.nan
         model = copse.Classifier("dense 8 relu; dense out", epochs=30,
                                  learning_rate=0.02, device="host", random_state=1)
-        with self.assertRaisesRegex(ValueError, "NaN"):
+        with self.assertRaisesRegex(ValueError, 'column 2 ."width".*: the cell is empty'):
             model.fit(frame, y)
         self.assertGreater(model.set_params(missing="mean").fit(frame, y).score(frame, y), 0.85)
         texts = frame.assign(kind=np.where(x[:, 0] > 1, "a", None))

@@ -34,6 +34,35 @@ class FineTuning(InFolder):
         with self.assertRaisesRegex(copse.errors.ArgumentError, '"dens9.[*]" matches no trained variable'):
             copse.Trainer(model.strategy, model, freeze="dens9.*")
 
+    def test_frozen_body(self):
+        x, y = toy()
+        data = copse.Dataset.table({**{f"c{i}": x[:, i] for i in range(x.shape[1])}, "label": y}, label="label")
+        model = copse.Model(copse.Strategy("host"), data, "mlp:8,6")
+
+        def changed(train):
+            before = {v.name: v.numpy() for v in model.variables}
+            train()
+            return [v.name for v in model.variables if not np.array_equal(v.numpy(), before[v.name])]
+
+        def steps():
+            trainer = copse.Trainer(model.strategy, model, learning_rate=0.01, freeze="body")
+            trainer.fit(data, 1, verbose=False)
+            trainer.close()
+
+        head = ["dense3.weight", "dense3.bias"]
+        self.assertEqual(changed(lambda: model.fit(data, 1, freeze="body", verbose=False)), head)
+        self.assertEqual(changed(lambda: model.fit(data, 1, freeze=["dense1.*", "body"], verbose=False)), head)
+        self.assertEqual(changed(steps), head)
+        self.assertEqual(changed(lambda: model.fit(data, 1, freeze="dense1.*, *.bias", verbose=False)),
+                         ["dense2.weight", "dense3.weight"])
+        self.assertEqual(len(changed(lambda: model.fit(data, 1, freeze=None, verbose=False))), 6)
+        every = model.find_lr(data, steps=20, batch_size=16)
+        self.assertFalse(np.array_equal(model.find_lr(data, steps=20, batch_size=16, freeze="body").losses, every.losses))
+        with self.assertRaisesRegex(copse.errors.ArgumentError, "leave groups out"):
+            model.fit(data, 1, freeze="body", groups="*.bias: decay=0")
+        with self.assertRaisesRegex(copse.errors.ArgumentError, "head of a Model, but the loss is a function"):
+            copse.Trainer(model.strategy, lambda inputs: None, freeze="body")
+
 
 class FindLearningRate(unittest.TestCase):
     def test_range_test(self):
@@ -52,6 +81,20 @@ class FindLearningRate(unittest.TestCase):
         self.assertIsNone(model.find_lr(data, batch_size=len(x), steps=10, start_lr=1e-30, end_lr=1e-29).suggestion)
         with self.assertRaisesRegex(copse.errors.ArgumentError, "5 steps; 10 to 1000 are possible"):
             model.find_lr(data, steps=5)
+        with self.assertRaisesRegex(copse.errors.ArgumentError, "batch_size is -1: at least 1, or 0 for 64"):
+            model.find_lr(data, batch_size=-1)
+        with self.assertRaisesRegex(TypeError, "Model.find_lr.. takes no 'learning_rate': the test sets the rate: start_lr, end_lr"):
+            model.find_lr(data, learning_rate=0.1)
+
+    def test_wrong_numbers_of_fit(self):
+        x, y = toy()
+        data = copse.Dataset.table({**{f"c{i}": x[:, i] for i in range(x.shape[1])}, "label": y}, label="label")
+        model = copse.Model(copse.Strategy("host"), data, "mlp:8")
+        for epochs in 0, -1:
+            with self.assertRaisesRegex(copse.errors.ArgumentError, f"epochs is {epochs}: at least 1"):
+                model.fit(data, epochs)
+        with self.assertRaisesRegex(copse.errors.ArgumentError, "batch_size is -1: at least 1"):
+            model.fit(data, 1, batch_size=-1)
 
 
 class Files(InFolder):

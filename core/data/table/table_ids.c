@@ -116,27 +116,76 @@ static bool ends_in(const char *name, const char *end)
     return n >= m && strcmp(name + n - m, end) == 0;
 }
 
-/* "id", "row", "customer_id", "PassengerId": names that people give to such columns. */
-static bool is_id_name(const char *name)
-{
-    static const char *const words[] = { "id",  "index", "idx", "row",    "row number", "rownum",
-                                         "key", "uid",   "nr",  "number", "#",          "no" };
-    static const char *const ends[] = { "_id", " id", "-id", "_key", "_index", "_number" };
-    const size_t size = strlen(name);
-    char lower[64];
+#define NAME_BYTES 64
 
-    if (size >= sizeof lower || size == 0)
+/* The name in small letters; false: no name, or a long one. */
+static bool lower_name(const char *name, char to[NAME_BYTES])
+{
+    const size_t size = strlen(name);
+
+    if (size >= NAME_BYTES || size == 0)
         return false;
     for (size_t i = 0; i <= size; i++)
-        lower[i] = (char)tolower((unsigned char)name[i]);
-    for (size_t i = 0; i < COPSE_COUNT(words); i++)
+        to[i] = (char)tolower((unsigned char)name[i]);
+    return true;
+}
+
+static bool is_one_of(const char *lower, const char *const *words, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
         if (strcmp(lower, words[i]) == 0)
             return true;
+    return false;
+}
+
+/* "id", "row", "customer_id", "PassengerId": names that people give to nothing else. */
+static bool is_key_name(const char *name)
+{
+    static const char *const words[] = { "id",        "index",      "idx",   "row",
+                                         "row index", "row number", "#",     "row_index",
+                                         "key",       "row_number", "rowid", "record_number",
+                                         "uid",       "rownum" };
+    static const char *const ends[] = { "_id", " id", "-id", "_key" };
+    const size_t size = strlen(name);
+    char lower[NAME_BYTES];
+
+    if (!lower_name(name, lower))
+        return false;
     for (size_t i = 0; i < COPSE_COUNT(ends); i++)
         if (ends_in(lower, ends[i]))
             return true;
-    return size > 2 && islower((unsigned char)name[size - 3]) &&
-           (ends_in(name, "Id") || ends_in(name, "ID"));
+    return is_one_of(lower, words, COPSE_COUNT(words)) ||
+           (size > 2 && islower((unsigned char)name[size - 3]) &&
+            (ends_in(name, "Id") || ends_in(name, "ID")));
+}
+
+/* Names of row numbers and of other things, as nitric oxide. */
+static bool is_number_name(const char *name)
+{
+    static const char *const words[] = { "no", "nr", "number" };
+    char lower[NAME_BYTES];
+
+    return lower_name(name, lower) && is_one_of(lower, words, COPSE_COUNT(words));
+}
+
+/* Names of identifiers, and of other things, as "house_number" and "price_index". */
+static bool is_id_name(const char *name)
+{
+    char lower[NAME_BYTES];
+
+    return is_key_name(name) || is_number_name(name) ||
+           (lower_name(name, lower) && (ends_in(lower, "_index") || ends_in(lower, "_number")));
+}
+
+/* Names of times and ages, which may differ in all rows. */
+static bool is_time_name(const char *name)
+{
+    static const char *const words[] = { "year", "yr",     "time",   "t",    "day",
+                                         "date", "week",   "month",  "hour", "minute",
+                                         "step", "second", "period", "age",  "timestamp" };
+    char lower[NAME_BYTES];
+
+    return lower_name(name, lower) && is_one_of(lower, words, COPSE_COUNT(words));
 }
 
 /* ---- labels that follow a column ---- */
@@ -145,7 +194,9 @@ static bool is_id_name(const char *name)
    chance. Numbers that are no classes: whether they mostly rise, or fall. */
 static bool labels_follow(const struct copse_table_facts *f, const struct copse_table_column *c)
 {
-    const size_t n = c->ids.count < f->label_order.count ? c->ids.count : f->label_order.count;
+    const size_t n = c->missing > 0                        ? 0 /* not in step with the labels */
+                     : c->ids.count < f->label_order.count ? c->ids.count
+                                                           : f->label_order.count;
     struct pair *pairs = n > 1 ? copse__alloc(f->mem, n, sizeof *pairs) : NULL;
     double *sorted = pairs != NULL ? copse__alloc(f->mem, n, sizeof *sorted) : NULL;
     double same = 0, rises = 0, by_chance = 0;
@@ -179,8 +230,19 @@ static bool labels_follow(const struct copse_table_facts *f, const struct copse_
 
 static bool is_number_column(const struct copse_table_facts *f, const struct copse_table_column *c)
 {
-    return c->role == COPSE_COLUMN_NUMBER && c->texts == 0 && c->missing == 0 && c->is_kept &&
-           c->numbers == f->rows;
+    return c->role == COPSE_COLUMN_NUMBER && c->texts == 0 && c->is_kept &&
+           c->numbers + c->missing == f->rows;
+}
+
+static bool counts_rows(const struct copse_table_column *c)
+{
+    return c->counts && (c->first == 0 || c->first == 1);
+}
+
+/* "", and "Unnamed: 0", as pandas names it where it reads its own file. */
+static bool is_unnamed(const struct copse_table_column *c)
+{
+    return c->name[0] == 0 || strncmp(c->name, "Unnamed: 0", strlen("Unnamed: 0")) == 0;
 }
 
 /* A first column without a name that counts from 0 or 1, as tools write it; with a name, one that
@@ -189,11 +251,12 @@ static bool is_row_number(const struct copse_table_facts *f, size_t column)
 {
     const struct copse_table_column *c = &f->columns[column];
 
-    if (!f->has_header || !is_number_column(f, c))
+    if (!f->has_header || !is_number_column(f, c) || c->missing > 0)
         return false;
-    if (c->name[0] == 0)
-        return column == 0 && c->counts && (c->first == 0 || c->first == 1);
-    return f->rows >= ID_ROWS && c->rises && is_id_name(c->name);
+    if (is_unnamed(c))
+        return (column == 0 || c->name[0] != 0) && counts_rows(c);
+    return f->rows >= ID_ROWS && c->rises &&
+           (is_key_name(c->name) || (is_number_name(c->name) && counts_rows(c)));
 }
 
 static size_t count_features(const struct copse_table_facts *f)
@@ -208,7 +271,7 @@ static size_t count_features(const struct copse_table_facts *f)
 void copse__table_ignore_row_numbers(struct copse_table_facts *f)
 {
     for (size_t i = 0; i < f->column_count && !f->keeps_row_numbers; i++)
-        if (is_row_number(f, i) && (f->columns[i].name[0] == 0 || count_features(f) > 1)) {
+        if (is_row_number(f, i) && (is_unnamed(&f->columns[i]) || count_features(f) > 1)) {
             f->columns[i].role = COPSE_COLUMN_IGNORED;
             f->columns[i].is_row_number = true;
         }
@@ -216,15 +279,15 @@ void copse__table_ignore_row_numbers(struct copse_table_facts *f)
 
 static void report_row_number(const struct copse_table_facts *f, size_t column)
 {
+    const struct copse_table_column *c = &f->columns[column];
     char place[COPSE_PLACE_BYTES];
 
-    if (f->columns[column].name[0] != 0)
+    if (!is_unnamed(c))
         copse__log(f->log, COPSE_LOG_WARN,
-                   "csv: %s: it numbers the rows%s, so it is left out; to use it: ignore: none "
-                   "(--ignore none)",
+                   "csv: %s: it %s%s, so it is left out; to use it: ignore: none (--ignore none)",
                    copse__table_place(f, column, place),
-                   labels_follow(f, &f->columns[column]) ? ", and the labels are sorted by it"
-                                                         : "");
+                   c->counts ? "numbers the rows" : "rises from row to row like a row number",
+                   labels_follow(f, c) ? ", and the labels are sorted by it" : "");
 }
 
 static void warn_of_id(const struct copse_table_facts *f, size_t column)
@@ -233,11 +296,21 @@ static void warn_of_id(const struct copse_table_facts *f, size_t column)
     char place[COPSE_PLACE_BYTES], position[COPSE_ITEM_BYTES];
     bool differs;
 
-    if (!is_number_column(f, c) || f->rows < ID_ROWS || !column_differs(f, c, &differs) || !differs)
+    if (!is_number_column(f, c) || c->numbers < ID_ROWS || !column_differs(f, c, &differs) ||
+        !differs)
         return;
-    const bool is_dense = c->high - c->low <= ID_RANGE * (double)f->rows;
+    if (count_features(f) == 1) { /* what the table is about, but for the name */
+        if (is_id_name(c->name) && !f->keeps_row_numbers)
+            copse__log(f->log, COPSE_LOG_WARN,
+                       "csv: %s: it looks like an identifier, and it is used because no other "
+                       "feature is left: a network learns nothing from it for new rows; add "
+                       "columns that describe the rows",
+                       copse__table_place(f, column, place));
+        return;
+    }
+    const bool is_dense = c->high - c->low <= ID_RANGE * (double)c->numbers;
     const bool follows = labels_follow(f, c);
-    if (!is_id_name(c->name) && !is_dense)
+    if (!is_id_name(c->name) && (!is_dense || (is_time_name(c->name) && !follows)))
         return;
     copse__log(f->log, COPSE_LOG_WARN,
                follows ? "csv: %s: almost every row has another whole number, and the labels are "
@@ -250,11 +323,9 @@ static void warn_of_id(const struct copse_table_facts *f, size_t column)
 
 void copse__table_report_ids(const struct copse_table_facts *f)
 {
-    const bool is_alone = count_features(f) == 1; /* then it is what the table is about */
-
     for (size_t i = 0; i < f->column_count; i++)
         if (f->columns[i].is_row_number)
             report_row_number(f, i);
-        else if (!is_alone)
+        else
             warn_of_id(f, i);
 }

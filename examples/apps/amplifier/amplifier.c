@@ -14,6 +14,10 @@
 #include "network.h"
 #include "pair.h"
 
+#ifndef _WIN32
+#    include <sys/stat.h>
+#endif
+
 enum { SAMPLES = 4096, CHUNK = 16384 }; /* of an example, and of a prediction */
 
 static const char usage[] =
@@ -35,9 +39,8 @@ struct session {
     copse_schedule *schedule; /* of the trainer's rate */
     copse_trainer *trainer;
     struct network network;
-    double
-        held_out_power; /* mean square of the held-out signal, divided by that of the whole one */
-    double *curve;      /* error-to-signal ratio after each epoch */
+    double held_out_power; /* mean square of the held-out signal, relative to the whole one */
+    double *curve;         /* error-to-signal ratio after each epoch */
     size_t epochs;
 };
 
@@ -120,7 +123,7 @@ static bool make_trainer(struct session *s, const struct options *o)
     return is_good(copse_trainer_create(s->st, &params, &s->trainer));
 }
 
-/* Train on the samples before `split`, and keep the values that are best on those behind it. */
+/* Train on the samples before `split`, and keep the values that are best on the rest. */
 static bool train(struct session *s, const struct pair *p, size_t split, const struct options *o)
 {
     const struct copse_loader_params mixed = { .batch = (size_t)o->batch,
@@ -212,7 +215,7 @@ static void divide_by(struct network *n, const struct wav *wet)
     n->emphasised_power = (float)(sum / (double)(wet->count - 1));
 }
 
-/* The loudest 10 ms behind `split`. */
+/* The loudest 10 ms after `split`. */
 static bool draw_figure(const struct session *s, const struct pair *p, const struct wav *y,
                         size_t split, const char *path)
 {
@@ -237,8 +240,15 @@ static bool capture(const char *dry, const char *wet, const char *model, const s
                 (double)p.dry.count / p.dry.rate, 10.0 * (FIELD + SAMPLES) / p.dry.rate);
         is_done = false;
     }
+    const size_t split = p.dry.count / 10 * 9;
+    if (is_done && rms_of(p.wet.samples + split, p.wet.count - split) < SILENCE) {
+        fprintf(stderr,
+                "amplifier: %s: the last tenth, which is held out, is silent: cut both files "
+                "where the sound ends\n",
+                wet);
+        is_done = false;
+    }
     if (is_done) {
-        const size_t split = p.dry.count / 10 * 9;
         divide_by(&s.network, &p.wet);
         s.held_out_power =
             rms_of(p.wet.samples + split, p.wet.count - split) / (double)s.network.scale;
@@ -329,29 +339,39 @@ static bool make_pair(const char *dry, const char *wet, const struct options *o)
 
 /* ---- arguments ---- */
 
-static bool set_number(const char *name, const char *text, double low, double high, double *out)
+struct option {
+    const char *name;
+    double low, high;
+    double *to;
+    const char **text;
+    bool is_whole;
+};
+
+static bool set_number(const struct option *k, const char *text)
 {
     char *end;
-    *out = strtod(text, &end);
-    if (end != text && !*end && *out >= low && *out <= high)
+    const double x = strtod(text, &end);
+    *k->to = x;
+    if (end != text && !*end && x >= k->low && x <= k->high && (!k->is_whole || x == floor(x)))
         return true;
-    fprintf(stderr, "amplifier: %s %s: a number from %g to %g is needed\n", name, text, low, high);
+    fprintf(stderr, "amplifier: %s %s: a %snumber from %g to %g is needed\n", k->name, text,
+            k->is_whole ? "whole " : "", k->low, k->high);
     return false;
 }
 
 static bool set_option(const char *name, const char *value, struct options *o)
 {
-    const struct {
-        const char *name;
-        double low, high;
-        double *to;
-        const char **text;
-    } known[] = {
-        { "--epochs", 1, 10000, &o->epochs, NULL },   { "--batch", 1, 1024, &o->batch, NULL },
-        { "--rate", 1e-7, 1, &o->rate, NULL },        { "--seed", 0, 1e9, &o->seed, NULL },
-        { "--spectral", 0, 100, &o->spectral, NULL }, { "--seconds", 2, 600, &o->seconds, NULL },
-        { "--device", 0, 0, NULL, &o->device },       { "--output", 0, 0, NULL, &o->output },
-        { "--figure", 0, 0, NULL, &o->figure },       { "--samples", 0, 0, NULL, &o->samples },
+    const struct option known[] = {
+        { "--epochs", 1, 10000, &o->epochs, NULL, true },
+        { "--batch", 1, 1024, &o->batch, NULL, true },
+        { "--rate", 1e-7, 1, &o->rate, NULL, false },
+        { "--seed", 0, 1e9, &o->seed, NULL, true },
+        { "--spectral", 0, 100, &o->spectral, NULL, false },
+        { "--seconds", 2, 600, &o->seconds, NULL, false },
+        { "--device", 0, 0, NULL, &o->device, false },
+        { "--output", 0, 0, NULL, &o->output, false },
+        { "--figure", 0, 0, NULL, &o->figure, false },
+        { "--samples", 0, 0, NULL, &o->samples, false },
     };
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
         if (strcmp(name, known[i].name) != 0)
@@ -360,7 +380,7 @@ static bool set_option(const char *name, const char *value, struct options *o)
             break;
         if (known[i].text)
             *known[i].text = value;
-        return known[i].text || set_number(name, value, known[i].low, known[i].high, known[i].to);
+        return known[i].text || set_number(&known[i], value);
     }
     fprintf(stderr, "amplifier: %s is unknown or has no value\n%s", name, usage);
     return false;
@@ -391,6 +411,48 @@ static bool read_arguments(int argc, char **argv, const char **mode, const char 
     return count == (has_two ? 2 : 3);
 }
 
+static bool is_same_file(const char *a, const char *b)
+{
+    if (strcmp(a, b) == 0)
+        return true;
+#ifdef _WIN32
+    char *x = _fullpath(NULL, a, 0), *y = _fullpath(NULL, b, 0);
+    const bool is_same = x && y && _stricmp(x, y) == 0;
+    free(x);
+    free(y);
+    return is_same;
+#else
+    struct stat x, y;
+    return stat(a, &x) == 0 && stat(b, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
+#endif
+}
+
+/* Whether no file that is written is another file of the command. */
+static bool check_names(const char *mode, const char **files, const struct options *o)
+{
+    const bool is_play = strcmp(mode, "--play") == 0, is_make = strcmp(mode, "--make") == 0;
+    const char *dry = "the dry recording", *wet = "the wet recording", *model = "the model";
+    const struct {
+        const char *path, *what;
+        bool is_written;
+    } all[] = {
+        { files[0], is_play ? model : dry, is_make },
+        { files[1], is_play ? dry : wet, is_make },
+        { files[2], is_play ? "the output" : model, true },
+        { *mode ? NULL : o->output, "the output", true },
+        { *mode ? NULL : o->figure, "the figure", true },
+    };
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
+        for (size_t j = 0; j < i; j++)
+            if (all[i].is_written && all[i].path && all[j].path &&
+                is_same_file(all[i].path, all[j].path)) {
+                fprintf(stderr, "amplifier: %s: is %s; give another name for %s\n", all[i].path,
+                        all[j].what, all[i].what);
+                return false;
+            }
+    return true;
+}
+
 int main(int argc, char **argv)
 {
     struct options o = { .samples = "24",
@@ -401,7 +463,11 @@ int main(int argc, char **argv)
                          .spectral = 0.02,
                          .seconds = 30 };
     const char *files[3] = { NULL }, *mode = "";
+    if (argc == 2 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0))
+        return fputs(usage, stdout) < 0;
     if (!read_arguments(argc, argv, &mode, files, &o))
+        return 2;
+    if (strcmp(mode, "--compare") != 0 && !check_names(mode, files, &o))
         return 2;
     if (strcmp(mode, "--make") == 0)
         return !make_pair(files[0], files[1], &o);

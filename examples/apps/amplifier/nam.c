@@ -99,7 +99,7 @@ bool nam_write(const char *path, struct network *n, uint32_t rate, double esr)
 /* ---- reading ---- */
 
 struct reader {
-    char *at; /* behind the last number; NULL: a number was missing */
+    char *at; /* after the last number; NULL: a number was missing */
 };
 
 static float next_number(struct reader *r)

@@ -45,7 +45,7 @@ copse_tensor *network_predict(copse_graph *g, const copse_batch *in, void *netwo
 
 /* A copse_loss_fn of the inputs "dry" and "wet", [samples] divided by `scale`: esr + emphasised +
    spectral_weight spectral. It reports these:
-   esr         error-to-signal ratio: mean square of the error, where that of the wet signal is 1
+   esr         error-to-signal ratio: mean square of the error, divided by the mean square of the wet signal
    emphasised  the same after pre-emphasis
    spectral    of frames of 128, 512 and 2,048 samples: spectral convergence, and the mean
                difference of the logarithms of magnitudes

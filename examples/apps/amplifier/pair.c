@@ -33,7 +33,7 @@ bool pair_check_level(const char *path, const struct wav *w)
 {
     char text[160];
     size_t run = 0;
-    if (rms_of(w->samples, w->count) < 1e-4)
+    if (rms_of(w->samples, w->count) < SILENCE)
         return bad_pair(path,
                         "is silent (below -80 dB of full scale): is the right input recorded?");
     for (size_t i = 0; i < w->count; i++) {

@@ -22,6 +22,8 @@ bool pair_check_level(const char *path, const struct wav *w);
    taps. */
 bool pair_make(double seconds, struct pair *out);
 
+#define SILENCE 1e-4 /* root mean square, -80 dB of full scale; a signal below it is silent */
+
 /* Root mean square. */
 double rms_of(const float *x, size_t count);
 

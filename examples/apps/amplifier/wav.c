@@ -6,7 +6,14 @@
 
 #include "wav.h"
 
-enum { PCM = 1, IEEE_FLOAT = 3, EXTENSIBLE = 0xFFFE, LONGEST = 1 << 28 };
+enum {
+    PCM = 1,
+    IEEE_FLOAT = 3,
+    EXTENSIBLE = 0xFFFE,
+    LONGEST = 1 << 28,
+    LOWEST_RATE = 1000,
+    HIGHEST_RATE = 384000,
+};
 
 static uint32_t number_at(const uint8_t *p, int bytes)
 {
@@ -118,6 +125,10 @@ static bool parse_file(const char *path, const uint8_t *bytes, size_t size, stru
             snprintf(text, sizeof text, "has %u channels: save one of them",
                      (unsigned)number_at(chunk + 2, 2));
             if (number_at(chunk + 2, 2) != 1)
+                return bad_file(path, text);
+            snprintf(text, sizeof text, "has %u samples a second: %d to %d are possible",
+                     (unsigned)out->rate, LOWEST_RATE, HIGHEST_RATE);
+            if (out->rate < LOWEST_RATE || out->rate > HIGHEST_RATE)
                 return bad_file(path, text);
         }
         at += 8 + length + (length & 1);

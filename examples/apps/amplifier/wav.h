@@ -13,7 +13,7 @@ struct wav {
     float *samples; /* free() */
 };
 
-/* Read PCM of 16, 24 or 32 bits, or 32-bit float. false: a line on stderr says what is wrong;
+/* Read PCM of 16, 24 or 32 bits, or 32-bit float, of 1,000 to 384,000 samples a second. false: a line on stderr says what is wrong;
    `out` can still be freed. */
 bool wav_read(const char *path, struct wav *out);
 

@@ -156,6 +156,7 @@ struct paint {
     copse_trainer *trainer;
     struct model model;
     struct pixels batch, strip;
+    float colors[STRIP * 3];                    /* of the strip */
     uint8_t picture[4 * PICTURE_WIDTH * PANEL]; /* the picture, and what is learned of it */
     uint32_t random, drawn;                     /* next strip */
     bool is_in_progress;
@@ -209,23 +210,33 @@ static void next_batch(struct paint *p)
     }
 }
 
-/* Draw the next strip of the picture as the network has it. */
-static copse_status draw_strip(struct paint *p)
+/* The next strip of the picture, as the network has it, into p->colors. */
+static copse_status predict_strip(struct paint *p)
 {
-    float colors[STRIP * 3];
     const struct copse_host_batch b = PIXELS_BATCH(&p->strip);
-    const uint32_t first = p->drawn;
     for (uint32_t i = 0; i < STRIP; i++)
-        place_pixel(&p->strip, i, (first + i) % PANEL, (first + i) / PANEL);
-    COPSE_TRY(
-        copse_trainer_predict(p->trainer, predict_colors, &p->model, &b, colors, sizeof colors));
+        place_pixel(&p->strip, i, (p->drawn + i) % PANEL, (p->drawn + i) / PANEL);
+    return copse_trainer_predict(p->trainer, predict_colors, &p->model, &b, p->colors,
+                                 sizeof p->colors);
+}
+
+/* Copy the strip to the picture, which the frames show. */
+static void copy_strip(struct paint *p)
+{
+    const uint32_t first = p->drawn;
     for (uint32_t i = 0; i < STRIP; i++) {
         uint8_t *to =
             p->picture + 4 * ((first + i) / PANEL * PICTURE_WIDTH + PANEL + (first + i) % PANEL);
         for (uint32_t c = 0; c < 3; c++)
-            to[c] = (uint8_t)(255.0f * fminf(fmaxf(colors[i * 3 + c], 0.0f), 1.0f) + 0.5f);
+            to[c] = (uint8_t)(255.0f * fminf(fmaxf(p->colors[i * 3 + c], 0.0f), 1.0f) + 0.5f);
     }
     p->drawn = (first + STRIP) % (PANEL * PANEL);
+}
+
+static copse_status draw_strip(struct paint *p)
+{
+    COPSE_TRY(predict_strip(p));
+    copy_strip(p);
     return COPSE_OK;
 }
 
@@ -240,7 +251,7 @@ static copse_status take_result(struct paint *p)
     return COPSE_OK;
 }
 
-/* What fits into the budget: slices of steps, and a strip behind every second step. */
+/* What fits into the budget: slices of steps, and a strip after every second step. */
 static copse_status train_between(struct paint *p, uint64_t microseconds)
 {
     const uint64_t end = now_ns() + microseconds * 1000;
@@ -260,6 +271,7 @@ static copse_status train_between(struct paint *p, uint64_t microseconds)
     return COPSE_OK;
 }
 
+/* A thread of its own: it does not touch the picture, which the frames read meanwhile. */
 static void *prepare(void *user)
 {
     struct paint *p = user;
@@ -267,7 +279,7 @@ static void *prepare(void *user)
     p->prepared =
         copse_trainer_prepare(p->trainer, &b, &(struct copse_prepare_params){ .advances = true });
     if (p->prepared == COPSE_OK)
-        p->prepared = draw_strip(p);
+        p->prepared = predict_strip(p);
     if (p->prepared != COPSE_OK) /* the text belongs to the thread */
         snprintf(p->why, sizeof p->why, "%s", copse_last_error());
     atomic_store(&p->is_prepared, true);
@@ -378,6 +390,7 @@ static bool run_preparation(struct paint *p)
         fprintf(stderr, "paint: %s\n", p->why);
         return false;
     }
+    copy_strip(p);
     printf("prepared in %.2f s, with %u frames meanwhile\n", (double)(now_ns() - start) / 1e9,
            p->frames);
     return is_ok;

@@ -69,7 +69,7 @@ static bool make_window(struct window *w)
     xcb_connection_t *c = xcb_connect(NULL, NULL);
     if (xcb_connection_has_error(c)) {
         xcb_disconnect(c);
-        return window_fail(w, "there is no X server");
+        return window_fail(w, "there is no X server; --offscreen renders without one");
     }
     const xcb_screen_t *screen = xcb_setup_roots_iterator(xcb_get_setup(c)).data;
     w->connection = c;

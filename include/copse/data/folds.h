@@ -24,7 +24,7 @@ struct copse_fold_params {
 
 /**
  * Divide the rows by a fold. Folds have the same number of rows, or one more. Both parts share
- * memory, files and schema with `data`, as those of copse_dataset_split do.
+ * memory, files and schema with `data`, as in copse_dataset_split.
  * @retval COPSE_ERR_ARGUMENT  Other numbers; the data is a text, whose windows overlap; `stratify`
  *                             and no column "y" with a class for each row.
  * Any thread.

@@ -14,7 +14,8 @@ extern "C" {
 
 /** How to trace. */
 struct copse_trace_params {
-    const char *path; /**< of the file, in JSON; required. An older file is replaced */
+    const char *path; /**< of the file, in JSON; an older regular file is replaced [NULL = none, the
+                           summary alone] */
     /** most spans, about 150 bytes each; later ones are dropped and counted, at most 10^8
         [0 = 200,000] */
     size_t events;
@@ -45,17 +46,17 @@ struct copse_trace_summary {
 
 /**
  * Begin to record. Nothing is written before copse_trace_stop.
- * @retval COPSE_ERR_ARGUMENT  `path` is missing or empty, `events` is too large, or the context
+ * @retval COPSE_ERR_ARGUMENT  `path` is empty, `events` is too large, or the context
  *                             is traced already.
- * @retval COPSE_ERR_IO        The file cannot be made.
+ * @retval COPSE_ERR_IO        The file cannot be made, or the path is a folder, a pipe or a device.
  * Any thread.
  */
 COPSE_API COPSE_CHECKED copse_status copse_trace_start(copse_context *ctx,
                                                        const struct copse_trace_params *params);
 
 /**
- * End the recording and write the file. It is whole, or it is not there. The release of a context
- * stops, too.
+ * End the recording and write the file: the whole of it, or an older file stays. The release of a
+ * context stops, too, and writes nothing without a step.
  * @param out  NULL to skip.
  * @retval COPSE_ERR_ARGUMENT  Nothing is recorded.
  * @retval COPSE_ERR_IO        The file cannot be written. The recording is lost.

@@ -35,11 +35,13 @@ struct copse_lr_point {
 struct copse_lr_range {
     struct copse_lr_point points[COPSE_FIND_LR_MAX];
     uint32_t count; /**< of `points`; less than the steps: it diverged */
-    /** a tenth of the rate with the lowest smoothed loss; 0: no rate lowers the loss by 10 % */
+    /** a tenth of the rate at `best`, at least `start_lr`; 0: its smoothed loss is not 10 % below
+        the baseline, the mean loss of the first tenth of the steps, at least 5 */
     float suggestion;
-    uint32_t best; /**< the point with the lowest smoothed loss */
-    /** the smoothed loss exceeded the first one and 4 times the lowest one, or a loss was not
-        finite: the test ended there */
+    /** the point with the lowest smoothed loss after the baseline's steps; 0: there is none */
+    uint32_t best;
+    /** the smoothed loss exceeded the baseline and 4 times the lowest one, or a loss or, where the
+        trainer checks them, a gradient was not finite: the test ended there */
     bool has_diverged;
     uint64_t reserved[4];
 };
@@ -64,7 +66,7 @@ copse_trainer_find_lr(copse_trainer *t, copse_loader *batches,
                       const struct copse_find_lr_params *params, struct copse_lr_range *out);
 
 /**
- * The same for a model, with a trainer and a loader as those of copse_model_fit.
+ * The same for a model, with the trainer and loader that copse_model_fit makes.
  * @param how  `batch`, `seed` and `optimizer` count; `learning_rate` and `schedule` do not.
  */
 COPSE_API COPSE_CHECKED copse_status copse_model_find_lr(copse_model *m, copse_dataset *data,

@@ -19,7 +19,7 @@ struct copse_training_defaults {
         patience; /**< epochs without a lower held-out loss that end training; 0 = all epochs */
     /** the last epoch is the result: too few rows are held out to choose another by their loss */
     bool keep_last;
-    float dropout;        /**< behind each hidden layer of a perceptron, `mlp:... dropout=X` */
+    float dropout;        /**< after each hidden layer of a perceptron, `mlp:... dropout=X` */
     float weight_decay;   /**< of Adam with a perceptron: it times the weights adds to gradients */
     uint64_t reserved[4]; /**< 0 */
 };

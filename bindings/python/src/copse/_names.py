@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import functools
-from typing import Any, Callable, Iterable, TypeVar, cast
+from typing import Any, Callable, Iterable, Mapping, TypeVar, cast
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-def check_names(where: str, given: Iterable[str], known: Iterable[str]) -> None:
-    """Refuse a name that is not known."""
+def check_names(where: str, given: Iterable[str], known: Iterable[str], hints: Mapping[str, str] = {}) -> None:
+    """Refuse a name that is not known. hints: what to say of a name."""
     for name in given:
+        if name in hints:
+            raise TypeError(f"{where}() takes no '{name}': {hints[name]}")
         if name not in known:
             import difflib
             near = difflib.get_close_matches(name, [k for k in known if not k.startswith("_")], 1)
@@ -18,8 +20,8 @@ def check_names(where: str, given: Iterable[str], known: Iterable[str]) -> None:
                             + (f": did you mean '{near[0]}'?" if near else ""))
 
 
-def named_options(*groups: Any) -> Callable[[F], F]:
-    """Decorator: the options of a function are its parameters and the keys of these TypedDicts."""
+def named_options(*groups: Any, **hints: str) -> Callable[[F], F]:
+    """Decorator: the options of a function are its parameters and the keys of these TypedDicts. hints: as of check_names."""
     def decorate(f: F) -> F:
         code = f.__code__
         known = [n for n in code.co_varnames[:code.co_argcount + code.co_kwonlyargcount] if n not in ("self", "cls")]
@@ -28,7 +30,7 @@ def named_options(*groups: Any) -> Callable[[F], F]:
 
         @functools.wraps(f)
         def call(*args: Any, **kwargs: Any) -> Any:
-            check_names(where, kwargs, known)
+            check_names(where, kwargs, known, hints)
             return f(*args, **kwargs)
 
         return cast(F, call)

@@ -97,6 +97,11 @@ def _label_and_ignored(label: Union[str, int, None],
     return c_string(label if isinstance(label, str) else None), c_string(listed)
 
 
+def check_batch_size(batch: int) -> None:
+    if batch < 0:
+        raise ArgumentError(f"batch_size is {batch}: at least 1, or 0 for 64")
+
+
 class Dataset:
     """Columns in host memory with the same number of rows. Copse copies the arrays; they may change afterwards."""
 
@@ -254,6 +259,7 @@ class Dataset:
 
     def _in_batches(self, batch: int = 0, *, seed: int = 0, shuffle: bool = True) -> "Loader":
         """Batches of so many examples, 0: 64, or of all if they are fewer."""
+        check_batch_size(batch)
         return self.batches(max(1, min(batch or 64, len(self))), seed=seed, shuffle=shuffle)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from . import ops
 from ._library import check, ffi, lib
-from .data import Dataset
+from .data import Dataset, check_batch_size
 from .fit import Verbose
 from .inputs import Inputs
 from .model import Model
@@ -93,9 +93,12 @@ class _Estimator(BaseEstimator):
     verbose: Verbose
 
     def _rows(self, x: Any, y: Any = None, is_fit: bool = False) -> Any:
-        """Features [rows, features] as floats, or a DataFrame with texts as it is; with the labels in a fit."""
+        """Features [rows, features] as floats, or a DataFrame as it is; with the labels in a fit."""
         if is_fit:
-            self._is_table = is_frame(x) and (self.missing == "mean" or not _is_numeric(x))
+            # labels of a table are one column
+            self._is_table = is_frame(x) and not (np.ndim(y) == 2 and isinstance(self, RegressorMixin) and _is_numeric(x))
+        if is_frame(x) and 0 in x.shape:
+            raise ValueError(f"{type(self).__name__}: the features are {list(x.shape)}, not [rows, features]")
         given: dict[str, Any] = {"dtype": (np.float32, np.float64)}
         if isinstance(self, RegressorMixin) and is_fit:
             given |= {"y_numeric": True, "multi_output": True}
@@ -104,7 +107,12 @@ class _Estimator(BaseEstimator):
         if not self._is_table:
             return validate_data(self, x, y, **given) if is_fit else validate_data(self, x, reset=False, **given)
         validate_data(self, x, skip_check_array=True, reset=is_fit)
-        return (x, column_or_1d(y, warn=True)) if is_fit else x
+        if not is_fit:
+            return x
+        labels = column_or_1d(y, warn=True)
+        if len(labels) != len(x):
+            raise ValueError(f"{type(self).__name__}: {len(x)} rows of features have {len(labels)} labels")
+        return x, labels
 
     def _weights(self, x: np.ndarray, sample_weight: Any) -> Optional[np.ndarray]:
         if sample_weight is None:
@@ -124,6 +132,9 @@ class _Estimator(BaseEstimator):
 
     def _train(self, data: Dataset, weights: Optional[np.ndarray], groups: Optional[np.ndarray] = None) -> None:
         """groups: each should have its part in the validation data."""
+        if self.epochs is not None and self.epochs < 1:
+            raise ValueError(f"epochs is {self.epochs}: at least 1")
+        check_batch_size(self.batch_size)
         seed = _seed(self.random_state)
         by_rows = ffi.new("struct copse_training_defaults *")
         check(lib.copse_training_defaults(data._pointer, ffi.NULL, self.batch_size, by_rows))
@@ -173,7 +184,8 @@ class _Estimator(BaseEstimator):
 class Classifier(ClassifierMixin, _Estimator):
     """A network that classifies the rows of a table: fit, predict, predict_proba, score, as in scikit-learn.
 
-    Columns of a DataFrame may be texts, which become categories.
+    A DataFrame is read as by Dataset.table: texts become categories, and a column that numbers the rows is left out with
+    a warning in the log.
     network: a description (docs/layers.md). scale: of the features, "standard" by default. batch_size: 0 for 64.
     epochs: None for what suits the number of rows, and so the dropout of "mlp:..." without one of its own and its
     weight_decay, as in `copse train` (copse/train/defaults.h). The values of the last epoch are kept.
@@ -237,12 +249,16 @@ class Classifier(ClassifierMixin, _Estimator):
             if self.class_weight != "balanced":
                 raise ValueError(f"class_weight is '{self.class_weight}': use \"balanced\" or a weight for each class")
             return (len(positions) / (len(counts) * counts))[positions]
-        assert self.class_weight is not None
+        if not isinstance(self.class_weight, Mapping):
+            raise TypeError(f"class_weight is {type(self.class_weight).__name__}: use \"balanced\" or a mapping from each "
+                            "label to its weight")
         known = {c: i for i, c in enumerate(self.classes_.tolist())}
         by_class = np.ones(len(counts))
         for label, weight in self.class_weight.items():
             if label not in known:
                 raise ValueError(f"class_weight has a class {label!r}, which the labels have not")
+            if not 0 <= weight < np.inf:
+                raise ValueError(f"class_weight of {label!r} is {weight}: use a number, 0 or more")
             by_class[known[label]] = weight
         return by_class[positions]
 
@@ -340,7 +356,7 @@ def _seed(random_state: Any) -> int:
 
 
 def _with_dropout(network: str, dropout: float) -> str:
-    """A perceptron that says nothing of dropout gets it behind its hidden layers."""
+    """The network; a perceptron without a setting for dropout gets it after each hidden layer."""
     is_plain = _is_perceptron(network) and "dropout" not in network
     return f"{network} dropout={dropout:.9g}" if is_plain and dropout else network
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from ._library import Guard, c_string, check, choice, ffi, lib, make, text
 from ._names import named_options
-from .data import Dataset, MISSING, TASKS, TEXT_ROWS, UNKNOWN
+from .data import Dataset, check_batch_size, MISSING, TASKS, TEXT_ROWS, UNKNOWN
 from .devices import context
 from .errors import ArgumentError, FormatError, NoDeviceError
 from .fit import Callbacks, History, Verbose
@@ -27,7 +27,7 @@ from .tensor import array, view_of
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from .trainer import Rate
+    from .trainer import Freeze, Rate
 
 
 PICKLE_FORMAT = 1
@@ -176,7 +176,7 @@ class Model:
             validation_data: Any = None, patience: int = 0, min_delta: float = 0.0,
             restore_best_weights: bool = True, logdir: Optional[PathLike] = None,
             optimizer: Optimizer = "adam", learning_rate: "Rate" = 0.0, seed: int = 0, groups: str = "",
-            freeze: Union[str, Sequence[str]] = (), verbose: Verbose = "auto", **options: Unpack[OptimizerOptions]) -> History:
+            freeze: "Freeze" = None, verbose: Verbose = "auto", **options: Unpack[OptimizerOptions]) -> History:
         """Train the model, by a Trainer of its variables for this call. `data` and `validation_data` are data sets with
         the model's schema, files, or tables in memory. batch_size: 0 for 64; all rows if they are fewer. seed: of the
         order of rows, and of dropout. Other settings are explained at Trainer and Trainer.fit."""
@@ -192,15 +192,16 @@ class Model:
         finally:
             trainer.close()
 
-    @named_options(OptimizerOptions)
+    @named_options(OptimizerOptions, learning_rate="the test sets the rate: start_lr, end_lr")
     def find_lr(self, data: Any, *, start_lr: float = 1e-7, end_lr: float = 10.0, steps: int = 100, batch_size: int = 0,
-                optimizer: Optimizer = "adam", seed: int = 0, groups: str = "", freeze: Union[str, Sequence[str]] = (),
+                optimizer: Optimizer = "adam", seed: int = 0, groups: str = "", freeze: "Freeze" = None,
                 **options: Unpack[OptimizerOptions]) -> LearningRates:
         """The learning-rate range test: train for a few steps while the rate grows exponentially. The model keeps its values.
         data, batch_size, optimizer and further settings: as of `fit`."""
         from .trainer import Rule, with_frozen
         rows = data if isinstance(data, Dataset) else self.read(data)
-        rule = Rule(Guard(), optimizer, 0.0, with_frozen(freeze, groups), options)
+        check_batch_size(batch_size)
+        rule = Rule(Guard(), optimizer, 0.0, with_frozen(freeze, groups, self), options)
         how = ffi.new("struct copse_model_fit_params *", {"batch": batch_size, "seed": seed, "optimizer": rule.params[0]})
         params = ffi.new("struct copse_find_lr_params *", {"start_lr": start_lr, "end_lr": end_lr, "steps": steps})
         found = ffi.new("struct copse_lr_range *")

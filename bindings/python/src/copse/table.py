@@ -60,6 +60,8 @@ def _is_column(x: Any) -> bool:
 
 def _cell(x: Any) -> Optional[bytes]:
     """A cell as text; None is a missing one."""
+    if type(x) is float:  # most cells
+        return None if x != x else repr(x).encode()
     if isinstance(x, str):
         if "\0" in x:
             raise ArgumentError(f"a cell has a NUL: {x!r}")

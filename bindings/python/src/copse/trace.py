@@ -13,7 +13,7 @@ from .options import PathLike
 
 
 class TraceSummary(NamedTuple):
-    """What a trace shows. The parts are of the time between the end of the first step and that of the last one."""
+    """What a trace shows. The parts are of the time from the end of the first step to the end of the last one."""
 
     spans: int
     dropped: int
@@ -37,7 +37,7 @@ class trace:
             trainer.fit(data)
         print(t.summary.limit)
 
-    Spans behind the first `events` are dropped and counted. After an exception the file has what happened before it."""
+    Spans after the first `events` are dropped and counted. After an exception the file has what happened before it."""
 
     def __init__(self, path: PathLike, events: int = 0, worker: int = 0) -> None:
         if events < 0 or worker < 0:

@@ -182,10 +182,26 @@ class _EarlyStopping:
 Rate = Union[float, Schedule, Callable[[int], float]]
 
 
-def with_frozen(freeze: Union[str, Sequence[str]], groups: str) -> str:
-    """Parameter groups in which these patterns are frozen."""
-    patterns = [freeze] if isinstance(freeze, str) and freeze else list(freeze)
-    return "; ".join(filter(None, [f"{', '.join(patterns)}: frozen" if patterns else "", groups]))
+Freeze = Union[str, Sequence[str], None]
+
+
+def with_frozen(freeze: Freeze, groups: str, model: Optional[Model]) -> str:
+    """Parameter groups in which these patterns are frozen; "body" is all but the head of the model."""
+    listed = [freeze] if isinstance(freeze, str) else freeze or ()
+    patterns = [p.strip() for item in listed for p in item.split(",") if p.strip()]
+    is_body = "body" in patterns
+    parts = [f"{', '.join(named)}: frozen"] if (named := [p for p in patterns if p != "body"]) else []
+    if is_body and model is None:
+        raise ArgumentError('freeze="body" is all but the head of a Model, but the loss is a function: '
+                            "name the variables, as \"conv*\"")
+    if is_body and groups:
+        raise ArgumentError('freeze="body" makes groups of all variables: leave groups out, or name the variables to freeze')
+    if is_body and model is not None:
+        count = ffi.new("size_t *")
+        head = lib.copse_model_head(model._pointer, count)
+        parts += [f"{text(lib.copse_variable_name(v))}: rate=1" for v in head[0:count[0]] if lib.copse_variable_is_trained(v)]
+        parts += ["*: frozen"]
+    return "; ".join(filter(None, [*parts, groups]))
 
 
 class Rule:
@@ -221,7 +237,8 @@ class Trainer:
     check_numerics, check_gradients: refuse a step with a loss, or gradients, that are not finite.
     transform: a function of pairs of gradient and variable that returns new gradients.
     groups: settings of variables by name, as "*.bias: decay=0; conv1.*: frozen"; docs/optimizers.md.
-    freeze: a pattern of names of variables that are not trained, as "conv*", or a list of them (docs/fine-tuning.md).
+    freeze: a pattern of names of variables that are not trained, as "conv*", or a list of them; "body" is all but the head
+    of a Model (docs/fine-tuning.md).
     options: further members of copse_optimizer_params, such as weight_decay=1e-4, clip_global_norm=1.0, average=0.999 or
     loss_scale=1024.
     """
@@ -231,14 +248,14 @@ class Trainer:
                  learning_rate: Rate = 0.0, seed: int = 0, accumulate: int = 0,
                  prefetch: int = 0, variables: Optional[Sequence[Variable]] = None, reduction: Averaging = "mean",
                  check_numerics: bool = False, check_gradients: bool = False, recordings: int = 0,
-                 transform: Optional[Transform] = None, groups: str = "", freeze: Union[str, Sequence[str]] = (),
+                 transform: Optional[Transform] = None, groups: str = "", freeze: Freeze = None,
                  precision: Precision = "float32", memory_budget: int = 0, summarize_gradients: bool = False,
                  **options: Unpack[OptimizerOptions]) -> None:
         self.strategy = strategy
         self.prefetch = prefetch
         self._loss = _ModelLoss(loss) if isinstance(loss, Model) else _Callback(loss)
         self._predictors: dict[Loss, _Predictor] = {}
-        rule = Rule(self._loss, optimizer, learning_rate, with_frozen(freeze, groups), options)
+        rule = Rule(self._loss, optimizer, learning_rate, with_frozen(freeze, groups, loss if isinstance(loss, Model) else None), options)
         changes = _Transform(transform, strategy, self._loss) if transform else None
         chosen = [v._pointer for v in variables] if variables is not None else None
         listed = ffi.new("copse_variable *[]", chosen) if chosen else ffi.NULL
@@ -353,6 +370,8 @@ class Trainer:
         keep the last ones.
         verbose: 0 nothing, 1 a bar, 2 a line for each epoch; "auto" a bar where stderr is a terminal, and in notebooks.
         """
+        if epochs < 1:
+            raise ArgumentError(f"epochs is {epochs}: at least 1")
         if not isinstance(batches, Loader):
             batches = Dataset._of(batches)._in_batches()
         held_out = None if validation_data is None else _unshuffled(validation_data, batches)
