@@ -5,6 +5,7 @@
 
 #include "copse/data/cells.h"
 #include "copse/data/schema.h"
+#include "copse/data/source.h"
 
 #include "core/base/base.h"
 #include "tests/rig/data/reader_rig.h"
@@ -122,6 +123,12 @@ static void test_cells_that_are_refused(void **state)
     FAILS(COPSE_ERR_ARGUMENT,
           of_cells(names, 3, rows, 3, &(struct copse_dataset_params){ .labels = "y.npy" }),
           "give no labels");
+    const struct copse_source_params pictures = { .resize = "8x8" },
+                                     weighted = { .is_weighted = true };
+    FAILS(COPSE_ERR_ARGUMENT,
+          of_cells(names, 3, rows, 3, &(struct copse_dataset_params){ .source = &pictures }),
+          "give no resize");
+    OK(of_cells(names, 3, rows, 3, &(struct copse_dataset_params){ .source = &weighted }));
     FAILS(COPSE_ERR_ARGUMENT,
           of_cells(names, 3, rows, 3, &(struct copse_dataset_params){ .missing = 3 }),
           "unknown treatment of missing cells");

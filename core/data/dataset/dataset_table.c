@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Datasets of tables: a survey and its schema, or a schema that is given, then the rows. */
+#include "copse/data/source.h"
 #include "core/data/dataset/dataset.h"
 #include "core/data/dataset/label_array.h"
 #include "core/data/table/table.h"
@@ -100,10 +101,13 @@ copse_status copse_dataset_cells(copse_context *ctx, const struct copse_cells *c
     COPSE_TRY(copse__cells_check(cells));
     if (params != NULL)
         p = *params;
-    if (p.labels != NULL || p.source != NULL)
+    if (p.labels != NULL)
         return copse_fail(COPSE_ERR_ARGUMENT,
-                          "dataset: cells have their label in a column: give no labels and no "
-                          "source");
+                          "dataset: cells have their label in a column: give no labels");
+    if (p.source != NULL &&
+        (p.source->resize != NULL || p.source->picture_bytes != 0 || p.source->text != NULL))
+        return copse_fail(COPSE_ERR_ARGUMENT, "dataset: cells are no pictures and no text: give no "
+                                              "resize, picture_bytes and text of a source");
     p.csv.header = cells->names != NULL ? COPSE_CSV_HEADER_YES : COPSE_CSV_HEADER_NO;
     return make_table(ctx, &(struct copse_table_source){ &name, 1, cells, &p }, NULL, out);
 }

@@ -26,7 +26,8 @@ struct copse_cells {
 /**
  * Make a dataset of cells in memory: the same as copse_dataset_open of a CSV file of these rows. Without
  * `params->schema` the schema is decided from the cells (data/schema.h).
- * @param params  As for a CSV file. `labels`, `source` and `csv.header` are not used. NULL for
+ * @param params  As for a CSV file. `labels` and `csv.header` are not used, of
+ *                `source` only `is_weighted`. NULL for
  *                defaults.
  * @retval COPSE_ERR_ARGUMENT  A pointer or a name is missing, or `params` breaks a rule.
  * @retval COPSE_ERR_FORMAT    A cell is refused, or a text is not UTF-8; the text names row, from

@@ -174,12 +174,14 @@ class Dataset:
     @classmethod
     def _of_cells(cls, cells: Cells, *, label: Union[str, int, None] = None, classes: int = 0, no_labels: bool = False,
                   task: Task = "auto", scale: Scale = "auto", missing: Missing = "auto",
-                  ignore: Union[str, Sequence[Union[str, int]], None] = None) -> "Dataset":
+                  ignore: Union[str, Sequence[Union[str, int]], None] = None, is_weighted: bool = False) -> "Dataset":
+        """is_weighted: classes have weights, so no warning of unequal classes advises them."""
         keep = _label_and_ignored(label, ignore)
+        source = ffi.new("struct copse_source_params *", {"is_weighted": is_weighted})
         params = ffi.new("struct copse_dataset_params *", {
             "classes": classes, "no_labels": no_labels, "ignore": keep[1], "task": choice("the task", task, TASKS),
             "scale": choice("the scale", scale, SCALES),
-            "missing": choice("the treatment of missing cells", missing, MISSING),
+            "missing": choice("the treatment of missing cells", missing, MISSING), "source": source,
             "csv": {"label_name": keep[0], "label_column": label if isinstance(label, int) else 0}})
         return cls({}, _pointer=make("dataset", lib.copse_dataset_cells, context_of(), cells.struct, params))
 

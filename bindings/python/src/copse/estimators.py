@@ -128,7 +128,8 @@ class _Estimator(BaseEstimator):
         assert names is not None
         label = next(n for n in chain(["label"], (f"label{i}" for i in count(1))) if n not in names)
         return Dataset._of_cells(Cells([*names, label], [*columns, y.tolist()]), label=label, task=task,
-                                 scale=self.scale, missing=self.missing)
+                                 scale=self.scale, missing=self.missing,
+                                 is_weighted=getattr(self, "class_weight", None) is not None)
 
     def _train(self, data: Dataset, weights: Optional[np.ndarray], groups: Optional[np.ndarray] = None) -> None:
         """groups: each should have its part in the validation data."""
