@@ -103,7 +103,7 @@ static inline void copse__trace_step(const struct copse_base *base, uint64_t ste
         atomic_store_explicit(&base->trace->step, step, memory_order_relaxed);
 }
 
-/* A queue had work of these submissions from `begin` until now. `name` is that of its lane. */
+/* A queue had work of these submissions from `begin` until now. `name`: of its lane. */
 void copse__trace_queue(struct copse_trace *t, const void *queue, const char *name, uint64_t begin,
                         uint64_t first, uint64_t last);
 /* The queue ends; another one at its address is another lane. */

@@ -31,7 +31,7 @@ static uint64_t part_within(const struct copse_trace_event *e, uint64_t begin, u
     return to > from ? to - from : 0;
 }
 
-/* From the end of the first step, which compiles, to that of the last one; of a single step all.
+/* From the end of the first step, which compiles, to the end of the last one; of a single step all.
    Returns the lane of the thread that made most steps. */
 static uint32_t find_steps(const struct copse_trace *t, uint64_t *begin, uint64_t *end,
                            uint64_t *steps)

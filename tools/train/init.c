@@ -83,7 +83,7 @@ static copse_status print_event(const char *path, const struct copse_model_weigh
     return s;
 }
 
-/* The variables that were left out: first those of the first layer, then the head. */
+/* The variables that were left out: the first layer, then the head. */
 static size_t count_input(const struct run *r, const struct copse_model_weights *w)
 {
     size_t head, i = 0;

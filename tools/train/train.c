@@ -499,7 +499,7 @@ static copse_status train_finish(struct run *r)
 static copse_status train_network(struct run *r)
 {
     struct copse_dataset_info train, test;
-    if (!r->ctx) /* a fold has that of the first one */
+    if (!r->ctx) /* a fold has the context of the first one */
         COPSE_TRY(session_open(&r->settings.how, &r->ctx));
     COPSE_TRY(open_cluster(r));
     compiling_show(is_json(r) ? COMPILING_JSON : is_talking(r) ? COMPILING_TEXT : COMPILING_SILENT);

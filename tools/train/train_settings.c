@@ -384,7 +384,7 @@ static int refuse_options(int argc, char **argv)
 
 enum { FIND_ROWS = 128 };
 
-/* The rows of `copse train` that have an effect, behind those of the test. */
+/* The rows of `copse train` that have an effect, after the rows of the test. */
 static void select_rows(const struct option_row *from, struct train_settings *s,
                         struct option_row to[FIND_ROWS])
 {
