@@ -112,10 +112,12 @@ struct copse_segment {
     struct copse_command *commands; /* owned by core, constant after segment_init */
     size_t count;
     uint64_t last; /* ticket of its last replay; core's */
-    /* Core's: a launch that the host computes after these commands, and the commands after that
-       launch. */
+    /* Core's: a launch that the host computes after these commands, and the next part. */
     struct copse_host_launch *host;
     struct copse_segment *rest;
+    /* Core's, of the first part: how many there are, and the newest one that was replayed alone */
+    uint32_t parts, newest_at;
+    struct copse_segment *newest;
     void *priv;
 };
 

@@ -79,7 +79,7 @@ static void set_reached(copse_queue *q, uint64_t ticket)
         copse__garbage_collect(q->dev);
 }
 
-/* A trace wants to know of ends that nobody waits for. */
+/* A trace records when work ends; here the host does not wait for it. */
 static void ask_queue(copse_queue *q)
 {
     if (copse__trace_is_on(q->dev->base->trace) && q->reached < q->submitted && !q->is_unsettled &&

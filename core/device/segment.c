@@ -94,6 +94,7 @@ copse_status copse__segment_divide(copse_queue *q, const struct copse_command *c
         }
         taken += more;
         at = &(*at)->rest;
+        first->parts++;
     } while (taken < count);
     *out = first;
     return COPSE_OK;
@@ -129,19 +130,19 @@ copse_status copse__segment_replay(struct copse_segment *seg)
 
 uint32_t copse__segment_parts(const struct copse_segment *seg)
 {
-    uint32_t count = 0;
-    for (; seg; seg = seg->rest)
-        count++;
-    return count;
+    return seg->parts;
 }
 
 copse_status copse__segment_replay_part(struct copse_segment *seg, uint32_t i)
 {
-    struct copse_segment *part = seg;
     COPSE_TRY(copse__device_check(seg->queue->dev));
-    while (i-- > 0)
-        part = part->rest;
-    COPSE_TRY(replay_part(part));
+    if (!seg->newest || i < seg->newest_at) {
+        seg->newest = seg;
+        seg->newest_at = 0;
+    }
+    for (; seg->newest_at < i; seg->newest_at++) /* one step: parts are replayed in order */
+        seg->newest = seg->newest->rest;
+    COPSE_TRY(replay_part(seg->newest));
     seg->last = copse__queue_next(seg->queue); /* see copse__segment_replay */
     return COPSE_OK;
 }

@@ -27,7 +27,7 @@ static int64_t sine_of(int32_t degrees)
     return d < 180 ? s : -s;
 }
 
-/* The pixel before a place, and the weight of the one behind it. */
+/* The pixel before a place, and the weight of the pixel after it. */
 static int64_t geometry_floor(int64_t place, uint32_t *weight)
 {
     const uint64_t biased = (uint64_t)(place + BIAS * PLACE);

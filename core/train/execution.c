@@ -71,7 +71,7 @@ static copse_status queue_zeros(const struct copse_execution *e,
     return COPSE_OK;
 }
 
-/* Behind the next segment of every replica: queue what is read back, and submit. */
+/* After the next segment of every replica: queue what is read back, and submit. */
 static copse_status end_segment(struct copse_execution *e)
 {
     copse_trainer *t = e->t;

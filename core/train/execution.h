@@ -13,7 +13,7 @@ struct copse_execution {
     uint32_t part; /* of the slot */
     bool is_training, is_updating;
     bool is_resident;   /* all replicas have one queue: nothing is submitted, and nothing waits */
-    bool keeps_reports; /* reports go to the outfeed, which is read behind the run */
+    bool keeps_reports; /* reports go to the outfeed, which is read after the run */
     bool is_sliced;     /* segments are queued slice by slice, and none ahead */
     bool waits;         /* all gradients are needed before the first bucket is exchanged */
     uint64_t since;     /* copse__group_sequence before it */
@@ -22,10 +22,10 @@ struct copse_execution {
     uint32_t queued;    /* segments */
     uint32_t slice;     /* next one of segment `queued` */
     uint32_t ended;     /* buckets whose gradients the queued segments complete */
-    uint32_t exchanged; /* segments behind which the exchange is done */
+    uint32_t exchanged; /* segments whose exchange is done */
     /* segment before the first all-reduce that is not done: no later one is queued */
     uint32_t barrier;
-    uint32_t report;                /* segment behind which loss and reports are read */
+    uint32_t report;                /* segment after which loss and reports are read */
     uint32_t bucket;                /* next one */
     uint32_t gate;                  /* `waits`: next event whose bucket is updated */
     struct copse_verified verified; /* of a training step */

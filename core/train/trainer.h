@@ -31,7 +31,7 @@ struct copse_trainer {
         struct copse_average average;
     } uses;                            /* of the variables besides training */
     uint64_t step;                     /* updates begun */
-    struct copse_position next;        /* in the data, behind the newest batch */
+    struct copse_position next;        /* in the data, after the newest batch */
     struct copse_advancing *advancing; /* steps in slices (trainer_advance.c); NULL: none yet */
     bool is_failed; /* an update was cut short: the parameters are not to be used */
     atomic_bool is_cancelled;

@@ -189,7 +189,7 @@ static void warn_once(copse_trainer *t, uint64_t ns, const struct turn *turn)
                (unsigned long long)(ns / 1000), (unsigned long long)(turn->budget / 1000));
 }
 
-/* Execute the next unit, and with it those slices behind it that fit. */
+/* Execute the next unit, and the later slices that fit as well. */
 static copse_status run_units(copse_trainer *t, struct turn *turn)
 {
     struct copse_advancing *a = t->advancing;

@@ -176,7 +176,7 @@ static void add_span(struct copse_trace *t, uint32_t lane, enum copse_span_kind 
         (struct copse_trace_event){ .begin = begin, .end = end, .kind = kind, .lane = lane };
 }
 
-/* Two steps on lane 0, of which the second counts: from 100 to 200. */
+/* Two steps on lane 0. The second one counts, from 100 to 200. */
 static void known_spans_give_known_parts(void **state)
 {
     struct copse_trace_event events[16];

@@ -10,7 +10,7 @@
 
 #define BODY "body" /* of --freeze: all variables but the head */
 
-/* The next pattern of a list, without spaces around it; moves `at` behind it. */
+/* The next pattern of a list, without spaces around it. `at` moves to its end. */
 static size_t next_pattern(const char **at, const char **pattern)
 {
     *pattern = *at + strspn(*at, " ");

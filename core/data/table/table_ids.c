@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Columns of a table whose numbers name the rows: row numbers, which are left out, and identifiers,
-   of which a warning is logged. */
+   which are reported by a warning. */
 #include <ctype.h>
 #include <math.h>
 #include <stdlib.h>
