@@ -283,24 +283,23 @@ static bool is_gated(const struct copse_execution *e)
            copse__trainer_watches(e->t) || copse__strategy_has_own_sums(e->t->strategy);
 }
 
-static bool is_at_gate(const struct copse_execution *e)
-{
-    return e->is_updating && e->gate < e->layout->events.count;
-}
-
-/* The update of the next bucket of those that wait for all gradients. */
-static copse_status update_gated(struct copse_execution *e)
+/* The next event whose bucket waits for all gradients; the number of events: there is none. */
+static uint32_t next_gated(const struct copse_execution *e)
 {
     const uint32_t count = (uint32_t)e->layout->events.count;
+    uint32_t i = e->gate;
+    while (i < count && e->layout->events.at[i] != COPSE_NO_ALL_REDUCE)
+        i++;
+    return e->is_updating ? i : count;
+}
+
+/* The update of its bucket. The checks belong to the first one: a step cannot stop between them. */
+static copse_status update_gated(struct copse_execution *e, uint32_t i)
+{
     if (e->is_training && e->bucket == 0)
         COPSE_TRY(begin_update(e));
-    while (is_at_gate(e) && e->layout->events.at[e->gate] != COPSE_NO_ALL_REDUCE)
-        e->gate++;
-    if (is_at_gate(e))
-        COPSE_TRY(update_bucket(e, e->gate++));
-    while (e->gate < count && e->layout->events.at[e->gate] != COPSE_NO_ALL_REDUCE)
-        e->gate++;
-    return COPSE_OK;
+    e->gate = i + 1;
+    return update_bucket(e, i);
 }
 
 static copse_status execution_commit(const struct copse_execution *e)
@@ -325,8 +324,8 @@ copse_status copse__execute_update(copse_trainer *t)
         COPSE_TRY(copse__sum_gradients(t));
     e.is_updating = t->is_failed = true;
     e.queued = e.exchanged = (uint32_t)e.layout->events.count;
-    while (is_at_gate(&e))
-        COPSE_TRY(update_gated(&e));
+    for (uint32_t i = next_gated(&e); i < e.layout->events.count; i = next_gated(&e))
+        COPSE_TRY(update_gated(&e, i));
     COPSE_TRY(execution_commit(&e));
     t->is_failed = false;
     return COPSE_OK;
@@ -450,11 +449,12 @@ copse_status copse__execute_next(struct copse_execution *e)
     }
     if (e->exchanged < e->layout->events.count)
         return exchange_segment(e);
-    if (e->waits && e->is_training && !e->is_updating && e->gate == 0) {
-        e->gate = 1;
+    if (e->waits && e->is_training && !e->is_updating && !e->is_checked) {
+        e->is_checked = true;
         return begin_update(e);
     }
-    return e->waits && is_at_gate(e) ? update_gated(e) : execution_end(e);
+    const uint32_t i = e->waits ? next_gated(e) : (uint32_t)e->layout->events.count;
+    return i < e->layout->events.count ? update_gated(e, i) : execution_end(e);
 }
 
 copse_status copse__execute(struct copse_execution *e)

@@ -27,7 +27,8 @@ struct copse_execution {
     uint32_t barrier;
     uint32_t report;                /* segment after which loss and reports are read */
     uint32_t bucket;                /* next one */
-    uint32_t gate;                  /* `waits`: next event whose bucket is updated */
+    uint32_t gate;                  /* `waits`: events before it are updated */
+    bool is_checked;                /* `waits`: the losses of a micro-batch without an update */
     struct copse_verified verified; /* of a training step */
 };
 
