@@ -10,7 +10,7 @@
 #include "tools/train/train.h"
 
 /* Longest description on one line, as checkpoints keep it. */
-#define NETWORK_BYTES 8192
+#define NETWORK_BYTES (80 << 10) /* of 256 layers for texts */
 
 bool network_is_mlp(const char *text)
 {
@@ -40,7 +40,7 @@ static const struct named_network {
           BLOCK("32") BLOCK("32") HALVING("64") BLOCK("64") BLOCK("64") "global_pool; dense out" },
 };
 
-#define MOST_LAYERS 24 /* of a network for texts */
+#define MOST_LAYERS 256 /* of a network for texts: plans of deeper ones take minutes */
 
 struct sizes {
     unsigned layers, width, heads;
@@ -175,7 +175,7 @@ static char *file_text(const char *path)
 static copse_status train_network_parse(copse_context *ctx, const char *text, float dropout,
                                         copse_layer **out)
 {
-    char with[NETWORK_BYTES + 40];
+    static char with[NETWORK_BYTES + 40];
     *out = NULL;
     if (dropout == 0.0f)
         return copse_nn_parse(ctx, text, out);
