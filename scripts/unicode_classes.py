@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Prints the tables of core/language/characters.c: ranges of the letters and numbers that Python's Unicode has."""
+"""Prints the tables of core/language/unicode.c: ranges of the letters and numbers that Python's Unicode has."""
 import unicodedata
 
 

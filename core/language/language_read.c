@@ -119,6 +119,27 @@ static void part_heads(const copse_language *l, float *values, uint32_t rows, ui
     }
 }
 
+/* The file has the part in its shape, if the model has it. */
+static copse_status part_check(const copse_language *l, const copse_gguf *f, uint32_t layer,
+                               enum copse_part part)
+{
+    char in_file[NAME_BYTES];
+    uint32_t shape[2];
+    copse__part_shape(l->architecture, &l->is, part, shape);
+    if (shape[1] == 0)
+        return COPSE_OK;
+    const uint64_t rows = COPSE_MAX(shape[0], 1u);
+    snprintf(in_file, sizeof in_file, copse__parts[part].gguf, layer);
+    const struct copse_gguf_tensor *t = copse_gguf_find(f, in_file);
+    if (!t)
+        return copse_fail(COPSE_ERR_FORMAT, "%s has no tensor \"%s\"", l->path, in_file);
+    if (t->shape[t->rank - 1] != shape[1] || t->elements != rows * shape[1] ||
+        t->rank != 1u + (shape[0] > 0))
+        return copse_fail(COPSE_ERR_FORMAT, "%s: the tensor \"%s\" is not [%u, %u]", l->path,
+                          in_file, (unsigned)rows, (unsigned)shape[1]);
+    return COPSE_OK;
+}
+
 static copse_status part_create(copse_language *l, copse_gguf *f, uint32_t layer,
                                 enum copse_part part, float *values)
 {
@@ -131,13 +152,6 @@ static copse_status part_create(copse_language *l, copse_gguf *f, uint32_t layer
     const size_t elements = (size_t)rows * columns;
     snprintf(in_file, sizeof in_file, copse__parts[part].gguf, layer);
     snprintf(name, sizeof name, copse__parts[part].name, layer);
-    const struct copse_gguf_tensor *t = copse_gguf_find(f, in_file);
-    if (!t)
-        return copse_fail(COPSE_ERR_FORMAT, "%s has no tensor \"%s\"", l->path, in_file);
-    if (t->shape[t->rank - 1] != columns || t->elements != elements ||
-        t->rank != 1u + (shape[0] > 0))
-        return copse_fail(COPSE_ERR_FORMAT, "%s: the tensor \"%s\" is not [%u, %u]", l->path,
-                          in_file, rows, columns);
     COPSE_TRY(copse_gguf_read(f, in_file, values, elements));
     if (part == COPSE_PART_TURNS) {
         l->turns = copse__arena_alloc(&l->arena, elements, sizeof *l->turns);
@@ -206,6 +220,11 @@ static copse_status read_parts(copse_language *l, copse_gguf *f)
 {
     struct copse_mem *mem = &l->strategy->ctx->base.mem;
     copse_status s = COPSE_OK;
+    /* sizes that the file has no weights for ask for no memory */
+    for (uint32_t layer = 0; layer < l->is.layers; layer++)
+        for (int part = 0; part < COPSE_PARTS; part++)
+            if (COPSE_PART_OF_BLOCK(part) || layer == 0)
+                COPSE_TRY(part_check(l, f, layer, (enum copse_part)part));
     float *values = copse__alloc(mem, part_room(l), sizeof *values);
     l->variables =
         copse__arena_alloc(&l->arena, (size_t)l->is.layers * COPSE_PARTS, sizeof *l->variables);

@@ -68,7 +68,7 @@ uint32_t copse__tokenizer_find(const struct copse_tokenizer *t, const char *text
 const struct copse_token_slot *copse__tokenizer_pair(const struct copse_tokenizer *t, uint32_t left,
                                                      uint32_t right);
 
-/* ---- texts (encode.c) ---- */
+/* ---- texts (tokenizer_encode.c) ---- */
 
 /* Add the tokens of a text. `is_named`: special tokens that it has are found; else they are text
    as all else. */

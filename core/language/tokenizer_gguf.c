@@ -4,7 +4,7 @@
    bytes as <0x41>. */
 #include "core/language/tokenizer_gguf.h"
 
-#include "core/language/characters.h"
+#include "core/language/unicode.h"
 
 #define KEY(name) "tokenizer.ggml." name
 

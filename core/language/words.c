@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "core/base/base.h"
-#include "core/language/characters.h"
+#include "core/language/unicode.h"
 
 /* ---- characters at a place ---- */
 

@@ -464,13 +464,49 @@ static void test_refused(void **state)
     close_file();
 }
 
+/* Damaged descriptions: an error or a model, nothing is lost. */
+static void test_damaged(void **state)
+{
+    struct gguf_file f = { .key_count = 0 };
+    struct copse_memory_stats before, after;
+    (void)state;
+    fill_all();
+    put_model(&f, &llama);
+    gguf_bytes(&f);
+    const size_t size = f.keys.size + f.tensors.size;
+    OK(copse_one_device_create(ctx, "host:0", NULL, &st));
+    copse_context_memory(ctx, &before);
+    random_state = 99;
+    for (int i = 0; i < 400; i++) {
+        float where[3];
+        fill(where, 3, 1, 1);
+        /* most of the description is the vocabulary: half of the changes are elsewhere */
+        const size_t at =
+            i % 2 ? 24 + (size_t)(where[0] / 2 * (float)(size - 1))
+                  : 24 + f.keys.size + (size_t)(where[0] / 2 * (float)(f.tensors.size - 1));
+        const unsigned char old = f.all.at[at];
+        f.all.at[at] = where[1] < 1 ? (unsigned char)(where[2] * 127) : old ^ 1;
+        const char *path = temp_write("damaged.gguf", f.all.at, f.all.size);
+        f.all.at[at] = old;
+        const copse_status s = copse_language_open(st, path, &language);
+        if (s == COPSE_OK || s == COPSE_ERR_ARGUMENT) { /* variables stay with the strategy */
+            close_file();
+            OK(copse_one_device_create(ctx, "host:0", NULL, &st));
+        } else if (s != COPSE_ERR_FORMAT && s != COPSE_ERR_UNSUPPORTED)
+            fail_msg("change %d: %s: %s", i, copse_status_name(s), copse_last_error());
+    }
+    copse_context_memory(ctx, &after);
+    assert_int_equal(after.live_blocks, before.live_blocks);
+    close_file();
+    gguf_free(&f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_losses),
-        cmocka_unit_test(test_writes),
-        cmocka_unit_test(test_tokens),
-        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_losses),  cmocka_unit_test(test_writes),
+        cmocka_unit_test(test_tokens),  cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_damaged),
     };
     return cmocka_run_group_tests(tests, begin, end);
 }

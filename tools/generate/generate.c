@@ -236,7 +236,7 @@ int cmd_generate(int argc, char **argv)
     int code =
         options_parse(argc, argv, rows,
                       "Prints the prompt and continues it, token by token, with a network that was "
-                      "trained on a text, or with\na language model.\nThe same seed on the same "
+                      "trained on a text\nor with a language model. The same seed on the same "
                       "device gives the same text.");
     if (code >= 0)
         return code;

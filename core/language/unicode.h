@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Characters of texts and their classes, by which texts are cut into words. */
-#ifndef COPSE_LANGUAGE_CHARACTERS_H
-#define COPSE_LANGUAGE_CHARACTERS_H
+#ifndef COPSE_LANGUAGE_UNICODE_H
+#define COPSE_LANGUAGE_UNICODE_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Letters and numbers of Unicode 14.0.0: general categories L and N, as ranges of code points.
    scripts/unicode_classes.py prints the two tables. */
-#include "core/language/characters.h"
+#include "core/language/unicode.h"
 
 #include "core/base/base.h"
 

@@ -2,8 +2,8 @@
 /* Texts as tokens. The parts of a word are joined in the order of the merges' ranks (byte-pair
    encoding; Sennrich et al., 2016), or of the scores of what they become. A heap finds the next
    join, so that a word of any length takes n log n steps. */
-#include "core/language/characters.h"
 #include "core/language/tokenizer.h"
+#include "core/language/unicode.h"
 
 struct part {
     uint32_t begin, size; /* bytes; size 0: joined to the part before */
