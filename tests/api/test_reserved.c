@@ -45,6 +45,7 @@
 #include "copse/train/audit.h"
 #include "copse/train/evaluate.h"
 #include "copse/train/generate.h"
+#include "copse/train/language.h"
 #include "copse/train/memory.h"
 #include "copse/train/model_file.h"
 #include "copse/train/predict_cells.h"
@@ -428,6 +429,10 @@ static void training(void)
     REFUSED(copse_predict_cells_params, copse_model_predict_cells(model, &cells, &p, predicted),
             .counts = NULL);
     REFUSED(copse_generate_params, copse_model_generate(model, NULL, 0, &p, take_nothing, NULL),
+            .length = 1);
+    /* refused before the model is used */
+    REFUSED(copse_generate_params,
+            copse_language_generate((copse_language *)(void *)&p, NULL, 0, &p, take_nothing, NULL),
             .length = 1);
     copse_model_release(&model);
     copse_dataset_release(&labelled);
