@@ -261,6 +261,9 @@ COPSE_PRIVATE copse_status copse__device_facts(copse_context *ctx, const char *i
 /* The usable device with this id, listed or imported, or COPSE_ERR_NO_DEVICE. */
 COPSE_PRIVATE copse_status copse__device_find(copse_context *ctx, const char *id,
                                               struct copse_device_info *out);
+/* By UUID, or by PCI address. Two drivers of a CPU may share an address without being the same
+   device. */
+bool copse__device_is_same(const struct copse_device_info *a, const struct copse_device_info *b);
 /* Same for the list: the index of the earlier entry of the same device, -1 = none. */
 int copse__device_same(const struct copse_device_info *list, size_t count,
                        const struct copse_device_info *dev);

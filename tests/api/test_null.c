@@ -12,6 +12,7 @@
 #include "copse/data/readers.h"
 #include "copse/data/schema.h"
 #include "copse/data/text.h"
+#include "copse/device/choice.h"
 #include "copse/device/conformance_job.h"
 #include "copse/device/function.h"
 #include "copse/device/queue.h"
@@ -249,6 +250,7 @@ static void make_input(void)
 static void devices(struct probe *p)
 {
     const struct copse_blocked_kernel *blocked;
+    struct copse_device_choice choice;
     struct copse_device_state state;
     const struct copse_tuning_entry *tuned, entry = { .rate = 0 };
     const struct copse_case_result failed = { .verdict = COPSE_VERDICT_FAIL };
@@ -285,6 +287,8 @@ static void devices(struct probe *p)
     ROW(copse_function_run, NEED(fn));
     ROW(copse_function_wait, NEED(fn));
     ROW(copse_function_read, NEED(fn), 0, NEED(numbers));
+    ROW(copse_device_choice, NEED(ctx), NEED(ids[0]), NEED(&choice));
+    ROW(copse_select_drivers, NEED(ctx), NULL, NEED(found), 2, NEED(&count));
     ROW(copse_device_tuning, NEED(ctx), NEED(ids[0]), NEED(&tuned), NEED(&count));
     ROW(copse_device_tuning_set, NEED(ctx), NEED(ids[0]), NEED(&entry), 1);
     ROW(copse_device_tuning_clear, NEED(ctx), NEED(ids[0]));

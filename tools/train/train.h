@@ -25,6 +25,8 @@ enum { EXIT_LOST = 3 };
 struct train_settings {
     const char *network; /* the description as it was written, for messages; NULL: `model` */
     const char *data, *labels, *model, *devices, *kernels, *save, *plot, *logdir, *trace, *cluster;
+    const char
+        *shares;      /* equal, measured, or a list of numbers; NULL: measured for unlike devices */
     const char *init; /* file of weights to start from, or NULL */
     struct option_choice init_layout;
     const char *checkpoint; /* folder, or file when is_one_file */

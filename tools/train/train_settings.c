@@ -12,6 +12,7 @@
 
 #include "tools/common/use.h"
 #include "tools/train/find_lr_settings.h"
+#include "tools/train/train_shares.h"
 
 static const struct option_name strategies[] = {
     { "auto", STRATEGY_AUTO },
@@ -245,6 +246,8 @@ static int train_settings_check(struct train_settings *s, const char *every)
     if (!wrong)
         wrong = check_strategy(s);
     if (!wrong)
+        wrong = shares_check(s->shares);
+    if (!wrong)
         wrong = text_check(s);
     if (!wrong)
         wrong = train_optimizer_check(s);
@@ -448,6 +451,8 @@ static int parse_as(int argc, char **argv, enum command_kind kind, struct train_
         { "", OPTION_GROUP, NULL, NULL, "Devices" },
         { "devices", OPTION_TEXT, &s->devices, "WHICH",
           "auto, all, opencl, vulkan, host, or a list: opencl:0,vulkan:0 [auto]" },
+        { "shares", OPTION_TEXT, &s->shares, "WHICH",
+          "equal, measured, or 4,1: parts of a batch [measured if devices differ]" },
         { "strategy", OPTION_CHOICE, &s->strategy, "NAME",
           "see below [mirrored; in a job collective or parameter_server]" },
         { "steps-per-run", OPTION_COUNT, &s->steps_per_run, "K",
