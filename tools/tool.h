@@ -25,6 +25,7 @@ int cmd_evaluate(int argc, char **argv);
 int cmd_bench(int argc, char **argv);
 int cmd_conformance(int argc, char **argv);
 int cmd_tune(int argc, char **argv);
+int cmd_gpucheck(int argc, char **argv);
 int cmd_predict(int argc, char **argv);
 int cmd_generate(int argc, char **argv);
 int cmd_info(int argc, char **argv);

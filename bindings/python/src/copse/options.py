@@ -48,7 +48,7 @@ Unknown = Literal["ignore", "refuse"]
 
 # Of conformance.
 Tier = Literal["quick", "standard", "full", "exhaustive"]
-Mode = Literal["run", "grad", "opt", "reduce", "train", "bitwise", "args", "perf", "stress", "limits", "import", "tune",
+Mode = Literal["run", "grad", "opt", "reduce", "train", "bitwise", "args", "perf", "stress", "limits", "import", "tune", "compile", "ceilings",
                "launch", "api"]
 
 
