@@ -19,7 +19,7 @@ void copse_host_close(copse_device *dev);
 copse_status copse_host_check(copse_device *dev);
 
 /* memory.c */
-copse_status copse_host_memory(copse_device *dev, uint64_t *free_bytes, uint64_t *total_bytes);
+copse_status copse_host_memory(copse_device *dev, struct copse_device_memory *out);
 copse_status copse_host_buffer_init(copse_buffer *buf);
 void copse_host_buffer_fini(copse_buffer *buf);
 /* First byte of a range. */

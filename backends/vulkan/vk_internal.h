@@ -110,6 +110,9 @@ struct vk_traits {
     VkDeviceSize import_alignment; /* 0 = host memory cannot be imported */
     uint32_t max_texel_args;       /* texel buffers per kernel, 0 = none */
     bool has_budget, has_portability_subset, has_f64, has_f16_storage;
+    /* the extension of priorities among processes, NULL = none */
+    const char *global_priority;
+    bool has_occupancy;           /* VK_NV_compute_occupancy_priority */
     uint8_t cooperative_shape[3]; /* as in copse_limits */
 };
 
@@ -139,6 +142,8 @@ struct vk_device {
     /* the loader failed to make an instance although there is a driver */
     bool is_refused;
     struct vk_traits traits;
+    PFN_vkVoidFunction set_occupancy; /* in each command buffer, with `occupancy`; NULL = none */
+    float occupancy;
     VkPhysicalDeviceMemoryProperties memory;
     copse_mutex memory_lock;        /* guards blocks */
     copse_mutex queue_lock;         /* one submission at a time: all our queues share one VkQueue */
@@ -191,7 +196,7 @@ struct vk_buffer {
     uint32_t type;
 };
 
-copse_status copse_vk_memory(copse_device *dev, uint64_t *free_bytes, uint64_t *total_bytes);
+copse_status copse_vk_memory(copse_device *dev, struct copse_device_memory *out);
 void copse_vk_memory_fini(struct vk_device *vd);
 copse_status copse_vk_buffer_init(copse_buffer *buf);
 void copse_vk_buffer_fini(copse_buffer *buf);
@@ -239,6 +244,29 @@ bool copse_vk_cooperative_is_enabled(const VkPhysicalDeviceFeatures2 *features);
    COPSE_ERR_COMPILE: it cannot be converted. */
 copse_status copse_vk_cooperative_code(struct copse_mem *mem, const uint32_t *words, size_t bytes,
                                        uint32_t **out, size_t *out_bytes);
+
+/* ---- priority.c ---- */
+
+/* The extension that older headers have as VK_EXT_global_priority, with the same values. */
+#define COPSE_VK_GLOBAL_PRIORITY "VK_KHR_global_priority"
+#define COPSE_VK_OCCUPANCY       "VK_NV_compute_occupancy_priority"
+/* VkPhysicalDeviceComputeOccupancyPriorityFeaturesNV, which older headers lack. */
+struct copse_vk_occupancy_features {
+    VkStructureType type;
+    void *next;
+    VkBool32 has_priority;
+};
+void copse_vk_occupancy_chain(struct copse_vk_occupancy_features *f, void *next, bool is_enabled);
+/* What the device is to be made with. */
+bool copse_vk_wants_global_priority(const copse_device *dev);
+bool copse_vk_wants_occupancy(const copse_device *dev);
+VkQueueGlobalPriorityEXT copse_vk_global_priority(copse_priority priority);
+/* The device was not made with a priority, and will be made without. */
+void copse_vk_priority_refused(copse_device *dev, VkResult r);
+/* The device was made with what it wants. */
+void copse_vk_priority_given(copse_device *dev);
+/* At the begin of a command buffer. */
+void copse_vk_priority_record(const struct vk_device *vd, VkCommandBuffer commands);
 
 /* ---- record.c ---- */
 

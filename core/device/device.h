@@ -35,6 +35,8 @@ struct copse_context {
     struct copse_trust trust;
     struct copse_user_op *user_ops; /* registered ops, newest first; guarded by `lock` */
     void (*free_user_ops)(struct copse_context *ctx); /* set with the first one */
+    atomic_int priority;     /* of type copse_priority: of devices that are opened from now on */
+    struct copse_told *told; /* devices of which the log says that they have none; `lock` */
     /* live variables and those of released strategies; guarded by `lock` */
     struct copse_handles variables;
 };
@@ -248,6 +250,15 @@ copse_status copse__device_has_checked(const copse_device *dev, uint64_t program
 copse_status copse__device_note_checked(const copse_device *dev, uint64_t program);
 copse_status copse__device_forget_checked(const copse_device *dev);
 
+/* ---- priority (priority.c) ---- */
+
+/* Say once in a context that a device does not have the priority it should have. */
+void copse__device_tell_priority(copse_device *dev);
+void copse__told_free(struct copse_context *ctx);
+
+/* copse_device_memory, with what only the library asks for. */
+copse_status copse__device_memory(copse_device *dev, struct copse_device_memory *out);
+
 /* Sticky error of a lost device. */
 COPSE_PRIVATE copse_status copse__device_check(copse_device *dev);
 
@@ -287,8 +298,7 @@ const struct copse_foreign_device *copse__import_foreign(const struct copse_impo
 copse_status copse__import_take(struct copse_import *import, size_t bytes);
 void copse__import_give(struct copse_import *import, size_t bytes);
 /* Lower free and total to the rest of the limit. */
-void copse__import_memory(const struct copse_import *import, uint64_t *free_bytes,
-                          uint64_t *total_bytes);
+void copse__import_memory(const struct copse_import *import, struct copse_device_memory *m);
 /* One zeroed block with the handle and the backend's private tail, at *priv. */
 void *copse__handle_alloc(struct copse_mem *m, size_t size, size_t tail, void **priv);
 /* Cap limits to those that the library uses; false and a reason if they are too small. */

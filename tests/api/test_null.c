@@ -312,6 +312,7 @@ static void devices(struct probe *p)
     ROW(copse_device_unblock, NEED(ctx), NEED(ids[0]), NULL);
     ROW(copse_device_state, NEED(ctx), NEED(ids[0]), NEED(&state));
     ROW(copse_context_allow, NEED(ctx), 0);
+    ROW(copse_context_prioritize, NEED(ctx), COPSE_PRIORITY_LOW);
 #if defined(COPSE_HAVE_OPENCL)
     ROW(copse_opencl_import, NEED(ctx), NEED(&(struct copse_opencl_handles){ .context = NULL }),
         NEED(&opened));

@@ -51,8 +51,8 @@ struct train_settings {
     struct option_choice unknown; /* of `copse evaluate` */
     struct option_choice tokens;  /* of a text */
     uint32_t context, stride;     /* 0 = default */
-    struct option_choice strategy, optimizer, reduction, transfer, engine, on_loss, one_sided,
-        precision;
+    struct option_choice strategy, optimizer, reduction, transfer, priority, engine, on_loss,
+        one_sided, precision;
     const char *schedule; /* copse/optim/schedule.h */
     const char *groups;   /* copse/optim/groups.h; NULL: none */
     const char *freeze;   /* patterns of variables that are not trained; NULL: none */

@@ -30,6 +30,12 @@ static const struct option_name reductions[] = {
     { "to_one", COPSE_REDUCE_TO_ONE },
     { NULL, 0 },
 };
+static const struct option_name priorities[] = {
+    { "normal", COPSE_PRIORITY_NORMAL },
+    { "low", COPSE_PRIORITY_LOW },
+    { "high", COPSE_PRIORITY_HIGH },
+    { NULL, 0 },
+};
 static const struct option_name precisions[] = {
     { "f32", COPSE_F32 },
     { "f16", COPSE_F16 },
@@ -340,6 +346,7 @@ static int parse_as(int argc, char **argv, enum command_kind kind, struct train_
         .schedule = "cosine",
         .reduction = CHOICE(reductions),
         .transfer = CHOICE(transfers),
+        .priority = CHOICE(priorities),
         .precision = CHOICE(precisions),
         .momentum = UNSET_MOMENTUM,
         .body_lr = UNSET_BODY,
@@ -474,6 +481,8 @@ static int parse_as(int argc, char **argv, enum command_kind kind, struct train_
         { "bucket-bytes", OPTION_U64, &s->bucket_bytes, "N", "gradients summed together [4 MiB]" },
         { "kernel", OPTION_TEXT, &s->kernels, "LIST",
           "force variants: matmul=wide,column_sum=reduce; a wrong name lists them" },
+        { "priority", OPTION_CHOICE, &s->priority, "NAME",
+          "of the work, if the driver has it: low, normal, high [normal]" },
         { "no-cache", OPTION_FLAG, &s->how.no_cache, NULL, "compile all kernels anew" },
         { "allow-host", OPTION_FLAG, &s->how.allows_host, NULL,
           "compute blocked kernels on the host: right, but slow" },
@@ -568,6 +577,7 @@ static int parse_as(int argc, char **argv, enum command_kind kind, struct train_
                       "fifth of the examples).");
     if (code >= 0)
         return code;
+    s->how.priority = (copse_priority)s->priority.at->value;
     s->is_default_data = s->data == NULL;
     if (s->is_default_data)
         s->data = settings_default_data();

@@ -160,6 +160,7 @@ static copse_status fake_lend(copse_queue *q, const struct copse_queue_guard *gu
 static copse_status fake_open(copse_device *dev)
 {
     COPSE_TRY(enter(fake(dev), FAKE_OPEN));
+    dev->has_priority = fake(dev)->has_priorities;
     return host->open(dev);
 }
 
@@ -169,15 +170,16 @@ static void fake_close(copse_device *dev)
     host->close(dev);
 }
 
-static copse_status fake_memory(copse_device *dev, uint64_t *free_bytes, uint64_t *total_bytes)
+static copse_status fake_memory(copse_device *dev, struct copse_device_memory *out)
 {
     COPSE_TRY(enter(fake(dev), FAKE_MEMORY));
     const uint64_t budget = fake(dev)->memory_budget, used = atomic_load(&dev->bytes);
-    COPSE_TRY(host->memory(dev, free_bytes, total_bytes));
-    if (budget > 0) {
-        *total_bytes = budget;
-        *free_bytes = budget > used ? budget - used : 0;
-    }
+    COPSE_TRY(host->memory(dev, out));
+    if (budget > 0)
+        *out = (struct copse_device_memory){ .total = budget,
+                                             .is_free_known = true,
+                                             .free = budget > used ? budget - used : 0,
+                                             .over_budget = used > budget ? used - budget : 0 };
     return COPSE_OK;
 }
 

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from typing import Any, Callable, Optional
 
 from ._library import c_string, check, ffi, lib, make, text
+from .errors import ArgumentError
+from .options import Priority
 
 log = logging.getLogger("copse")
 _LEVELS = {}
@@ -47,6 +49,19 @@ def context() -> Any:
                 "log": _log, "cache_folder": folder, "progress": _progress})
             _context = make("context", lib.copse_context_create, params)
         return _context
+
+
+_PRIORITIES = {
+    "normal": lib.COPSE_PRIORITY_NORMAL, "low": lib.COPSE_PRIORITY_LOW, "high": lib.COPSE_PRIORITY_HIGH,
+}
+
+
+def prioritize(priority: Priority) -> None:
+    """The priority of the work of devices that are opened from now on, as by a new strategy: "low" gives way to other
+    programs, "normal", or "high". Where a driver has none, a warning says so. No result depends on it."""
+    if priority not in _PRIORITIES:
+        raise ArgumentError(f"there is no priority {priority!r}: {', '.join(_PRIORITIES)}")
+    check(lib.copse_context_prioritize(context(), _PRIORITIES[priority]))
 
 
 @dataclass(frozen=True)
