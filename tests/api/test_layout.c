@@ -10,6 +10,7 @@
 #include "copse/copse.h"
 #include "copse/data/checkpoint.h"
 #include "copse/data/folds.h"
+#include "copse/data/gguf.h"
 #include "copse/data/readers.h"
 #include "copse/data/schema.h"
 #include "copse/data/source.h"

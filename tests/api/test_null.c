@@ -8,6 +8,7 @@
 #include "copse/compat/train_step.h"
 #include "copse/data/checkpoint.h"
 #include "copse/data/folds.h"
+#include "copse/data/gguf.h"
 #include "copse/data/pictures.h"
 #include "copse/data/readers.h"
 #include "copse/data/schema.h"
@@ -353,6 +354,8 @@ static void files(struct probe *p)
     struct copse_input_shard shard;
     copse_array *array, *labels;
     copse_checkpoint *file;
+    copse_gguf *gguf;
+    struct copse_gguf_value value_of_key;
     copse_dataset *one, *two;
     copse_loader *begun;
     copse_distributed *other;
@@ -419,6 +422,9 @@ static void files(struct probe *p)
     ROW(copse_checkpoint_open, NEED(ctx), NEED("none"), NEED(&file));
     /* refused before it is used */
     ROW(copse_checkpoint_fetch, NEED((copse_checkpoint *)(void *)&size), NEED("none"));
+    ROW(copse_gguf_open, NEED(ctx), NEED("none"), NEED(&gguf));
+    ROW(copse_gguf_get, NEED((copse_gguf *)(void *)&size), NEED("none"), 0, NEED(&value_of_key));
+    ROW(copse_gguf_read, NEED((copse_gguf *)(void *)&size), NEED("none"), NEED(numbers), 16);
 }
 
 static void jobs(struct probe *p)

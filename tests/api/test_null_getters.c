@@ -6,6 +6,7 @@
 #include "copse/compat/single_loss.h"
 #include "copse/compat/train_step.h"
 #include "copse/data/checkpoint.h"
+#include "copse/data/gguf.h"
 #include "copse/data/pictures.h"
 #include "copse/data/schema.h"
 #include "copse/data/text.h"
@@ -129,6 +130,11 @@ static void data(struct probe *p)
     NOTHING(copse_checkpoint_arrays, NULL, NULL);
     NOTHING(copse_checkpoint_metadata, NULL, NULL);
     NOTHING(copse_checkpoint_find, NULL, NULL);
+    RETAIN(copse_gguf_retain);
+    RELEASE(copse_gguf_release, copse_gguf);
+    NOTHING(copse_gguf_keys, NULL, NULL);
+    NOTHING(copse_gguf_tensors, NULL, NULL);
+    NOTHING(copse_gguf_find, NULL, NULL);
     RETAIN(copse_dataset_retain);
     RELEASE(copse_dataset_release, copse_dataset);
     DOES_NOTHING(copse_dataset_describe, NULL, NULL);
@@ -305,6 +311,8 @@ static void results_are_cleared(void **state)
     CLEARED(struct copse_monitor_info, copse_monitor_describe(NULL, &got));
     CLEARED(size_t, copse_checkpoint_arrays(NULL, &got));
     CLEARED(size_t, copse_checkpoint_metadata(NULL, &got));
+    CLEARED(size_t, copse_gguf_keys(NULL, &got));
+    CLEARED(size_t, copse_gguf_tensors(NULL, &got));
     CLEARED(size_t, copse_context_devices(NULL, &devices, &got));
     CLEARED(size_t, copse_context_backends(NULL, &backends, &got));
     CLEARED(size_t, copse_partitioned_parts(NULL, &list, &got));
