@@ -28,6 +28,8 @@ struct copse_context {
     bool has_kept_cache; /* the kernel cache outlives the context */
     /* a helper process: conformance places buffers against pages without access */
     bool has_fences;
+    /* two bits for each of the first 32 devices: its warning of f16, of bf16 was logged */
+    atomic_ullong warned_precisions;
     atomic_uint allowed; /* of enum copse_allowed: what the application allows */
     /* notes the kernels that are used, during conformance; or NULL */
     struct copse_kernel_uses *_Atomic uses;

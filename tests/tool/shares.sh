@@ -55,6 +55,8 @@ shows again '^shares   .*(measured by an earlier run of this job; '
 same measured again 'a second run has other bits'
 of() { sed -n 's/^shares   \([^(]*\) (.*/\1/p' "$work/$1.txt"; }
 [ -n "$(of again)" ] && [ "$(of measured)" = "$(of again)" ] || no "shares '$(of measured)', then '$(of again)'"
+run told $two --shares "$(of measured | sed 's/host:0 //g; s/, /,/')"
+same measured told 'measuring changes bits'
 run other $two --shares measured --batch 48
 shows other '(measured: '
 "$copse" tune --forget host:0 >/dev/null 2>&1

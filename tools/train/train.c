@@ -157,7 +157,6 @@ copse_status run_make_trainer(struct run *r)
                s->optimizer.at->name, (double)s->lr, s->schedule, s->batch,
                is_half ? ", products of " : "", is_half ? s->precision.at->name : "");
         freeze_show(r, groups);
-        COPSE_TRY(run_show_precision(r));
         if (copse_strategy_replicas(r->strategy) > 1)
             printf("replicas %u in step, gradients through %s\n",
                    copse_strategy_replicas_in_sync(r->strategy),

@@ -121,9 +121,6 @@ void freeze_show(const struct run *r, const char *groups);
    values. */
 copse_status freeze_warn(const struct run *r);
 
-/* Say where --precision makes steps slower (train_precision.c). */
-copse_status run_show_precision(const struct run *r);
-
 /* ---- steps (train_steps.c) ---- */
 
 double run_now(void); /* [s] */
