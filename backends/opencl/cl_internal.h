@@ -80,6 +80,7 @@
     X(cl_int, EnqueueBarrierWithWaitList,                                                          \
       (cl_command_queue, cl_uint, const cl_event *, cl_event *))                                   \
     X(cl_int, GetEventInfo, (cl_event, cl_event_info, size_t, void *, size_t *))                   \
+    X(cl_int, GetEventProfilingInfo, (cl_event, cl_profiling_info, size_t, void *, size_t *))      \
     X(cl_int, RetainEvent, (cl_event))                                                             \
     X(cl_int, ReleaseEvent, (cl_event))                                                            \
     X(cl_int, Flush, (cl_command_queue))
@@ -151,7 +152,9 @@ struct copse_cl_queue {
         cl_event last;
     } blocks[COPSE_CL_BLOCKS];
     size_t block;
-    cl_event read; /* the newest read into host memory, or NULL */
+    cl_event read;  /* the newest read into host memory, or NULL */
+    bool has_times; /* the driver's queue keeps times */
+    cl_event stamps[COPSE_STAMPS];
 };
 
 struct copse_cl_segment {
@@ -253,6 +256,11 @@ copse_status copse_cl_wait_queue(copse_queue *q, copse_queue *other, uint64_t ti
 /* COPSE_ERR_TIMEOUT without text if `event` does not complete in time. */
 copse_status copse_cl_wait_event(const struct copse_cl_api *cl, cl_event event,
                                  uint64_t timeout_ns);
+
+/* stamp.c */
+copse_status copse_cl_stamp(copse_queue *q, uint32_t slot);
+copse_status copse_cl_stamp_read(copse_queue *q, uint32_t slot, uint64_t *ns);
+void copse_cl_stamps_fini(copse_queue *q);
 
 /* encode.c */
 copse_status copse_cl_encode(copse_queue *q, const struct copse_command *c);

@@ -312,4 +312,6 @@ const struct copse_backend copse_backend_opencl = {
     .wait = copse_cl_wait,
     .settle = copse_cl_settle,
     .wait_queue = copse_cl_wait_queue,
+    .stamp = copse_cl_stamp,
+    .stamp_read = copse_cl_stamp_read,
 };

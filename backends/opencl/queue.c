@@ -229,6 +229,7 @@ void copse_cl_queue_fini(copse_queue *q)
     for (size_t i = 0; i < COPSE_CL_BLOCKS; i++)
         if (p->blocks[i].last != NULL)
             d->cl.ReleaseEvent(p->blocks[i].last);
+    copse_cl_stamps_fini(q);
     if (p->read != NULL)
         d->cl.ReleaseEvent(p->read);
     if (p->staging != NULL)

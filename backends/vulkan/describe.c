@@ -39,7 +39,7 @@ static bool describe_has(const struct extensions *e, const char *name)
 /* A compute family without graphics keeps long kernels from blocking the desktop. */
 static bool find_family(struct vk_device *vd, VkPhysicalDevice physical, uint32_t *family)
 {
-    VkQueueFamilyProperties list[16];
+    VkQueueFamilyProperties list[VK_FAMILIES];
     uint32_t count = COPSE_COUNT(list);
     bool found = false;
     vd->vk.GetPhysicalDeviceQueueFamilyProperties(physical, &count, list);

@@ -252,4 +252,6 @@ const struct copse_backend copse_backend_vulkan = {
     .wait = copse_vk_wait,
     .settle = copse_vk_settle,
     .wait_queue = copse_vk_wait_queue,
+    .stamp = copse_vk_stamp,
+    .stamp_read = copse_vk_stamp_read,
 };

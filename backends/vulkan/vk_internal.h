@@ -85,6 +85,11 @@ copse_status copse_vk_facts(uint32_t index, struct copse_fact_sink *to);
     X(CreateFence)                  \
     X(DestroyFence)                 \
     X(ResetFences)                  \
+    X(CreateQueryPool)              \
+    X(DestroyQueryPool)             \
+    X(CmdResetQueryPool)            \
+    X(CmdWriteTimestamp)            \
+    X(GetQueryPoolResults)          \
     X(WaitForFences)
 
 struct vk_api {
@@ -317,6 +322,7 @@ struct vk_access copse_vk_access(const struct copse_binding *b, bool is_write);
 
 /* ---- queue.c, staging.c ---- */
 
+#define VK_FAMILIES   16 /* queue families that are looked at */
 #define VK_FRAMES     16 /* submissions in flight */
 #define VK_RING_BYTES (16u << 20)
 /* one transfer; smaller than the ring so that host and device overlap */
@@ -363,6 +369,14 @@ struct vk_queue {
         bool is_coherent;
         uint64_t head, tail; /* total bytes allocated and freed */
     } ring;
+    /* stamp.c */
+    struct vk_stamps {
+        VkQueryPool pool; /* VK_NULL_HANDLE: no stamp was made */
+        double period;    /* ns of a tick */
+        uint64_t mask;    /* of the bits that count */
+        uint64_t newest, ticks;
+        bool is_read; /* the two are of a stamp */
+    } stamps;
 };
 
 copse_status copse_vk_queue_init(copse_queue *q);
@@ -373,6 +387,10 @@ copse_status copse_vk_submit(copse_queue *q, uint64_t *ticket);
 copse_status copse_vk_wait(copse_queue *q, uint64_t ticket, uint64_t timeout_ns);
 copse_status copse_vk_settle(copse_queue *q, uint64_t timeout_ns);
 copse_status copse_vk_wait_queue(copse_queue *q, copse_queue *other, uint64_t ticket);
+
+/* stamp.c */
+copse_status copse_vk_stamp(copse_queue *q, uint32_t slot);
+copse_status copse_vk_stamp_read(copse_queue *q, uint32_t slot, uint64_t *ns);
 
 /* The recorder of the open command buffer; opens one if necessary. */
 copse_status copse_vk_queue_recorder(copse_queue *q, struct vk_recorder **out);

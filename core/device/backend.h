@@ -73,12 +73,13 @@ struct copse_device {
     /* by layout, the self-tests of the library product that passed here: 0 = none, else 1 + classes
        of large products (library_product.c) */
     atomic_uint products_passed[4];
-    struct copse_tuning tuning;   /* the measurements of variants, read when it was opened */
-    struct copse_buffer *garbage; /* released, waiting for tickets */
-    struct copse_buffer *pool;    /* released and idle, for reuse */
-    atomic_size_t bytes;          /* of all buffers, those of the pool among them */
-    atomic_uint imports;          /* buffers of imported host memory */
-    struct copse_queue *queues;   /* all queues of the device */
+    struct copse_tuning tuning;    /* the measurements of variants, read when it was opened */
+    struct copse_buffer *garbage;  /* released, waiting for tickets */
+    struct copse_buffer *pool;     /* released and idle, for reuse */
+    atomic_size_t bytes;           /* of all buffers, those of the pool among them */
+    atomic_uint imports;           /* buffers of imported host memory */
+    atomic_bool is_clock_reported; /* the log says that it has no clock */
+    struct copse_queue *queues;    /* all queues of the device */
     void *priv;
 };
 
@@ -106,6 +107,7 @@ struct copse_queue {
        the replica, as "replica 3: " */
     uint64_t work_began;
     char owner[24];
+    struct copse_clock *clock; /* of its stamps (clock.h); NULL: it has made none */
     struct copse_queue *next;
     void *priv;
 };
@@ -225,10 +227,21 @@ struct copse_backend {
        known after `timeout_ns`. */
     copse_status (*settle)(copse_queue *q, uint64_t timeout_ns);
 
+    /* Optional (NULL = the device has no clock): append a stamp, the time at which all earlier
+       commands of the queue are complete. What stamps need is made by the first one. An earlier
+       stamp of `slot` has been read, or never will be. COPSE_ERR_UNSUPPORTED: this queue has
+       none. */
+    copse_status (*stamp)(copse_queue *q, uint32_t slot);
+    /* The time of the newest stamp of `slot`, whose ticket is reached [ns since some time]; 0: the
+       driver does not tell. Stamps are read in their order. */
+    copse_status (*stamp_read)(copse_queue *q, uint32_t slot, uint64_t *ns);
+
     /* Optional (NULL = core waits on the host): later work of q starts after the other queue's
        ticket. Both queues belong to the same device. */
     copse_status (*wait_queue)(copse_queue *q, copse_queue *other, uint64_t ticket);
 };
+
+#define COPSE_STAMPS 256 /* slots of a queue */
 
 /* Deadline of a wait for a device when the caller gives none [ns]: 120 s; 600 s if its newest
    kernel was made less than 600 s ago, because drivers compile when kernels first run, for minutes

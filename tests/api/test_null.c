@@ -258,6 +258,7 @@ static void devices(struct probe *p)
     char found[2][32], text[64];
     float numbers[16];
     uint64_t bytes[2];
+    double seconds;
     size_t count;
     /* never used: every call has a NULL */
     copse_conformance_job *job = (copse_conformance_job *)bytes;
@@ -281,6 +282,8 @@ static void devices(struct probe *p)
     ROW(copse_queue_submit, NEED(queue), NULL);
     ROW(copse_queue_wait, NEED(queue), 0, 0);
     ROW(copse_queue_finish, NEED(queue));
+    ROW(copse_queue_stamp, NEED(queue), NEED(&bytes[0]));
+    ROW(copse_queue_elapsed, NEED(queue), 0, 0, NEED(&seconds));
     ROW(copse_function_create, NEED(dev),
         NEED(&(struct copse_function_params){ .graph = g, .outputs = &out, .output_count = 1 }),
         NEED(&function));

@@ -80,6 +80,7 @@ static void jobs_and_devices(struct probe *p)
     RELEASE(copse_queue_release, copse_queue);
     ZERO(copse_queue_submissions, NULL);
     RELEASE(copse_function_release, copse_function);
+    NOTHING(copse_function_queue, NULL);
     RELEASE(copse_graph_release, copse_graph);
     NOTHING(copse_batch_column, NULL, NULL);
     FALSE(copse_kernel_variant_at, 0, NULL);
