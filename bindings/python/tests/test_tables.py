@@ -144,6 +144,19 @@ class Tables(InFolder):
             copse.Dataset.table([])
 
 
+class Dates(unittest.TestCase):
+    def test_an_effect_of_the_weekday_is_learned(self):
+        days = [datetime.date(2020, 1, 1) + datetime.timedelta(i) for i in range(700)]
+        rows = {"day": days, "noise": np.arange(700) % 13, "free": ["yes" if d.weekday() > 4 else "no" for d in days]}
+        data = copse.Dataset.table(rows, label="free")
+        model = copse.Model(copse.Strategy("host"), data, "mlp:8")
+        model.fit(data, 20, learning_rate=0.02, verbose=False)
+        self.assertGreater(model.evaluate(data).accuracy, 0.98)
+        later = [datetime.datetime(2022, 1, d, 12) for d in range(1, 15)]
+        found = model.predict({"day": later, "noise": [1] * 14})
+        self.assertEqual([model.classes[k] for k in found.argmax(1)], ["yes" if d.weekday() > 4 else "no" for d in later])
+
+
 class Cells(unittest.TestCase):
     def test_cells(self):
         for x, text in (("red", b"red"), ("", b""), ("\u00fc", "\u00fc".encode()), (3, b"3"),
