@@ -72,7 +72,7 @@ static void jobs_and_devices(struct probe *p)
     RETAIN(copse_device_retain);
     RELEASE(copse_device_release, copse_device);
     NOTHING(copse_device_describe, NULL);
-    NOTHING(copse_device_priority, NULL);
+    ZERO(copse_device_priority, NULL);
     RETAIN(copse_buffer_retain);
     RELEASE(copse_buffer_release, copse_buffer);
     ZERO(copse_buffer_size, NULL);
