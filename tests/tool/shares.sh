@@ -29,11 +29,11 @@ bad 'too few shares' '2 devices' train $two --shares 1,2,3
 bad 'shares of an accelerator' 'leave it out' train $two --shares 1,2 --strategy accelerator
 bad 'shares of one device' 'leave it out' train --devices host:0 --strategy one_device --shares measured
 
-# Devices of one kind have equal shares, and nothing is measured.
+# The reference has equal shares, and nothing is measured.
 run equal $two
-grep -q '^shares' "$work/equal.txt" && no "like devices: $(grep '^shares' "$work/equal.txt")"
+grep -q '^shares' "$work/equal.txt" && no "host:0: $(grep '^shares' "$work/equal.txt")"
 run equal2 $two --shares equal
-same equal equal2 'equal shares are not the default of like devices'
+same equal equal2 'equal shares are not the default of host:0'
 run given $two --shares 1,1
 same equal given 'the shares 1,1 are not equal ones'
 
@@ -42,7 +42,7 @@ run unequal $two --shares 3,1
 shows unequal '^shares   host:0 3, host:0 1 (given)$'
 cmp -s "$work/equal" "$work/unequal" && no 'the shares 3,1 have the bits of equal ones'
 run none $two --shares 0,2
-shows none '^         host:0 gets no examples$'
+shows none '^         host:0 (replica 0) gets no examples$'
 shows none 'samples/s on 1 device$'
 run alone --devices host:0 --model mlp:16 --batch 96
 same none alone 'a device without examples changes bits'
@@ -75,11 +75,10 @@ shows longer '(of the run that is resumed)$'
 grep -q '^{"event":"shares","devices":\[{"id":"host:0","share":3},{"id":"host:0","share":1}\],"source":"given"}$' "$work/json.txt" &&
     passed=$((passed + 1)) || no "JSON: $(head -2 "$work/json.txt")"
 
-# Unlike devices are measured without being told, once; with --shares equal they are not.
+# Other devices are measured without being told, once; with --shares equal they are not. A list is unlike, or of one kind.
 found=$("$copse" devices | sed -n 's/^\(opencl:0\|vulkan:0\) .*/\1/p' | sort -u | head -1)
-[ -n "$found" ] || echo 'no driver but host:0: unlike devices are not tested'
-for device in $found; do
-    devices=$device,host:0
+[ -n "$found" ] || echo 'no driver but host:0: the default is not tested'
+for devices in ${found:+$found,host:0 $found,$found}; do
     run mixed --devices "$devices" --model mlp:16 --batch 96
     shows mixed '^shares   .*(measured: alone '
     run mixed2 --devices "$devices" --model mlp:16 --batch 96

@@ -12,7 +12,7 @@
 
 copse_status event_start(const struct train_settings *s, copse_strategy *st, size_t train,
                          size_t test);
-/* The shares of unlike devices, and what was measured. */
+/* The shares of several devices, and what was measured. */
 copse_status event_shares(const struct mixture *m, const char *source);
 copse_status event_epoch(const struct progress *p, const struct score *test);
 /* `test`: of this epoch, which is the result. */

@@ -459,7 +459,7 @@ static int parse_as(int argc, char **argv, enum command_kind kind, struct train_
         { "devices", OPTION_TEXT, &s->devices, "WHICH",
           "auto, all, opencl, vulkan, host, or a list: opencl:0,vulkan:0 [auto]" },
         { "shares", OPTION_TEXT, &s->shares, "WHICH",
-          "equal, measured, or 4,1: parts of a batch [measured if devices differ]" },
+          "equal, measured, or 4,1: parts of a batch [measured; host:0: equal]" },
         { "strategy", OPTION_CHOICE, &s->strategy, "NAME",
           "see below [mirrored; in a job collective or parameter_server]" },
         { "steps-per-run", OPTION_COUNT, &s->steps_per_run, "K",

@@ -63,12 +63,14 @@ static const struct copse_device_info *info_of(const struct run *r, const char *
     return NULL;
 }
 
-static bool has_unlike(const struct run *r, const struct mixture *m)
+/* Replicas on the reference check others; nothing is gained by measuring them. */
+static bool has_driver(const struct run *r, const struct mixture *m)
 {
-    for (size_t i = 1; i < m->count; i++)
-        if (strcmp(m->ids[i], m->ids[0]) != 0 &&
-            !shares_are_alike(info_of(r, m->ids[i]), info_of(r, m->ids[0])))
+    for (size_t i = 0; i < m->count; i++) {
+        const struct copse_device_info *d = info_of(r, m->ids[i]);
+        if (d && d->kind != COPSE_DEVICE_REFERENCE)
             return true;
+    }
     return false;
 }
 
@@ -183,7 +185,7 @@ copse_status shares_settle(struct run *r, struct mixture *m)
         return COPSE_OK;
     if (!text && strcmp(r->settings.devices, "auto") == 0)
         COPSE_TRY(join_recorded(r, m));
-    if (m->source == SHARES_RECORDED || m->count < 2 || (!wants_measured && !has_unlike(r, m)))
+    if (m->source == SHARES_RECORDED || m->count < 2 || (!wants_measured && !has_driver(r, m)))
         return COPSE_OK;
     return settle_measured(r, m);
 }
@@ -224,6 +226,14 @@ static const char *const sources[] = {
     [SHARES_CHECKPOINT] = "of the run that is resumed",
 };
 
+static bool is_repeated(const struct mixture *m, size_t index)
+{
+    for (size_t i = 0; i < m->count; i++)
+        if (i != index && strcmp(m->ids[i], m->ids[index]) == 0)
+            return true;
+    return false;
+}
+
 static void show_lines(const struct run *r, const struct mixture *m)
 {
     printf("shares   ");
@@ -243,7 +253,10 @@ static void show_lines(const struct run *r, const struct mixture *m)
     for (size_t i = 0; i < m->count; i++) {
         if (m->weights[i] > 0.0f)
             continue;
-        printf("         %s gets no examples", m->ids[i]);
+        printf("         %s", m->ids[i]);
+        if (is_repeated(m, i))
+            printf(" (replica %u)", (unsigned)i);
+        printf(" gets no examples");
         if (m->source == SHARES_MEASURED && m->with[i] > 0.0)
             printf(": with it %.0f samples/s, without it %.0f", m->with[i], m->together);
         else if (m->source == SHARES_MEASURED)
