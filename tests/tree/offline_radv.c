@@ -87,6 +87,12 @@ static const struct {
     { COPSE_KERNEL_matmul, 1, { 0, 0, 0, 1 } },
     { COPSE_KERNEL_matmul, 1, { 0, 0, 1, 0 } },
     { COPSE_KERNEL_matmul, 1, { 1, 3, 1, 1 } },
+    { COPSE_KERNEL_matmul_tile, 1, { 1, 1, 0, 0, 0, 3 } },
+    { COPSE_KERNEL_matmul_tile, 1, { 0, 0, 1, 1, 0, 3 } },
+    { COPSE_KERNEL_matmul_tile, 1, { 1, 3, 0, 0, 1, 0 } },
+    { COPSE_KERNEL_matmul_tile, 1, { 1, 1, 0, 0, 1, 3 } },
+    { COPSE_KERNEL_matmul_tile, 1, { 0, 0, 1, 0, 2, 3 } },
+    { COPSE_KERNEL_matmul_tile, 1, { 0, 0, 0, 1, 3, 3 } },
     { COPSE_KERNEL_matmul_texel, 1, { 0, 0, 0, 1 } },
     { COPSE_KERNEL_matmul_texel, 1, { 0, 0, 1, 0 } },
     { COPSE_KERNEL_matmul_texel, 1, { 1, 3, 1, 1 } },
@@ -237,6 +243,7 @@ static const struct {
 } gates[] = {
     { COPSE_KERNEL_matmul, true },
     { COPSE_KERNEL_matmul_half, true },
+    { COPSE_KERNEL_matmul_tile, true },
     { COPSE_KERNEL_conv, true },
     { COPSE_KERNEL_conv_weight, true },
     { COPSE_KERNEL_attention, true },
@@ -518,8 +525,8 @@ static bool check(enum copse_kernel_id id, const int32_t *spec, uint64_t floor)
     return !*fault && !lacks;
 }
 
-/* The floor of most kernels, and those of the kernels whose groups keep more: matmul and
-   matmul_half in registers, attention a tile of scores of each invocation in group memory (2, and 1
+/* The floor of most kernels, and those of the kernels whose groups keep more: matmul, matmul_half
+   and, most of all, matmul_tile in registers, attention a tile of scores of each invocation in group memory (2, and 1
    in attention_grad_key, of 10 were measured; 8 and 4 of 32). */
 static uint64_t floor_of(size_t id, char **argv)
 {
@@ -527,6 +534,8 @@ static uint64_t floor_of(size_t id, char **argv)
     case COPSE_KERNEL_matmul:
     case COPSE_KERNEL_matmul_half:
         return strtoul(argv[3], NULL, 10);
+    case COPSE_KERNEL_matmul_tile:
+        return strtoul(argv[3], NULL, 10) / 2;
     case COPSE_KERNEL_attention:
     case COPSE_KERNEL_attention_grad_query:
     case COPSE_KERNEL_attention_grad_key:
