@@ -65,6 +65,7 @@ struct copse_device {
     _Atomic uint64_t kernel_made_ns;            /* when the newest was compiled, 0: none yet */
     const struct copse_kernel_row **overrides;  /* by kernel id, for kernels under test; or NULL */
     struct copse_block_list *block_list; /* blocked kernels of the device, owned by the context */
+    bool compiles_serially;              /* the driver compiles one kernel at a time in a process */
     bool tries_blocked;                  /* under test: blocked kernels are used */
     /* by layout, the self-tests of the library product that passed here: 0 = none, else 1 + classes
        of large products (library_product.c) */
@@ -181,6 +182,8 @@ struct copse_backend {
     /* Optional (NULL = compiling takes no time): whether base->cache has the driver's compiled form
        of the kernel, of which row, spec and group size are set, and nothing else. */
     bool (*is_stored)(const struct copse_kernel *k);
+    /* NULL where no kernel sets keeps_later: before kernel_fini, when the device closes. Seconds. */
+    void (*kernel_keep)(struct copse_kernel *k);
 
     copse_status (*queue_init)(copse_queue *q);
     void (*queue_fini)(copse_queue *q); /* drains, with a deadline */
