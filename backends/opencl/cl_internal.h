@@ -48,6 +48,12 @@
     X(cl_int, BuildProgram,                                                                        \
       (cl_program, cl_uint, const cl_device_id *, const char *,                                    \
        void(CL_CALLBACK *)(cl_program, void *), void *))                                           \
+    X(cl_int, CompileProgram,                                                                      \
+      (cl_program, cl_uint, const cl_device_id *, const char *, cl_uint, const cl_program *,       \
+       const char **, void(CL_CALLBACK *)(cl_program, void *), void *))                            \
+    X(cl_program, LinkProgram,                                                                     \
+      (cl_context, cl_uint, const cl_device_id *, const char *, cl_uint, const cl_program *,       \
+       void(CL_CALLBACK *)(cl_program, void *), void *, cl_int *))                                 \
     X(cl_int, GetProgramInfo, (cl_program, cl_program_info, size_t, void *, size_t *))             \
     X(cl_int, GetProgramBuildInfo,                                                                 \
       (cl_program, cl_device_id, cl_program_build_info, size_t, void *, size_t *))                 \
@@ -96,6 +102,7 @@ struct copse_cl_device {
     cl_device_id id; /* the whole device or our sub-device */
     bool is_part;    /* a sub-device, made by us or by the application */
     bool has_id;     /* we hold a reference */
+    bool is_pocl;    /* kernel.c: its binaries */
     cl_context context;
     /* the application's, shared by all our queues; NULL = each has its own */
     cl_command_queue lent;
@@ -235,6 +242,7 @@ bool copse_cl_import_works(struct copse_cl_device *d, size_t alignment, struct c
 
 /* kernel.c */
 copse_status copse_cl_kernel_init(struct copse_kernel *k);
+void copse_cl_kernel_keep(struct copse_kernel *k);
 void copse_cl_kernel_fini(struct copse_kernel *k);
 bool copse_cl_is_stored(const struct copse_kernel *k);
 /* Set all arguments of `kernel` from a dispatch. `mems` receives the buffers, `*count` their

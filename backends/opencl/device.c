@@ -227,6 +227,16 @@ static copse_status open_own(copse_device *dev)
     return copse_cl_check(e, "clCreateContext");
 }
 
+static bool is_of_pocl(const struct copse_cl_device *d)
+{
+    char name[64] = "";
+    cl_platform_id platform = NULL;
+    if (d->cl.GetDeviceInfo(d->id, CL_DEVICE_PLATFORM, sizeof platform, &platform, NULL) ==
+        CL_SUCCESS)
+        copse_cl_platform_text(&d->cl, platform, CL_PLATFORM_NAME, name, sizeof name);
+    return strcmp(name, "Portable Computing Language") == 0;
+}
+
 static copse_status cl_open(copse_device *dev)
 {
     struct copse_cl_device *d = dev->priv;
@@ -234,6 +244,7 @@ static copse_status cl_open(copse_device *dev)
     d->has_lock = true;
     COPSE_TRY(dev->foreign != NULL ? copse_cl_attach(d, dev->foreign) : open_own(dev));
     copse_cl_priority_init(dev);
+    d->is_pocl = dev->compiles_serially = is_of_pocl(d);
     struct copse_limits *limits = &dev->info.limits;
     if (limits->host_import_alignment != 0 &&
         !copse_cl_import_works(d, limits->host_import_alignment, &dev->base->mem))
@@ -300,6 +311,7 @@ const struct copse_backend copse_backend_opencl = {
     .kernel_init = copse_cl_kernel_init,
     .kernel_fini = copse_cl_kernel_fini,
     .is_stored = copse_cl_is_stored,
+    .kernel_keep = copse_cl_kernel_keep,
     .queue_init = copse_cl_queue_init,
     .queue_fini = copse_cl_queue_fini,
     .write = copse_cl_write,

@@ -69,6 +69,7 @@ struct copse_device {
     const struct copse_kernel_row **overrides; /* by kernel id, for kernels under test; or NULL */
     struct copse_block_list *block_list; /* blocked kernels of the device, owned by the context */
     atomic_bool is_told_short;           /* the log has said that buffers pass its budget */
+    bool compiles_serially;              /* the driver compiles one kernel at a time in a process */
     bool tries_blocked;                  /* under test: blocked kernels are used */
     /* by layout, the self-tests of the library product that passed here: 0 = none, else 1 + classes
        of large products (library_product.c) */
@@ -196,6 +197,8 @@ struct copse_backend {
     /* Optional (NULL = compiling takes no time): whether base->cache has the driver's compiled form
        of the kernel, of which row, spec and group size are set, and nothing else. */
     bool (*is_stored)(const struct copse_kernel *k);
+    /* NULL where no kernel sets keeps_later: before kernel_fini, when the device closes. Seconds. */
+    void (*kernel_keep)(struct copse_kernel *k);
 
     copse_status (*queue_init)(copse_queue *q);
     void (*queue_fini)(copse_queue *q); /* drains, with a deadline */

@@ -2,11 +2,29 @@
 /* Opening and closing devices, their limits and memory. */
 #include "core/device/device.h"
 
+/* Only a cache that is kept serves a later start. */
+static void keep_kernels(copse_device *dev)
+{
+    uint32_t total = 0, done = 0;
+    if (!dev->backend->kernel_keep || !dev->ctx->has_kept_cache || atomic_load(&dev->is_lost))
+        return;
+    for (const struct copse_kernel *k = dev->kernels; k; k = k->next)
+        total += k->keeps_later;
+    if (total > 0)
+        copse__kernel_report_stored(dev, "", 0, total);
+    for (struct copse_kernel *k = dev->kernels; k; k = k->next)
+        if (k->keeps_later) {
+            dev->backend->kernel_keep(k);
+            copse__kernel_report_stored(dev, k->row->name, ++done, total);
+        }
+}
+
 /* Buffers and queues hold a reference to the device, so only released buffers of the pool are
    left. */
 static void close_device(copse_device *dev)
 {
     copse__buffers_purge(dev);
+    keep_kernels(dev);
     while (dev->kernels) {
         struct copse_kernel *k = dev->kernels;
         dev->kernels = k->next;

@@ -267,6 +267,19 @@ static cl_int CL_API_CALL build_program(cl_program program, cl_uint count,
     return next->clBuildProgram(program, count, devices, options, done, user);
 }
 
+static cl_int CL_API_CALL compile_program(cl_program program, cl_uint count,
+                                          const cl_device_id *devices, const char *options,
+                                          cl_uint headers, const cl_program *texts,
+                                          const char **names,
+                                          void(CL_CALLBACK *done)(cl_program program, void *user),
+                                          void *user)
+{
+    if (lie.fault == LIE_FMA && (options == NULL || strstr(options, "-Dfma=mad") == NULL))
+        return CL_COMPILE_PROGRAM_FAILURE;
+    return next->clCompileProgram(program, count, devices, options, headers, texts, names, done,
+                                  user);
+}
+
 /* ---- the layer ---- */
 
 CL_API_ENTRY cl_int CL_API_CALL clGetLayerInfo(cl_layer_info what, size_t room, void *value,
@@ -309,6 +322,7 @@ CL_API_ENTRY cl_int CL_API_CALL clInitLayer(cl_uint count, const cl_icd_dispatch
     table.clGetDeviceInfo = device_info;
     table.clBuildProgram = build_program;
     table.clGetExtensionFunctionAddressForPlatform = extension_function;
+    table.clCompileProgram = compile_program;
     *count_out = sizeof table / sizeof(void *);
     *out = &table;
     return CL_SUCCESS;

@@ -41,7 +41,7 @@ starts() {
     [ -s "$work/first" ] || no "$device: the driver keeps nothing"
     case $device in
     vulkan*) most=$((kernels + 1)) ;; # one for each kernel, whatever the launches; and an index
-    *) most=$((2 * kernels)) ;; # PoCL: for any group size, which goes into the binary, and for the kernel's
+    *) most=$((2 * kernels)) ;; # PoCL: for the kernel's group size; at the end for any, which goes into the binary
     esac
     [ "$(wc -l <"$work/first")" -le $most ] || no "$device: $(wc -l <"$work/first") compilations of $kernels kernels"
 
