@@ -244,21 +244,35 @@ static void both_names(struct copse_device_info *d)
     describe_as(d, VK_CARD);
 }
 
-/* A third entry says that two others are one device. */
+/* One driver may compute another UUID for the place. */
+static void other_uuid(struct copse_device_info *d)
+{
+    d->has_uuid = true;
+    d->uuid[0] = 2;
+}
+
+static void other_uuid_and_pci(struct copse_device_info *d)
+{
+    other_uuid(d);
+    only_pci(d);
+}
+
+/* A later entry says that others are one device. */
 static void any_order_finds_the_same_device(void **state)
 {
     (void)state;
-    static void (*const orders[][3])(struct copse_device_info *) = {
+    static void (*const orders[][4])(struct copse_device_info *) = {
         { cl_card, only_pci, both_names },
         { both_names, cl_card, only_pci },
         { only_pci, both_names, cl_card },
         { cl_card, both_names, only_pci },
+        { cl_card, other_uuid_and_pci, other_uuid, both_names },
     };
     for (size_t i = 0; i < COPSE_COUNT(orders); i++) {
         fake_reset();
-        copse_fake.device_count = 3;
-        for (size_t k = 0; k < 3; k++)
-            copse_fake.devices[k].describe = orders[i][k];
+        copse_fake.device_count = 0;
+        for (size_t k = 0; k < 4 && orders[i][k]; k++)
+            copse_fake.devices[copse_fake.device_count++].describe = orders[i][k];
         copse_context *ctx = context(NULL);
         assert_string_equal(chosen(ctx, "auto"), "fake:0");
         assert_string_equal(chosen(ctx, "all"), "fake:0");

@@ -25,9 +25,8 @@ enum { EXIT_LOST = 3 };
 struct train_settings {
     const char *network; /* the description as it was written, for messages; NULL: `model` */
     const char *data, *labels, *model, *devices, *kernels, *save, *plot, *logdir, *trace, *cluster;
-    const char
-        *shares;      /* equal, measured, or a list of numbers; NULL: measured, but for host:0 */
-    const char *init; /* file of weights to start from, or NULL */
+    const char *shares; /* equal, measured, or a list of numbers; NULL: measured, but for host:0 */
+    const char *init;   /* file of weights to start from, or NULL */
     struct option_choice init_layout;
     const char *checkpoint; /* folder, or file when is_one_file */
     uint64_t every_steps;
