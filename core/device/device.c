@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Opening and closing devices, their limits and memory. */
 #include "core/device/device.h"
+#include "core/trust/records.h"
 
 /* Buffers and queues hold a reference to the device, so only released buffers of the pool are
    left. */
@@ -77,6 +78,8 @@ copse_status copse__device_open_at(copse_context *ctx, struct copse_place *place
     s = dev->backend->open(dev);
     if (s == COPSE_OK)
         s = copse__tuning_copy(&ctx->trust, &place->info, &dev->tuning);
+    if (s == COPSE_OK)
+        s = copse__records_add(&ctx->trust, &place->info, &dev->tuning);
     /* A backend that gets more information when it opens a device may have changed limits. */
     if (!s && !copse__limits_cap(&dev->info.limits, dev->info.reason, sizeof dev->info.reason))
         s = copse_fail(COPSE_ERR_NO_DEVICE, "device: %s: %s", dev->info.id, dev->info.reason);
