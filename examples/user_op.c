@@ -220,7 +220,7 @@ int main(int argc, char **argv)
     s = s ? s : check(ctx, device);
     s = s ? s : use(ctx, device);
     if (s != COPSE_OK)
-        fprintf(stderr, "%s\n", copse_last_error());
+        fprintf(stderr, "user_op: %s\n", copse_last_error());
     copse_context_release(&ctx);
     return s != COPSE_OK;
 }

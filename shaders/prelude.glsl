@@ -54,6 +54,10 @@
 #define MIN(a, b) min(a, b)
 #define MAX(a, b) max(a, b)
 #define SELECT(cond, a, b) ((cond) ? (a) : (b))
+/* Element i if `inside`, else z, without a branch around the load: element `last` is loaded for a larger i. */
+#define LOAD_OR(x, i, last, inside, z) PICK(inside, LOAD(x, MIN(i, last)), z)
+/* SELECT of floats that are both computed: a load in it is no branch. */
+#define PICK(cond, a, b) mix(b, a, cond)
 #define INF uintBitsToFloat(0x7f800000u)
 #define NAN_ uintBitsToFloat(0x7fc00000u)
 #define IS_NAN(x) ((floatBitsToUint(x) & 0x7fffffffu) > 0x7f800000u)

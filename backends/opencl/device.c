@@ -233,6 +233,7 @@ static copse_status cl_open(copse_device *dev)
     COPSE_TRY(copse__mutex_init(&d->lock));
     d->has_lock = true;
     COPSE_TRY(dev->foreign != NULL ? copse_cl_attach(d, dev->foreign) : open_own(dev));
+    copse_cl_priority_init(dev);
     struct copse_limits *limits = &dev->info.limits;
     if (limits->host_import_alignment != 0 &&
         !copse_cl_import_works(d, limits->host_import_alignment, &dev->base->mem))
@@ -256,11 +257,11 @@ static void cl_close(copse_device *dev)
         copse__mutex_fini(&d->lock);
 }
 
-static copse_status cl_memory(copse_device *dev, uint64_t *free_bytes, uint64_t *total_bytes)
+static copse_status cl_memory(copse_device *dev, struct copse_device_memory *out)
 {
     struct copse_cl_device *d = dev->priv;
-    *free_bytes = copse_cl_free_bytes(&d->cl, d->id);
-    *total_bytes = dev->info.memory_bytes;
+    out->is_free_known = copse_cl_free_bytes(&d->cl, d->id, &out->free);
+    out->total = dev->info.memory_bytes;
     return COPSE_OK;
 }
 
@@ -311,4 +312,6 @@ const struct copse_backend copse_backend_opencl = {
     .wait = copse_cl_wait,
     .settle = copse_cl_settle,
     .wait_queue = copse_cl_wait_queue,
+    .stamp = copse_cl_stamp,
+    .stamp_read = copse_cl_stamp_read,
 };

@@ -344,6 +344,7 @@ void copse_context_release(copse_context **at)
         entry_release(ctx, e);
     }
     copse__trust_fini(&ctx->trust);
+    copse__told_free(ctx);
     if (copse__trace_has_step(ctx->base.trace) && copse__trace_stop(ctx->base.trace, NULL))
         copse__log(&ctx->base.log, COPSE_LOG_ERROR, "context: its trace is lost: %s",
                    copse_last_error());

@@ -60,6 +60,7 @@ static copse_status device_make(copse_context *ctx, struct copse_place *place,
     dev->part = part;
     dev->parts = parts;
     dev->block_list = block_list;
+    dev->priority = (copse_priority)atomic_load(&ctx->priority);
     dev->priv = priv;
     place->import = NULL;
     *out = dev;
@@ -87,6 +88,7 @@ copse_status copse__device_open_at(copse_context *ctx, struct copse_place *place
         copse_device_release(&dev);
         return copse_note(s, "while opening %s", place->info.id);
     }
+    copse__device_tell_priority(dev);
     copse__log(&dev->base->log, COPSE_LOG_INFO, "device: opened %s, part %u of %u", dev->info.id,
                dev->part, dev->parts);
     *out = dev;
@@ -148,12 +150,22 @@ copse_status copse__device_limit(copse_device *dev, const struct copse_limits *s
     return COPSE_OK;
 }
 
+copse_status copse__device_memory(copse_device *dev, struct copse_device_memory *out)
+{
+    *out = (struct copse_device_memory){ 0 };
+    COPSE_TRY(copse__device_check(dev));
+    COPSE_TRY(copse__device_result(dev, dev->backend->memory(dev, out)));
+    copse__import_memory(dev->import, out);
+    return COPSE_OK;
+}
+
 copse_status copse_device_memory(copse_device *dev, uint64_t *free_bytes, uint64_t *total_bytes)
 {
+    struct copse_device_memory m;
     COPSE_TRY(copse_need("device: memory", dev, free_bytes, total_bytes));
     *free_bytes = *total_bytes = 0;
-    COPSE_TRY(copse__device_check(dev));
-    COPSE_TRY(copse__device_result(dev, dev->backend->memory(dev, free_bytes, total_bytes)));
-    copse__import_memory(dev->import, free_bytes, total_bytes);
+    COPSE_TRY(copse__device_memory(dev, &m));
+    *free_bytes = m.free;
+    *total_bytes = m.total;
     return COPSE_OK;
 }

@@ -2,6 +2,8 @@
 /* Segments: commands recorded once and replayed. A launch that the host computes divides a segment
    into parts: the commands before it, the launch, and the rest. So does the most commands that a part
    may have. */
+#include "core/base/trace.h"
+#include "core/device/clock.h"
 #include "core/device/host_launch.h"
 
 static void segment_destroy(struct copse_segment *seg)
@@ -113,6 +115,8 @@ static copse_status replay_part(struct copse_segment *seg)
         COPSE_TRY(copse__queue_begin(q));
         seg->last = copse__queue_next(q);
         COPSE_TRY(copse__queue_result(q, q->dev->backend->replay(seg)));
+        if (copse__trace_is_on(q->dev->base->trace))
+            copse__clock_note(q, COPSE_STAMP_SEGMENT);
     }
     return seg->host ? copse__host_launch_run(q, seg->host) : COPSE_OK;
 }

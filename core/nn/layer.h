@@ -111,7 +111,7 @@ extern const struct copse_layer_kind copse__layer_row, copse__layer_residual, co
     copse__layer_group_norm, copse__layer_instance_norm, copse__layer_conv,
     copse__layer_conv_transposed, copse__layer_max_pool, copse__layer_average_pool,
     copse__layer_global_pool, copse__layer_adaptive_pool, copse__layer_resize,
-    copse__layer_pixel_shuffle, copse__layer_prelu,
+    copse__layer_pixel_shuffle, copse__layer_prelu, copse__layer_squeeze,
     copse__layer_activations[]; /* without the linear one: [a - 1] */
 /* Settings of `mlp:WIDTH,...`, which is a short form of other layers. */
 extern const struct copse_layer_kind copse__layer_mlp;

@@ -32,6 +32,7 @@ const struct copse_layer_kind *const copse__layer_kinds[] = {
     &copse__layer_activations[COPSE_GELU - 1],
     &copse__layer_activations[COPSE_SILU - 1],
     &copse__layer_prelu,
+    &copse__layer_squeeze,
     &copse__layer_residual,
     &copse__layer_shortcut,
     NULL,

@@ -113,7 +113,7 @@ static size_t count_tuned(copse_context *ctx, const char *id)
         while (strcmp(list[k].size_class, list[i].size_class) != 0 ||
                strcmp(list[k].family, list[i].family) != 0)
             k++;
-        classes += k == i;
+        classes += k == i && strcmp(list[i].family, COPSE_TUNED_SHARES) != 0;
     }
     return classes;
 }

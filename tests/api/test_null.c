@@ -8,10 +8,12 @@
 #include "copse/compat/train_step.h"
 #include "copse/data/checkpoint.h"
 #include "copse/data/folds.h"
+#include "copse/data/gguf.h"
 #include "copse/data/pictures.h"
 #include "copse/data/readers.h"
 #include "copse/data/schema.h"
 #include "copse/data/text.h"
+#include "copse/device/choice.h"
 #include "copse/device/conformance_job.h"
 #include "copse/device/function.h"
 #include "copse/device/queue.h"
@@ -249,12 +251,14 @@ static void make_input(void)
 static void devices(struct probe *p)
 {
     const struct copse_blocked_kernel *blocked;
+    struct copse_device_choice choice;
     struct copse_device_state state;
     const struct copse_tuning_entry *tuned, entry = { .rate = 0 };
     const struct copse_case_result failed = { .verdict = COPSE_VERDICT_FAIL };
     char found[2][32], text[64];
     float numbers[16];
     uint64_t bytes[2];
+    double seconds;
     size_t count;
     /* never used: every call has a NULL */
     copse_conformance_job *job = (copse_conformance_job *)bytes;
@@ -278,6 +282,8 @@ static void devices(struct probe *p)
     ROW(copse_queue_submit, NEED(queue), NULL);
     ROW(copse_queue_wait, NEED(queue), 0, 0);
     ROW(copse_queue_finish, NEED(queue));
+    ROW(copse_queue_stamp, NEED(queue), NEED(&bytes[0]));
+    ROW(copse_queue_elapsed, NEED(queue), 0, 0, NEED(&seconds));
     ROW(copse_function_create, NEED(dev),
         NEED(&(struct copse_function_params){ .graph = g, .outputs = &out, .output_count = 1 }),
         NEED(&function));
@@ -285,6 +291,8 @@ static void devices(struct probe *p)
     ROW(copse_function_run, NEED(fn));
     ROW(copse_function_wait, NEED(fn));
     ROW(copse_function_read, NEED(fn), 0, NEED(numbers));
+    ROW(copse_device_choice, NEED(ctx), NEED(ids[0]), NEED(&choice));
+    ROW(copse_select_drivers, NEED(ctx), NULL, NEED(found), 2, NEED(&count));
     ROW(copse_device_tuning, NEED(ctx), NEED(ids[0]), NEED(&tuned), NEED(&count));
     ROW(copse_device_tuning_set, NEED(ctx), NEED(ids[0]), NEED(&entry), 1);
     ROW(copse_device_tuning_clear, NEED(ctx), NEED(ids[0]));
@@ -308,6 +316,7 @@ static void devices(struct probe *p)
     ROW(copse_device_unblock, NEED(ctx), NEED(ids[0]), NULL);
     ROW(copse_device_state, NEED(ctx), NEED(ids[0]), NEED(&state));
     ROW(copse_context_allow, NEED(ctx), 0);
+    ROW(copse_context_prioritize, NEED(ctx), COPSE_PRIORITY_LOW);
 #if defined(COPSE_HAVE_OPENCL)
     ROW(copse_opencl_import, NEED(ctx), NEED(&(struct copse_opencl_handles){ .context = NULL }),
         NEED(&opened));
@@ -348,6 +357,8 @@ static void files(struct probe *p)
     struct copse_input_shard shard;
     copse_array *array, *labels;
     copse_checkpoint *file;
+    copse_gguf *gguf;
+    struct copse_gguf_value value_of_key;
     copse_dataset *one, *two;
     copse_loader *begun;
     copse_distributed *other;
@@ -414,6 +425,9 @@ static void files(struct probe *p)
     ROW(copse_checkpoint_open, NEED(ctx), NEED("none"), NEED(&file));
     /* refused before it is used */
     ROW(copse_checkpoint_fetch, NEED((copse_checkpoint *)(void *)&size), NEED("none"));
+    ROW(copse_gguf_open, NEED(ctx), NEED("none"), NEED(&gguf));
+    ROW(copse_gguf_get, NEED((copse_gguf *)(void *)&size), NEED("none"), 0, NEED(&value_of_key));
+    ROW(copse_gguf_read, NEED((copse_gguf *)(void *)&size), NEED("none"), NEED(numbers), 16);
 }
 
 static void jobs(struct probe *p)

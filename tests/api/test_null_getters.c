@@ -6,6 +6,7 @@
 #include "copse/compat/single_loss.h"
 #include "copse/compat/train_step.h"
 #include "copse/data/checkpoint.h"
+#include "copse/data/gguf.h"
 #include "copse/data/pictures.h"
 #include "copse/data/schema.h"
 #include "copse/data/text.h"
@@ -71,6 +72,7 @@ static void jobs_and_devices(struct probe *p)
     RETAIN(copse_device_retain);
     RELEASE(copse_device_release, copse_device);
     NOTHING(copse_device_describe, NULL);
+    ZERO(copse_device_priority, NULL);
     RETAIN(copse_buffer_retain);
     RELEASE(copse_buffer_release, copse_buffer);
     ZERO(copse_buffer_size, NULL);
@@ -78,6 +80,7 @@ static void jobs_and_devices(struct probe *p)
     RELEASE(copse_queue_release, copse_queue);
     ZERO(copse_queue_submissions, NULL);
     RELEASE(copse_function_release, copse_function);
+    NOTHING(copse_function_queue, NULL);
     RELEASE(copse_graph_release, copse_graph);
     NOTHING(copse_batch_column, NULL, NULL);
     FALSE(copse_kernel_variant_at, 0, NULL);
@@ -128,6 +131,11 @@ static void data(struct probe *p)
     NOTHING(copse_checkpoint_arrays, NULL, NULL);
     NOTHING(copse_checkpoint_metadata, NULL, NULL);
     NOTHING(copse_checkpoint_find, NULL, NULL);
+    RETAIN(copse_gguf_retain);
+    RELEASE(copse_gguf_release, copse_gguf);
+    NOTHING(copse_gguf_keys, NULL, NULL);
+    NOTHING(copse_gguf_tensors, NULL, NULL);
+    NOTHING(copse_gguf_find, NULL, NULL);
     RETAIN(copse_dataset_retain);
     RELEASE(copse_dataset_release, copse_dataset);
     DOES_NOTHING(copse_dataset_describe, NULL, NULL);
@@ -304,6 +312,8 @@ static void results_are_cleared(void **state)
     CLEARED(struct copse_monitor_info, copse_monitor_describe(NULL, &got));
     CLEARED(size_t, copse_checkpoint_arrays(NULL, &got));
     CLEARED(size_t, copse_checkpoint_metadata(NULL, &got));
+    CLEARED(size_t, copse_gguf_keys(NULL, &got));
+    CLEARED(size_t, copse_gguf_tensors(NULL, &got));
     CLEARED(size_t, copse_context_devices(NULL, &devices, &got));
     CLEARED(size_t, copse_context_backends(NULL, &backends, &got));
     CLEARED(size_t, copse_partitioned_parts(NULL, &list, &got));

@@ -11,6 +11,7 @@
 
 #include "copse/data.h"
 #include "copse/data/checkpoint.h"
+#include "copse/data/gguf.h"
 #include "copse/data/readers.h"
 #include "copse/data/schema.h"
 #include "core/base/base.h"
@@ -107,6 +108,28 @@ static copse_status read_checkpoint(const char *path)
     return s;
 }
 
+/* What was described can be read. */
+static copse_status read_gguf(const char *path)
+{
+    static float values[4096];
+    copse_gguf *f;
+    struct copse_gguf_value v;
+    size_t keys, tensors;
+    const copse_status s = copse_gguf_open(ctx, path, &f);
+    const struct copse_gguf_key *key = copse_gguf_keys(f, &keys);
+    const struct copse_gguf_tensor *t = copse_gguf_tensors(f, &tensors);
+    for (size_t i = 0; i < keys; i++)
+        for (uint64_t k = 0; k < key[i].count; k++)
+            if (copse_gguf_get(f, key[i].name, k, &v) != COPSE_OK)
+                fail_msg("%s: %s", key[i].name, copse_last_error());
+    for (size_t i = 0; i < tensors; i++)
+        if (t[i].is_readable && t[i].elements <= COPSE_COUNT(values) &&
+            copse_gguf_read(f, t[i].name, values, (size_t)t[i].elements) != COPSE_OK)
+            fail_msg("%s: %s", t[i].name, copse_last_error());
+    copse_gguf_release(&f);
+    return s;
+}
+
 #define SEED(text) text, sizeof text - 1
 #define IDX        SEED("\0\0\x08\2\0\0\0\2\0\0\0\3abcdef")
 #define IDX_F32    SEED("\0\0\x0d\1\0\0\0\1\x3f\x80\0\0")
@@ -128,6 +151,19 @@ static copse_status read_checkpoint(const char *path)
     SEED("\x50\0\0\0\0\0\0\0{\"x\":{\"dtype\":\"I16\",\"shape\":[2],\"data_offsets\":[0,4]}" \
          ",\"__metadata__\":{\"a\":\"\"}}  abcd")
 
+#define GGUF_HEAD "GGUF\3\0\0\0\1\0\0\0\0\0\0\0"
+#define GGUF_ONE  "\1\0\0\0\0\0\0\0"
+#define GGUF_ZERO "\0\0\0\0\0\0\0\0"
+#define GGUF                                                                                   \
+    SEED(GGUF_HEAD "\2\0\0\0\0\0\0\0" GGUF_ONE "a\4\0\0\0\1\0\0\0" GGUF_ONE                    \
+                   "b\x09\0\0\0\x08\0\0\0" GGUF_ONE GGUF_ONE "c" GGUF_ONE "t\1\0\0\0" GGUF_ONE \
+                   "\0\0\0\0" GGUF_ZERO GGUF_ZERO GGUF_ZERO "\0\0\0\0\0\0\x80\x3f")
+/* 32 numbers of Q4_1 */
+#define GGUF_Q4_1                                                                     \
+    SEED(GGUF_HEAD GGUF_ZERO GGUF_ONE "t\1\0\0\0\x20\0\0\0\0\0\0\0\3\0\0\0" GGUF_ZERO \
+                                      "\0\0\0\0\0\0\0"                                \
+                                      "0123456789abcdefghij")
+
 static const struct target {
     const char *name;
     copse_status (*read)(const char *path);
@@ -143,6 +179,7 @@ static const struct target {
     { "dataset", read_dataset, { { IDX }, { CSV } } },
     { "table", read_table, { { TABLE }, { TABLE_2 } } },
     { "checkpoint", read_checkpoint, { { ST }, { ST_OK } } },
+    { "gguf", read_gguf, { { GGUF }, { GGUF_Q4_1 } } },
 };
 
 #if defined(COPSE_FUZZ)

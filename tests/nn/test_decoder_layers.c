@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Layers of decoders: transposed convolution, resize, adaptive pooling, pixel shuffle, PReLU. Their
+/* Layers of decoders: transposed convolution, resize, adaptive pooling, pixel shuffle, PReLU, squeeze and excitation. Their
    shapes and values, initial values, refusals, and a network of all of them that learns to
    reproduce pictures. */
 #include <math.h>
@@ -71,6 +71,19 @@ static copse_tensor *shuffle(copse_graph *g, copse_tensor *x)
     return copse_pixel_shuffle(g, x, 3);
 }
 
+static copse_tensor *squeezed(copse_graph *g, copse_tensor *x)
+{
+    const copse_shape in = copse_tensor_shape(x);
+    const uint32_t places = in.dims[1] * in.dims[2], channels = in.dims[3];
+    copse_tensor *flat = copse_reshape(g, x, COPSE_SHAPE(in.dims[0], places, channels));
+    copse_tensor *m = copse_mean(g, flat, (const uint32_t[]){ 1 }, 1, true);
+    m = copse_dense(g, m, tensor_of("squeeze_excite1.squeeze"),
+                    tensor_of("squeeze_excite1.squeeze_bias"), COPSE_GELU);
+    m = copse_dense(g, m, tensor_of("squeeze_excite1.excite"),
+                    tensor_of("squeeze_excite1.excite_bias"), COPSE_SIGMOID);
+    return copse_reshape(g, copse_mul(g, flat, m), in);
+}
+
 static const float four[] = { 1, -2, 3, 4 }, three[] = { 1, -2, 4 };
 #define VALUES (const float[])
 static const struct row rows[] = {
@@ -132,6 +145,20 @@ static const struct row rows[] = {
     { "prelu slope=-2", { 2, { 2, 2 } }, { 2, { 2, 2 } }, four, VALUES{ 1, 4, 3, 4 }, NULL },
     { "prelu slope=0", { 1, { 3 } }, { 1, { 3 } }, three, VALUES{ 1, 0, 4 }, NULL },
     { "prelu", { 3, { 3, 4, 6 } }, { 3, { 3, 4, 6 } }, NULL, NULL, slopes },
+    /* 1, -2, 4 have the mean 1: the factors are sigmoid(2), and sigmoid(0) where relu cuts off */
+    { "squeeze_excite 2 init=ones",
+      { 2, { 3, 1 } },
+      { 2, { 3, 1 } },
+      three,
+      VALUES{ 0.8807970779778823f, -1.7615941559557646f, 3.523188311911529f },
+      NULL },
+    { "squeeze_excite 3 init=-1",
+      { 2, { 3, 1 } },
+      { 2, { 3, 1 } },
+      three,
+      VALUES{ 0.5f, -1, 2 },
+      NULL },
+    { "squeeze_excite 2 gelu", { 3, { 3, 4, 6 } }, { 3, { 3, 4, 6 } }, NULL, NULL, squeezed },
 };
 
 struct net {
@@ -290,6 +317,9 @@ static void shapes_that_do_not_fit_are_refused(void **state)
     refused("pixel_shuffle 2", COPSE_SHAPE(4, 4, 0), "the input [4, 4, 0] is no image");
     refused("pixel_shuffle 2", COPSE_SHAPE(1u << 31, 1, 4),
             "an axis of the output has 4294967296 elements");
+    refused("squeeze_excite 2", COPSE_SHAPE(6),
+            "layer 1 'squeeze_excite 2': the input [6] has no channels of several places");
+    refused("squeeze_excite 2", COPSE_SHAPE(0, 6), "the input [0, 6] has no channels");
     refused("prelu", COPSE_SCALAR, "layer 1 'prelu': the input [] has no last axis with channels");
 }
 

@@ -231,6 +231,8 @@ static copse_layer *random_layer(struct copse_stream *s, uint32_t depth)
         "adaptive_pool 2",
         "pixel_shuffle 2",
         "prelu slope=-0.1",
+        "squeeze_excite 4",
+        "squeeze_excite 4 silu init=he scale=0.5",
         "max_pool 2",
         "average_pool 3x2 stride=1 padding=yes",
         "global_pool",

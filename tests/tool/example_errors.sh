@@ -36,6 +36,7 @@ for program; do
     arguments=
     case $name in
     digits | eight_bit_gradients | fine_tune | layers | lend_vulkan) arguments=digits.csv.gz ;;
+    monitor_step) arguments=run ;;
     page_layers) name=layers ;;
     page_first) name=first ;;
     esac
@@ -44,6 +45,13 @@ for program; do
         ends_at loader_next 3 'cat/05.png is a damaged PNG'
         ends_at trainer_result 3 'worker 3 is lost'
         ;;
+    contrastive | evaluation | gan | meta_learner) ends_at value_read 3 'opencl:0: the device is lost' ;;
+    merge_call) # in a replica, and after the run
+        ends_at value_read 2 'opencl:0: the device is lost; in replica 1'
+        ends_at value_read 4 'opencl:0: the device is lost'
+        ;;
+    monitor_step | parameter_servers) ends_at trainer_result 3 'worker 3 is lost' ;;
+    user_op) ends_at function_run 1 'opencl:0: the device is lost' ;;
     eight_bit_gradients | fine_tune | predict | table | text) ends_at model_fit 1 'cat/05.png is a damaged PNG' ;;
     *) ends_at trainer_fit 1 'cat/05.png is a damaged PNG' ;;
     esac

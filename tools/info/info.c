@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* copse info: what a safetensors file holds, and the memory of a training step. */
+/* copse info: what a file of weights holds, and the memory of a training step. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,6 +8,7 @@
 #include "copse/data/checkpoint.h"
 
 #include "tools/common/json.h"
+#include "tools/info/info_gguf.h"
 #include "tools/info/info_memory.h"
 #include "tools/info/info_model.h"
 #include "tools/train/train.h"
@@ -227,8 +228,7 @@ int cmd_info(int argc, char **argv)
     struct info_memory m = info_memory_defaults();
     bool is_json = false, is_plan = false;
     const struct option_row rows[] = {
-        { "", OPTION_WORDS, &words, "FILE",
-          "a safetensors file: weights, a model or a checkpoint" },
+        { "", OPTION_WORDS, &words, "FILE", "weights, a model or a checkpoint; a GGUF file" },
         { "memory", OPTION_FLAG, &is_plan, NULL,
           "the memory of a training step instead: memory.md" },
         { "model", OPTION_TEXT, &m.model, "NET",
@@ -253,7 +253,7 @@ int cmd_info(int argc, char **argv)
     };
     const int code = options_parse(
         argc, argv, rows,
-        "Prints what a safetensors file holds: arrays and metadata; of a model also its layers, "
+        "Prints what a file holds: arrays and metadata; of a model also its layers, "
         "its data\n(columns with their scaling, classes, vocabulary) and the course of "
         "its training.\nWith --memory: the device memory of a training step, without and "
         "with recomputation.");
@@ -266,5 +266,7 @@ int cmd_info(int argc, char **argv)
     }
     in.path = m.path = words.count > 0 ? words.at[0] : NULL;
     m.is_json = is_json;
-    return is_plan ? info_memory_run(&m) : print_file(&in, is_json);
+    if (is_plan)
+        return info_memory_run(&m);
+    return info_gguf_is(in.path) ? info_gguf_run(in.path, is_json) : print_file(&in, is_json);
 }

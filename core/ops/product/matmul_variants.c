@@ -12,7 +12,7 @@
 /* A longer sum is split over several launches. Each launch adds to the result of the launch before.
    Some drivers leave a loop after 65535 rounds, so loops must be shorter; chains of additions must
    be short, too. */
-#define SHARED_MAX_K 8192u /* 5.6 rounds per element, if inner loops are not unrolled */
+#define SHARED_MAX_K 8192u /* 6.1 rounds per element, if inner loops are not unrolled */
 #define TEXEL_MAX_K  65536u
 
 static uint64_t divide_up(uint64_t n, uint64_t by)

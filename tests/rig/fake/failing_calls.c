@@ -6,6 +6,8 @@
 #include <string.h>
 
 #include "copse/copse.h"
+#include "copse/device/function.h"
+#include "copse/distribute/value.h"
 #include "core/base/base.h"
 
 COPSE_API copse_status failing_loader_next(copse_loader *batches, struct copse_host_batch *out);
@@ -15,6 +17,8 @@ COPSE_API copse_status failing_trainer_fit(copse_trainer *t, copse_loader *batch
                                            const struct copse_fit_params *params);
 COPSE_API copse_status failing_model_fit(copse_model *m, copse_dataset *data,
                                          const struct copse_model_fit_params *params);
+COPSE_API copse_status failing_function_run(copse_function *f);
+COPSE_API copse_status failing_value_read(const copse_value *v, void *values);
 
 static bool fails_now(const char *name, int *calls)
 {
@@ -55,4 +59,21 @@ copse_status failing_model_fit(copse_model *m, copse_dataset *data,
     if (fails_now("model_fit", &calls))
         return copse_fail(COPSE_ERR_FORMAT, "cat/05.png is a damaged PNG");
     return copse_model_fit(m, data, params);
+}
+
+copse_status failing_function_run(copse_function *f)
+{
+    static int calls;
+    if (fails_now("function_run", &calls))
+        return copse_fail(COPSE_ERR_DEVICE_LOST, "opencl:0: the device is lost");
+    return copse_function_run(f);
+}
+
+/* Replicas may call it, one at a time. */
+copse_status failing_value_read(const copse_value *v, void *values)
+{
+    static int calls;
+    if (fails_now("value_read", &calls))
+        return copse_fail(COPSE_ERR_DEVICE_LOST, "opencl:0: the device is lost");
+    return copse_value_read(v, values);
 }

@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: MIT */
+/* What `copse info` says about a GGUF file: its keys and tensors. */
+#ifndef INFO_GGUF_H
+#define INFO_GGUF_H
+
+#include <stdbool.h>
+
+#include "tools/tool.h"
+
+/* Whether a file begins as the format says. */
+bool info_gguf_is(const char *path);
+/* Print the file; returns the exit status. */
+int info_gguf_run(const char *path, bool is_json);
+
+#endif
