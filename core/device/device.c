@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Opening and closing devices, their limits and memory. */
 #include "core/device/device.h"
+#include "core/trust/records.h"
 
 /* Only a cache that is kept serves a later start. */
 static void keep_kernels(copse_device *dev)
@@ -96,6 +97,8 @@ copse_status copse__device_open_at(copse_context *ctx, struct copse_place *place
     s = dev->backend->open(dev);
     if (s == COPSE_OK)
         s = copse__tuning_copy(&ctx->trust, &place->info, &dev->tuning);
+    if (s == COPSE_OK)
+        s = copse__records_add(&ctx->trust, &place->info, &dev->tuning);
     /* A backend that gets more information when it opens a device may have changed limits. */
     if (!s && !copse__limits_cap(&dev->info.limits, dev->info.reason, sizeof dev->info.reason))
         s = copse_fail(COPSE_ERR_NO_DEVICE, "device: %s: %s", dev->info.id, dev->info.reason);

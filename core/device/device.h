@@ -169,6 +169,10 @@ bool copse__kernel_is_name(const char *name, size_t length);
 uint64_t copse__tuning_rate(const copse_device *dev, const char *family, const char *size_class,
                             const char *variant);
 
+/* The measurements of a listed device that ship with the library; 0 = none. */
+COPSE_PRIVATE size_t copse__tuning_shipped(const copse_context *ctx,
+                                           const struct copse_device_info *info);
+
 /* ---- what a kernel must get right before it is used (self_test.c) ---- */
 
 /* Run the kernel's self-test. A wrong result blocks the kernel, and the status is

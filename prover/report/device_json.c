@@ -131,7 +131,8 @@ static bool add_all(cJSON *o, copse_context *ctx, const struct copse_device_info
            (d->same_as < 0 || copse__json_add_text(o, "same_as", ctx->devices[d->same_as].id)) &&
            (!d->is_usable ||
             (add_limits(o, &d->limits) && add_blocked(o, ctx, d->id) && add_state(o, ctx, d->id) &&
-             copse__json_add_count(o, "tuned_sizes", count_tuned(ctx, d->id))));
+             copse__json_add_count(o, "tuned_sizes", count_tuned(ctx, d->id)) &&
+             copse__json_add_count(o, "shipped_measurements", copse__tuning_shipped(ctx, d))));
 }
 
 cJSON *copse__device_json(copse_context *ctx, const struct copse_device_info *d)

@@ -35,11 +35,12 @@ static char *device_text(copse_context *ctx, const char *id)
     return NULL;
 }
 
-static unsigned count_tuned(copse_context *ctx, const char *id)
+/* A count of the device as JSON. */
+static unsigned device_count(copse_context *ctx, const char *id, const char *name)
 {
     char *text = device_text(ctx, id);
     cJSON *o = text ? cJSON_Parse(text) : NULL;
-    const cJSON *sizes = cJSON_GetObjectItem(o, "tuned_sizes");
+    const cJSON *sizes = cJSON_GetObjectItem(o, name);
     const unsigned count = cJSON_IsNumber(sizes) ? (unsigned)sizes->valuedouble : 0;
     cJSON_Delete(o);
     free(text);
@@ -109,10 +110,15 @@ static void print_device(copse_context *ctx, const struct copse_device_info *lis
         printf("           the same device as %s, through another API\n", list[d->same_as].id);
     print_blocked(ctx, d->id);
     print_state(ctx, d);
-    const unsigned tuned = count_tuned(ctx, d->id);
+    const unsigned tuned = device_count(ctx, d->id, "tuned_sizes");
+    const unsigned shipped = device_count(ctx, d->id, "shipped_measurements");
     if (tuned)
         printf("           tuned: kernels chosen by `copse tune` for %u size%s\n", tuned,
                tuned == 1 ? "" : "s");
+    if (shipped)
+        printf("           %s: %u measurements of this device and driver ship with the library%s\n",
+               tuned ? "others" : "tuned", shipped,
+               tuned ? ", for other sizes" : "; `copse tune` measures this machine");
 }
 
 /* A line for each usable device: what `auto` makes of it. */

@@ -421,7 +421,7 @@ copse_status copse__conform_train(struct copse_conform_run *r)
     struct job twice = adam;
     twice.is_audited = true;
     copse__conform_one(
-        r, &(struct copse_conform_case){ "train", "mlp", "100 steps with audits, twice", NULL },
+        r, &(struct copse_conform_case){ "train", "audit", "mlp, 100 steps, twice", NULL },
         check_twice, &twice);
     for (uint32_t replicas = 2; replicas <= MAX_REPLICAS; replicas++) {
         struct job j = { .ids = { own, own, own }, .replicas = replicas, .steps = SHORT_RUN };
