@@ -119,7 +119,7 @@ class Cells:
         pointers = np.zeros((max(self.rows, 1), max(len(columns), 1)), np.uintp)
         blocks = []
         for i, column in enumerate(columns if self.rows else ()):
-            block, pointers[:, i] = (_numbers if isinstance(column, np.ndarray) else _texts)(column)
+            block, pointers[:, i] = _numbers(column) if isinstance(column, np.ndarray) else _texts(column)
             blocks.append(block)
         held = [c_string(n) for n in names or ()]
         listed = ffi.new("char *[]", held) if names is not None else ffi.NULL
