@@ -50,6 +50,7 @@
 #include "copse/train/evaluate.h"
 #include "copse/train/fine_tune.h"
 #include "copse/train/generate.h"
+#include "copse/train/language.h"
 #include "copse/train/memory.h"
 #include "copse/train/model_file.h"
 #include "copse/train/predict_cells.h"

@@ -42,6 +42,7 @@
 #include "copse/train/fine_tune.h"
 #include "copse/train/generate.h"
 #include "copse/train/hidden.h"
+#include "copse/train/language.h"
 #include "copse/train/memory.h"
 #include "copse/train/model_file.h"
 #include "copse/train/predict_cells.h"
@@ -683,6 +684,10 @@ static void replicated(struct probe *p)
 /* In a strategy of its own: calls without NULL make variables. */
 static void models(struct probe *p)
 {
+    copse_language *language;
+    struct copse_language_info language_is;
+    struct copse_language_evaluation language_loss;
+    size_t tokens;
     static copse_strategy *own;
     static copse_model *model;
     static copse_dataset *labelled;
@@ -718,6 +723,16 @@ static void models(struct probe *p)
     ROW(copse_model_predict, NEED(model), NEED(labelled), NEED(values));
     ROW(copse_model_predict_cells, NEED(model), NEED(&(struct copse_cells){ .rows = 0 }), NULL,
         NEED(values));
+    ROW(copse_language_open, NEED(st), NEED("none"), NEED(&language));
+    ROW(copse_language_describe, NEED((copse_language *)(void *)&language), NEED(&language_is));
+    ROW(copse_language_encode, NEED((copse_language *)(void *)&language), NEED("a"), 1, NULL, 0,
+        NEED(&tokens));
+    ROW(copse_language_chat, NEED((copse_language *)(void *)&language), NULL, NEED("a"), NULL, 0,
+        NEED(&tokens));
+    ROW(copse_language_generate, NEED((copse_language *)(void *)&language), NULL, 0,
+        NEED(&(struct copse_generate_params){ .length = 1 }), NEED(take_nothing), NULL);
+    ROW(copse_language_evaluate, NEED((copse_language *)(void *)&language), NEED("a"), 1, 0,
+        NEED(&language_loss));
     ROW(copse_model_generate, NEED(model), NULL, 0,
         NEED(&(struct copse_generate_params){ .length = 1 }), NEED(take_nothing), NULL);
     ROW(copse_model_evaluate, NEED(model), NEED(labelled), NULL, NEED(&evaluation));

@@ -31,6 +31,7 @@
 #include "copse/train/average.h"
 #include "copse/train/evaluate.h"
 #include "copse/train/fine_tune.h"
+#include "copse/train/language.h"
 #include "copse/train/model_file.h"
 
 #include "tests/rig/null_rig.h"
@@ -136,6 +137,8 @@ static void data(struct probe *p)
     NOTHING(copse_gguf_keys, NULL, NULL);
     NOTHING(copse_gguf_tensors, NULL, NULL);
     NOTHING(copse_gguf_find, NULL, NULL);
+    RELEASE(copse_language_release, copse_language);
+    NOTHING(copse_language_token, NULL, 0, NULL);
     RETAIN(copse_dataset_retain);
     RELEASE(copse_dataset_release, copse_dataset);
     DOES_NOTHING(copse_dataset_describe, NULL, NULL);
@@ -314,6 +317,7 @@ static void results_are_cleared(void **state)
     CLEARED(size_t, copse_checkpoint_metadata(NULL, &got));
     CLEARED(size_t, copse_gguf_keys(NULL, &got));
     CLEARED(size_t, copse_gguf_tensors(NULL, &got));
+    CLEARED(size_t, copse_language_token(NULL, 0, &got));
     CLEARED(size_t, copse_context_devices(NULL, &devices, &got));
     CLEARED(size_t, copse_context_backends(NULL, &backends, &got));
     CLEARED(size_t, copse_partitioned_parts(NULL, &list, &got));

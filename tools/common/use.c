@@ -35,6 +35,19 @@ static bool is_safetensors(const char *path)
     return n == sizeof begin && begin[8] == '{' && begin[6] == 0 && begin[7] == 0;
 }
 
+bool use_is_gguf(const char *path)
+{
+    char magic[4];
+    struct system_file info; /* a pipe would not end the wait for its first byte */
+    FILE *f = path && system_look(path, &info) && info.kind == SYSTEM_FILE ? system_open(path, "rb")
+                                                                           : NULL;
+    const bool is_it =
+        f && fread(magic, 1, sizeof magic, f) == sizeof magic && memcmp(magic, "GGUF", 4) == 0;
+    if (f)
+        fclose(f);
+    return is_it;
+}
+
 copse_status use_load(struct use *u)
 {
     char id[1][32];
@@ -49,6 +62,8 @@ copse_status use_load(struct use *u)
                                  "'%s' is no model, and '%s' is a file of one: MODEL comes first, "
                                  "then DATA",
                                  u->model_path, u->data_path);
+    if (use_is_gguf(u->model_path))
+        return copse_language_open(u->strategy, u->model_path, &u->language);
     COPSE_TRY(copse_model_load(u->strategy, u->model_path, NULL, &u->model));
     u->schema = copse_model_schema(u->model);
     return copse_schema_describe(u->schema, &u->info);
@@ -58,6 +73,11 @@ copse_status use_open(struct use *u)
 {
     struct system_file file;
     COPSE_TRY(use_load(u));
+    if (u->language)
+        return session_set_error(COPSE_ERR_ARGUMENT,
+                                 "'%s' is a language model: `copse generate` and `copse evaluate` "
+                                 "take it",
+                                 u->model_path);
     if (strcmp(u->data_path, "-") == 0) {
         COPSE_TRY(standard_input_take(&u->input));
         u->data_path = u->input.path;
@@ -90,6 +110,7 @@ void use_close(struct use *u)
     standard_input_end(&u->input);
     copse_dataset_release(&u->data);
     copse_model_release(&u->model);
+    copse_language_release(&u->language);
     copse_strategy_release(&u->strategy);
     copse_context_release(&u->ctx);
 }

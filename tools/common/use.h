@@ -6,6 +6,7 @@
 #include "copse/data/schema.h"
 #include "copse/data/text.h"
 #include "copse/model.h"
+#include "copse/train/language.h"
 
 #include "tools/common/standard_input.h"
 #include "tools/tool.h"
@@ -22,6 +23,7 @@ struct use {
     copse_context *ctx;
     copse_strategy *strategy;
     copse_model *model;
+    copse_language *language; /* instead of a model and data: MODEL is a GGUF file */
     copse_dataset *data;
     const copse_schema *schema;
     struct copse_schema_info info;
@@ -33,6 +35,8 @@ extern const struct option_name use_missings[], use_unknowns[];
 #define USE_MISSING_HELP "missing cells: mean, refuse, auto (mean, warns of news) [auto]"
 #define USE_UNKNOWN_HELP "categories that training did not have: ignore, refuse [ignore]"
 
+/* Whether a file begins as GGUF files do. */
+bool use_is_gguf(const char *path);
 /* Load the model alone. */
 copse_status use_load(struct use *u);
 /* Load the model and read the data by its schema. */

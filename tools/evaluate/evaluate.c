@@ -358,18 +358,20 @@ int cmd_evaluate(int argc, char **argv)
             return session_fail(session_set_error(
                 COPSE_ERR_ARGUMENT,
                 "--plot would replace '%s', which this command reads; name another file", p->plot));
-    if (p->words.count == 2)
-        return evaluate_model(&(struct use){ .model_path = p->words.at[0],
-                                             .data_path = p->words.at[1],
-                                             .labels = p->labels,
-                                             .missing = (copse_missing)p->missing.at->value,
-                                             .unknown = (copse_unknown)p->unknown.at->value,
-                                             .devices = p->devices,
-                                             .how = p->how },
-                              &(struct evaluate_outputs){ .plot = p->plot,
-                                                          .logdir = p->logdir,
-                                                          .is_json = p->is_json,
-                                                          .is_quiet = p->is_quiet });
+    if (p->words.count == 2) {
+        const struct use use = { .model_path = p->words.at[0],
+                                 .data_path = p->words.at[1],
+                                 .labels = p->labels,
+                                 .missing = (copse_missing)p->missing.at->value,
+                                 .unknown = (copse_unknown)p->unknown.at->value,
+                                 .devices = p->devices,
+                                 .how = p->how };
+        const struct evaluate_outputs out = {
+            .plot = p->plot, .logdir = p->logdir, .is_json = p->is_json, .is_quiet = p->is_quiet
+        };
+        return use_is_gguf(use.model_path) ? evaluate_language(&use, &out)
+                                           : evaluate_model(&use, &out);
+    }
     copse_status s = session_open(&r.settings.how, &r.ctx);
     if (s == COPSE_OK)
         s = r.settings.is_watching ? evaluate_watch(&w) : evaluate_once(&w);

@@ -36,6 +36,8 @@ struct evaluate_outputs {
     bool is_json, is_quiet;
 };
 int evaluate_model(const struct use *use, const struct evaluate_outputs *out);
+/* The same of a language model and a text. (evaluate_language.c) */
+int evaluate_language(const struct use *use, const struct evaluate_outputs *out);
 /* Characters of the longest name of a class or target. (confusion_text.c) */
 size_t verdict_longest_name(const struct verdict *v);
 /* As lines of text (confusion_text.c); of many classes nothing. */

@@ -15,6 +15,9 @@ struct job {
     struct use use;
     struct copse_generate_params how;
     const char *prompt;
+    const char *system; /* of --chat */
+    bool is_chat;
+    char *asked;            /* the prompt in the form of a conversation */
     bool is_json, is_begun; /* is_begun: a token was printed */
     char last;              /* the newest byte */
     /* begins with bytes of a character that further tokens complete */
@@ -53,7 +56,7 @@ static copse_status print_token(void *user, uint32_t token, const char *text, si
 {
     struct job *j = user;
     (void)token;
-    if (!j->is_begun)
+    if (!j->is_begun && !j->is_chat)
         COPSE_TRY(generate_put(j->prompt, strlen(j->prompt)));
     j->is_begun = true;
     memcpy(j->part + j->part_size, text, size);
@@ -65,11 +68,51 @@ static copse_status print_token(void *user, uint32_t token, const char *text, si
     return COPSE_OK;
 }
 
+/* ---- language models ---- */
+
+/* A token in pieces: there is room for COPSE_TOKEN_BYTES of each. */
+struct pieces {
+    struct job *j;
+    copse_token_fn *take;
+};
+
+static copse_status take_pieces(void *user, uint32_t token, const char *text, size_t size)
+{
+    const struct pieces *p = user;
+    for (size_t at = 0, n; at < size; at += n) {
+        n = size - at < COPSE_TOKEN_BYTES ? size - at : COPSE_TOKEN_BYTES;
+        COPSE_TRY(p->take(p->j, token, text + at, n));
+    }
+    return COPSE_OK;
+}
+
+static copse_status generate_ask(struct job *j)
+{
+    size_t needed;
+    COPSE_TRY(copse_language_chat(j->use.language, j->system, j->prompt, NULL, 0, &needed));
+    j->asked = malloc(needed);
+    if (!j->asked)
+        return session_set_error(COPSE_ERR_NO_MEMORY, "no memory for the prompt");
+    return copse_language_chat(j->use.language, j->system, j->prompt, j->asked, needed, &needed);
+}
+
+/* The text by the model, or by the language model. */
+static copse_status generate_write(struct job *j, copse_token_fn *take)
+{
+    struct pieces p = { j, take };
+    if (!j->use.language)
+        return copse_model_generate(j->use.model, j->prompt, strlen(j->prompt), &j->how, take, j);
+    if (j->is_chat)
+        COPSE_TRY(generate_ask(j));
+    const char *prompt = j->asked ? j->asked : j->prompt;
+    return copse_language_generate(j->use.language, prompt, strlen(prompt), &j->how, take_pieces,
+                                   &p);
+}
+
 /* The prompt and what follows it; a line end, where there is none, completes the last line. */
 static copse_status generate_print(struct job *j)
 {
-    const copse_status s =
-        copse_model_generate(j->use.model, j->prompt, strlen(j->prompt), &j->how, print_token, j);
+    const copse_status s = generate_write(j, print_token);
     if (j->part_size > 0 && !j->drops_part && generate_put(j->part, j->part_size) == COPSE_OK)
         j->last = j->part[j->part_size - 1];
     if (j->is_begun && j->last != '\n')
@@ -101,8 +144,9 @@ static copse_status keep_token(void *user, uint32_t token, const char *text, siz
 
 static copse_status print_object(struct job *j)
 {
-    COPSE_TRY(
-        copse_model_generate(j->use.model, j->prompt, strlen(j->prompt), &j->how, keep_token, j));
+    COPSE_TRY(generate_write(j, keep_token));
+    if (!j->text) /* the model ended at once */
+        COPSE_TRY(keep_token(j, 0, "", 0));
     if (j->drops_part)
         j->text[j->size - utf8_part(j->text, j->size)] = '\0';
     cJSON *o = cJSON_CreateObject();
@@ -121,6 +165,13 @@ static copse_status print_object(struct job *j)
 static copse_status generate_text(struct job *j)
 {
     COPSE_TRY(use_load(&j->use));
+    if (j->use.language) {
+        j->drops_part = true;
+        return j->is_json ? print_object(j) : generate_print(j);
+    }
+    if (j->is_chat || j->system)
+        return session_set_error(COPSE_ERR_ARGUMENT,
+                                 "--chat and --system are for language models in GGUF files");
     if (j->use.info.kind != COPSE_DATA_TEXT)
         return session_set_error(COPSE_ERR_ARGUMENT,
                                  "'%s' is not a model of texts; `copse train --tokens` makes one",
@@ -140,6 +191,7 @@ static copse_status generate_text(struct job *j)
 static const char *generate_wrong(const struct job *j, const struct option_words *words)
 {
     return words->count != 1           ? "give MODEL"
+           : j->system && !j->is_chat  ? "--system belongs to --chat"
            : j->how.length == 0        ? "--length: it must be at least 1"
            : j->how.temperature < 0.0f ? "--temperature: it must be at least 0"
            : !(j->how.top_p > 0.0f && j->how.top_p <= 1.0f)
@@ -154,9 +206,12 @@ int cmd_generate(int argc, char **argv)
                      .how = { .length = 200, .seed = 1, .temperature = 1.0f, .top_p = 1.0f },
                      .prompt = "" };
     const struct option_row rows[] = {
-        { "", OPTION_WORDS, &words, "MODEL",
-          "a model of texts: what `copse train --tokens` wrote" },
+        { "", OPTION_WORDS, &words, "MODEL", "what `copse train --tokens` wrote, or a GGUF file" },
         { "prompt", OPTION_TEXT, &j.prompt, "TEXT", "the text to continue [a line end]" },
+        { "chat", OPTION_FLAG, &j.is_chat, NULL,
+          "TEXT is a question in a conversation; only the answer is printed" },
+        { "system", OPTION_TEXT, &j.system, "TEXT",
+          "with --chat: what the model is told first [what its file says]" },
         { "length", OPTION_U64, &j.how.length, "N", "tokens to write [200]" },
         { "temperature", OPTION_FLOAT, &j.how.temperature, "T",
           "below 1: likelier tokens; 0: always the most likely one [1]" },
@@ -181,7 +236,8 @@ int cmd_generate(int argc, char **argv)
     int code =
         options_parse(argc, argv, rows,
                       "Prints the prompt and continues it, token by token, with a network that was "
-                      "trained on a text.\nThe same seed on the same device gives the same text.");
+                      "trained on a text, or with\na language model.\nThe same seed on the same "
+                      "device gives the same text.");
     if (code >= 0)
         return code;
     if (generate_wrong(&j, &words)) {
@@ -194,5 +250,6 @@ int cmd_generate(int argc, char **argv)
     code = s == COPSE_OK || ferror(stdout) ? EXIT_DONE : session_fail(s);
     use_close(&j.use);
     free(j.text);
+    free(j.asked);
     return code;
 }

@@ -8,6 +8,7 @@
 #include "copse/data/checkpoint.h"
 
 #include "tools/common/json.h"
+#include "tools/common/use.h"
 #include "tools/info/info_gguf.h"
 #include "tools/info/info_memory.h"
 #include "tools/info/info_model.h"
@@ -268,5 +269,5 @@ int cmd_info(int argc, char **argv)
     m.is_json = is_json;
     if (is_plan)
         return info_memory_run(&m);
-    return info_gguf_is(in.path) ? info_gguf_run(in.path, is_json) : print_file(&in, is_json);
+    return use_is_gguf(in.path) ? info_gguf_run(in.path, is_json) : print_file(&in, is_json);
 }

@@ -14,18 +14,6 @@
 #define VALUES_SHOWN 6   /* of a list */
 #define TEXT_SHOWN   200 /* bytes */
 
-bool info_gguf_is(const char *path)
-{
-    char magic[4];
-    struct system_file info; /* a pipe would not end the wait for its first byte */
-    FILE *f = system_look(path, &info) && info.kind == SYSTEM_FILE ? system_open(path, "rb") : NULL;
-    const bool is_it =
-        f && fread(magic, 1, sizeof magic, f) == sizeof magic && memcmp(magic, "GGUF", 4) == 0;
-    if (f)
-        fclose(f);
-    return is_it;
-}
-
 /* ---- text ---- */
 
 static void print_gguf_value(const struct copse_gguf_value *v)

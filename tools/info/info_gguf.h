@@ -7,8 +7,6 @@
 
 #include "tools/tool.h"
 
-/* Whether a file begins as the format says. */
-bool info_gguf_is(const char *path);
 /* Print the file; returns the exit status. */
 int info_gguf_run(const char *path, bool is_json);
 

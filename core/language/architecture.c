@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: MIT */
+/* The tables of architectures and of their weights. */
+#include "core/language/architecture.h"
+
+#include <string.h>
+
+#include "core/base/base.h"
+
+const struct copse_part_row copse__parts[COPSE_PARTS] = {
+    [COPSE_PART_EMBEDDING] = { "token_embd.weight", "model.embed_tokens.weight" },
+    [COPSE_PART_NORM] = { "output_norm.weight", "model.norm.weight" },
+    [COPSE_PART_HEAD] = { "output.weight", "lm_head.weight" },
+    [COPSE_PART_TURNS] = { "rope_freqs.weight", "rope_factors" },
+    [COPSE_PART_IN_NORM] = { "blk.%u.attn_norm.weight", "model.layers.%u.input_layernorm.weight" },
+    [COPSE_PART_QUERY] = { "blk.%u.attn_q.weight", "model.layers.%u.self_attn.q_proj.weight" },
+    [COPSE_PART_KEY] = { "blk.%u.attn_k.weight", "model.layers.%u.self_attn.k_proj.weight" },
+    [COPSE_PART_VALUE] = { "blk.%u.attn_v.weight", "model.layers.%u.self_attn.v_proj.weight" },
+    [COPSE_PART_OUT] = { "blk.%u.attn_output.weight", "model.layers.%u.self_attn.o_proj.weight" },
+    [COPSE_PART_QUERY_BIAS] = { "blk.%u.attn_q.bias", "model.layers.%u.self_attn.q_proj.bias" },
+    [COPSE_PART_KEY_BIAS] = { "blk.%u.attn_k.bias", "model.layers.%u.self_attn.k_proj.bias" },
+    [COPSE_PART_VALUE_BIAS] = { "blk.%u.attn_v.bias", "model.layers.%u.self_attn.v_proj.bias" },
+    [COPSE_PART_QUERY_NORM] = { "blk.%u.attn_q_norm.weight",
+                                "model.layers.%u.self_attn.q_norm.weight" },
+    [COPSE_PART_KEY_NORM] = { "blk.%u.attn_k_norm.weight",
+                              "model.layers.%u.self_attn.k_norm.weight" },
+    [COPSE_PART_MLP_NORM] = { "blk.%u.ffn_norm.weight",
+                              "model.layers.%u.post_attention_layernorm.weight" },
+    [COPSE_PART_GATE] = { "blk.%u.ffn_gate.weight", "model.layers.%u.mlp.gate_proj.weight" },
+    [COPSE_PART_UP] = { "blk.%u.ffn_up.weight", "model.layers.%u.mlp.up_proj.weight" },
+    [COPSE_PART_DOWN] = { "blk.%u.ffn_down.weight", "model.layers.%u.mlp.down_proj.weight" },
+};
+
+static const struct copse_architecture architectures[] = {
+    { .name = "llama", .is_interleaved = true, .gate = COPSE_SILU },
+    { .name = "qwen2", .has_biases = true, .gate = COPSE_SILU },
+    { .name = "qwen3", .norms_heads = true, .gate = COPSE_SILU },
+};
+
+const struct copse_architecture *copse__architecture_find(const char *name, size_t size)
+{
+    for (size_t i = 0; i < COPSE_COUNT(architectures); i++)
+        if (strlen(architectures[i].name) == size && memcmp(architectures[i].name, name, size) == 0)
+            return &architectures[i];
+    return NULL;
+}
+
+void copse__part_shape(const struct copse_architecture *a, const struct copse_language_sizes *is,
+                       enum copse_part part, uint32_t shape[2])
+{
+    const uint32_t q = is->heads * is->head, kv = is->kv_heads * is->head;
+    const uint32_t shapes[COPSE_PARTS][2] = {
+        [COPSE_PART_EMBEDDING] = { is->vocabulary, is->width },
+        [COPSE_PART_NORM] = { 0, is->width },
+        [COPSE_PART_HEAD] = { is->vocabulary, is->is_tied ? 0 : is->width },
+        [COPSE_PART_TURNS] = { 0, is->has_turns ? is->head / 2 : 0 },
+        [COPSE_PART_IN_NORM] = { 0, is->width },
+        [COPSE_PART_QUERY] = { q, is->width },
+        [COPSE_PART_KEY] = { kv, is->width },
+        [COPSE_PART_VALUE] = { kv, is->width },
+        [COPSE_PART_OUT] = { is->width, q },
+        [COPSE_PART_QUERY_BIAS] = { 0, a->has_biases ? q : 0 },
+        [COPSE_PART_KEY_BIAS] = { 0, a->has_biases ? kv : 0 },
+        [COPSE_PART_VALUE_BIAS] = { 0, a->has_biases ? kv : 0 },
+        [COPSE_PART_QUERY_NORM] = { 0, a->norms_heads ? is->head : 0 },
+        [COPSE_PART_KEY_NORM] = { 0, a->norms_heads ? is->head : 0 },
+        [COPSE_PART_MLP_NORM] = { 0, is->width },
+        [COPSE_PART_GATE] = { is->hidden, is->width },
+        [COPSE_PART_UP] = { is->hidden, is->width },
+        [COPSE_PART_DOWN] = { is->width, is->hidden },
+    };
+    memcpy(shape, shapes[part], sizeof shapes[part]);
+}

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: MIT */
+/* Architectures of language models as data: what a file calls their weights and settings, and how
+   a block differs from that of LLaMA. */
+#ifndef COPSE_LANGUAGE_ARCHITECTURE_H
+#define COPSE_LANGUAGE_ARCHITECTURE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "copse/matmul.h"
+
+/* Weights. Matrices are [outputs, inputs], as in files. */
+enum copse_part {
+    COPSE_PART_EMBEDDING, /* [vocabulary, width] */
+    COPSE_PART_NORM,      /* [width], in front of the head */
+    COPSE_PART_HEAD,      /* [vocabulary, width]; absent: the embedding */
+    COPSE_PART_TURNS,     /* [head / 2], factors of the lengths of rotary waves; may be absent */
+    COPSE_PART_IN_NORM,   /* of a block, from here: [width] */
+    COPSE_PART_QUERY,     /* [heads head, width] */
+    COPSE_PART_KEY,       /* [kv_heads head, width] */
+    COPSE_PART_VALUE,
+    COPSE_PART_OUT,        /* [width, heads head] */
+    COPSE_PART_QUERY_BIAS, /* where `has_biases` */
+    COPSE_PART_KEY_BIAS,
+    COPSE_PART_VALUE_BIAS,
+    COPSE_PART_QUERY_NORM, /* [head], where `norms_heads` */
+    COPSE_PART_KEY_NORM,
+    COPSE_PART_MLP_NORM, /* [width] */
+    COPSE_PART_GATE,     /* [hidden, width] */
+    COPSE_PART_UP,
+    COPSE_PART_DOWN, /* [width, hidden] */
+    COPSE_PARTS
+};
+#define COPSE_PART_OF_BLOCK(part) ((part) >= COPSE_PART_IN_NORM)
+
+struct copse_part_row {
+    const char *gguf; /* name in GGUF files; %u is the number of the block */
+    const char *name; /* of the variable, and in safetensors files */
+};
+extern const struct copse_part_row copse__parts[COPSE_PARTS];
+
+struct copse_architecture {
+    const char *name; /* "general.architecture" of GGUF files, and what their keys begin with */
+    /* rows of query and key are in the order of interleaved rotary pairs in GGUF files */
+    bool is_interleaved;
+    bool has_biases;  /* of query, key and value */
+    bool norms_heads; /* query and key heads have RMS norms */
+    copse_activation gate;
+};
+
+/* NULL: unknown. */
+const struct copse_architecture *copse__architecture_find(const char *name, size_t size);
+
+/* Sizes of a model. */
+struct copse_language_sizes {
+    uint32_t layers, width, hidden, heads, kv_heads, head, vocabulary, context, window;
+    float base, epsilon;
+    bool is_tied;   /* no head of its own */
+    bool has_turns; /* factors of the rotary waves */
+};
+
+/* The shape of a part: [rows, columns]; rows 0: one axis; columns 0: the model has no such part. */
+void copse__part_shape(const struct copse_architecture *a, const struct copse_language_sizes *is,
+                       enum copse_part part, uint32_t shape[2]);
+
+#endif

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: MIT */
+/* A language model from the inside. */
+#ifndef COPSE_CORE_LANGUAGE_H
+#define COPSE_CORE_LANGUAGE_H
+
+#include "copse/data/gguf.h"
+#include "copse/train/language.h"
+#include "core/language/architecture.h"
+#include "core/language/chat.h"
+#include "core/language/tokenizer.h"
+#include "core/replica/replica_context.h"
+#include "core/train/predictor.h"
+
+#define COPSE_LANGUAGE_CHUNK   64u    /* tokens of a prompt that are computed at once */
+#define COPSE_LANGUAGE_LONGEST 16384u /* tokens: the limit of copse_attention */
+
+struct copse_language {
+    copse_strategy *strategy;
+    struct copse_arena arena;
+    const char *path;
+    const struct copse_architecture *architecture;
+    struct copse_language_sizes is;
+    struct copse_tokenizer tokenizer;
+    struct copse_chat chat;
+    /* of parts without a block [0], of blocks [COPSE_PARTS * layer]; NULL: the model has none */
+    copse_variable **variables;
+    float *turns; /* factors of the rotary waves, [head / 2]; NULL: all are 1 */
+    uint64_t parameters;
+    struct copse_predictor predictor;
+};
+
+static inline copse_tensor *copse__language_part(const copse_language *l, uint32_t layer,
+                                                 enum copse_part part)
+{
+    copse_variable *v = l->variables[(size_t)layer * COPSE_PARTS + part];
+    return v ? copse_variable_tensor(v) : NULL;
+}
+
+/* Numbers of keys and values of a token, in all layers. */
+static inline size_t copse__language_memory(const copse_language *l)
+{
+    return (size_t)l->is.layers * 2 * l->is.kv_heads * l->is.head;
+}
+
+/* Add the tokens of a text, with those that the model wants at its beginning. (language.c) */
+copse_status copse__language_encode(copse_language *l, const char *text, size_t size,
+                                    struct copse_tokens *out);
+/* Sizes and weights of a file. (language_read.c) */
+copse_status copse__language_read(copse_language *l, copse_gguf *f);
+
+/* ---- language_graph.c ---- */
+
+/* Tokens at consecutive places, after `past` slots with keys and values of earlier ones. The inputs
+   of the functions below: "x" i32 [count], "past" f32 [slots, memory] if there are slots, "turns"
+   f32 [count, head], "mask" f32 [count, slots + count]; the batch has one example. */
+struct copse_language_inputs {
+    uint32_t count, slots;
+    int32_t *tokens;
+    float *turns, *mask;
+    const float *past;
+};
+/* Fill turns and mask for tokens at `first` and on; `used` of the slots have tokens. */
+void copse__language_place(const copse_language *l, struct copse_language_inputs *in,
+                           uint32_t first, uint32_t used);
+
+/* f32 [1, vocabulary + count memory]: outputs at the place that input "last", i32 [1], names; then
+   the keys and values of the tokens. A copse_predict_fn of the model. */
+copse_tensor *copse__language_next(copse_graph *g, const copse_batch *in, void *language);
+/* f32 [1, count]: the cross-entropy of input "y", i32 [count], at each place. */
+copse_tensor *copse__language_losses(copse_graph *g, const copse_batch *in, void *language);
+/* Compute one of them. */
+copse_status copse__language_run(copse_language *l, const struct copse_language_inputs *in,
+                                 const char *name, const int32_t *more, uint32_t more_count,
+                                 copse_predict_fn *fn, float *values, size_t count);
+
+#endif

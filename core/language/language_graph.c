@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: MIT */
+/* The network: blocks of attention and gated units around a stream of numbers (LLaMA; Touvron et
+   al., 2023). Keys and values of earlier tokens are an input, those of new ones a result. */
+#include <math.h>
+
+#include "copse/ops.h"
+#include "copse/ops/attention.h"
+#include "copse/ops/gated.h"
+#include "copse/ops/losses.h"
+#include "copse/ops/rotary.h"
+#include "core/data/input/shard.h"
+#include "core/graph/graph.h"
+#include "core/language/language.h"
+
+/* ---- inputs ---- */
+
+void copse__language_place(const copse_language *l, struct copse_language_inputs *in,
+                           uint32_t first, uint32_t used)
+{
+    const uint32_t half = l->is.head / 2, keys = in->slots + in->count;
+    for (uint32_t i = 0; i < in->count; i++) {
+        float *turn = in->turns + (size_t)i * l->is.head;
+        float *mask = in->mask + (size_t)i * keys;
+        for (uint32_t k = 0; k < half; k++) {
+            const double wave = 1.0 / pow((double)l->is.base, 2.0 * k / l->is.head) /
+                                (l->turns ? (double)l->turns[k] : 1.0);
+            const double angle = (double)(first + i) * wave;
+            turn[k] = (float)cos(angle);
+            turn[half + k] = (float)sin(angle);
+        }
+        for (uint32_t k = 0; k < keys; k++) {
+            /* the place of key k; slots are filled from the first one */
+            const uint32_t place = k < in->slots ? first - used + k : first + k - in->slots;
+            const bool is_there = k < in->slots ? k < used : k - in->slots <= i;
+            const bool is_near = l->is.window == 0 || first + i - place < l->is.window;
+            mask[k] = is_there && is_near ? 0.0f : -INFINITY;
+        }
+    }
+}
+
+/* ---- a block ---- */
+
+struct block {
+    const copse_language *l;
+    copse_graph *g;
+    uint32_t layer, count, slots;
+    copse_tensor *past, *turns, *mask;
+    copse_tensor *keys, *values; /* of the new tokens, [1, count, kv_heads head] */
+};
+
+static copse_tensor *block_part(const struct block *b, enum copse_part part)
+{
+    return copse__language_part(b->l, b->layer, part);
+}
+
+static copse_tensor *block_product(const struct block *b, copse_tensor *x, enum copse_part weight,
+                                   enum copse_part bias)
+{
+    copse_tensor *y = copse_matmul(b->g, x, block_part(b, weight), false, true);
+    return bias != COPSE_PARTS && block_part(b, bias) ? copse_add(b->g, y, block_part(b, bias)) : y;
+}
+
+/* Heads of queries or keys: with their norm, turned. */
+static copse_tensor *block_heads(const struct block *b, copse_tensor *x, uint32_t heads,
+                                 enum copse_part norm)
+{
+    const struct copse_language_sizes *is = &b->l->is;
+    x = copse_reshape(b->g, x, COPSE_SHAPE(1, b->count, heads, is->head));
+    if (block_part(b, norm))
+        x = copse_rms_norm(b->g, x, block_part(b, norm), is->epsilon);
+    return copse_rotary_by(b->g, x, b->turns, NULL);
+}
+
+/* Earlier keys (which 0) or values (1) of this block, and the new ones. */
+static copse_tensor *block_memory(const struct block *b, copse_tensor *fresh, uint32_t which)
+{
+    const struct copse_language_sizes *is = &b->l->is;
+    const uint32_t width = is->kv_heads * is->head;
+    copse_tensor *all = fresh;
+    if (b->slots > 0) {
+        const uint32_t start[3] = { 0, 0, (2 * b->layer + which) * width },
+                       size[3] = { 1, b->slots, width };
+        copse_tensor *const both[2] = { copse_slice(b->g, b->past, start, size), fresh };
+        all = copse_concat(b->g, both, 2, 1);
+    }
+    return copse_reshape(b->g, all, COPSE_SHAPE(1, b->slots + b->count, is->kv_heads, is->head));
+}
+
+static copse_tensor *block_attend(struct block *b, copse_tensor *x)
+{
+    const struct copse_language_sizes *is = &b->l->is;
+    const copse_shape kv = COPSE_SHAPE(1, b->count, is->kv_heads * is->head);
+    const struct copse_attention_params params = { .mask = b->mask };
+    x = copse_rms_norm(b->g, x, block_part(b, COPSE_PART_IN_NORM), is->epsilon);
+    copse_tensor *q = block_product(b, x, COPSE_PART_QUERY, COPSE_PART_QUERY_BIAS);
+    copse_tensor *k = block_product(b, x, COPSE_PART_KEY, COPSE_PART_KEY_BIAS);
+    b->values = block_product(b, x, COPSE_PART_VALUE, COPSE_PART_VALUE_BIAS);
+    q = block_heads(b, q, is->heads, COPSE_PART_QUERY_NORM);
+    k = block_heads(b, k, is->kv_heads, COPSE_PART_KEY_NORM);
+    b->keys = copse_reshape(b->g, k, kv);
+    copse_tensor *all_keys = block_memory(b, b->keys, 0), *all = block_memory(b, b->values, 1);
+    copse_tensor *y = copse_attention(b->g, q, all_keys, all, &params);
+    y = copse_reshape(b->g, y, COPSE_SHAPE(1, b->count, is->heads * is->head));
+    return block_product(b, y, COPSE_PART_OUT, COPSE_PARTS);
+}
+
+static copse_tensor *block_mlp(const struct block *b, copse_tensor *x)
+{
+    x = copse_rms_norm(b->g, x, block_part(b, COPSE_PART_MLP_NORM), b->l->is.epsilon);
+    copse_tensor *gate = block_product(b, x, COPSE_PART_GATE, COPSE_PARTS),
+                 *up = block_product(b, x, COPSE_PART_UP, COPSE_PARTS);
+    x = copse_glu(b->g, gate, up, b->l->architecture->gate);
+    return block_product(b, x, COPSE_PART_DOWN, COPSE_PARTS);
+}
+
+/* ---- all blocks ---- */
+
+/* The stream after the last norm, [1, count, width]. Keys and values of the new tokens are added to
+   `memory` [2 layers], if that is not NULL. */
+static copse_tensor *language_stream(const copse_language *l, copse_graph *g, const copse_batch *in,
+                                     copse_tensor **memory)
+{
+    copse_tensor *tokens = copse_input(in, "x");
+    const copse_shape shape = copse_tensor_shape(tokens);
+    COPSE_LATCH(g, copse_graph_status(g));
+    struct block b = { .l = l, .g = g, .count = shape.dims[1] };
+    b.turns = copse_input(in, "turns");
+    b.mask = copse_input(in, "mask");
+    COPSE_LATCH(g, copse_graph_status(g));
+    b.slots = copse_tensor_shape(b.mask).dims[2] - b.count;
+    b.past = b.slots > 0 ? copse_input(in, "past") : NULL;
+    b.mask = copse_reshape(g, b.mask, COPSE_SHAPE(1, 1, b.count, b.slots + b.count));
+    copse_tensor *x = copse_gather(g, copse__language_part(l, 0, COPSE_PART_EMBEDDING), tokens);
+    for (b.layer = 0; b.layer < l->is.layers; b.layer++) {
+        x = copse_add(g, x, block_attend(&b, x));
+        x = copse_add(g, x, block_mlp(&b, x));
+        if (memory) {
+            memory[2 * b.layer] = b.keys;
+            memory[2 * b.layer + 1] = b.values;
+        }
+    }
+    return copse_rms_norm(g, x, copse__language_part(l, 0, COPSE_PART_NORM), l->is.epsilon);
+}
+
+static copse_tensor *language_outputs(const copse_language *l, copse_graph *g, copse_tensor *x)
+{
+    copse_tensor *head =
+        copse__language_part(l, 0, l->is.is_tied ? COPSE_PART_EMBEDDING : COPSE_PART_HEAD);
+    return copse_matmul(g, x, head, false, true);
+}
+
+copse_tensor *copse__language_next(copse_graph *g, const copse_batch *in, void *language)
+{
+    const copse_language *l = language;
+    struct copse_mem *mem = &l->strategy->ctx->base.mem;
+    copse_tensor **memory = copse__alloc(mem, 2 * (size_t)l->is.layers, sizeof *memory);
+    COPSE_LATCH(g, copse_need_memory(memory, "language"));
+    copse_tensor *x = language_stream(l, g, in, memory), *both[2] = { NULL, NULL };
+    if (copse_graph_status(g) == COPSE_OK) {
+        const uint32_t count = copse_tensor_shape(x).dims[1];
+        both[1] = copse_concat(g, memory, 2 * (size_t)l->is.layers, 2);
+        both[1] =
+            copse_reshape(g, both[1], COPSE_SHAPE(1, count * (uint32_t)copse__language_memory(l)));
+        x = copse_reshape(g, x, COPSE_SHAPE(count, l->is.width));
+        x = copse_gather(g, x, copse_reshape(g, copse_input(in, "last"), COPSE_SHAPE(1)));
+        both[0] = language_outputs(l, g, x);
+        x = copse_concat(g, both, 2, 1);
+    }
+    copse__free(mem, (void *)memory);
+    return x;
+}
+
+copse_tensor *copse__language_losses(copse_graph *g, const copse_batch *in, void *language)
+{
+    const copse_language *l = language;
+    copse_tensor *x = language_stream(l, g, in, NULL);
+    COPSE_LATCH(g, copse_graph_status(g));
+    const uint32_t count = copse_tensor_shape(x).dims[1];
+    x = language_outputs(l, g, copse_reshape(g, x, COPSE_SHAPE(count, l->is.width)));
+    copse_tensor *y = copse_reshape(g, copse_input(in, "y"), COPSE_SHAPE(count));
+    x = copse_cross_entropy(g, x, y,
+                            &(struct copse_cross_entropy_params){ .averaging = COPSE_EACH });
+    return copse_reshape(g, x, COPSE_SHAPE(1, count));
+}
+
+/* ---- running ---- */
+
+copse_status copse__language_run(copse_language *l, const struct copse_language_inputs *in,
+                                 const char *name, const int32_t *more, uint32_t more_count,
+                                 copse_predict_fn *fn, float *values, size_t count)
+{
+    const uint32_t memory = (uint32_t)copse__language_memory(l);
+    const struct copse_column columns[] = {
+        { "x", COPSE_I32, COPSE_SHAPE(in->count), in->tokens },
+        { "turns", COPSE_F32, COPSE_SHAPE(in->count, l->is.head), in->turns },
+        { "mask", COPSE_F32, COPSE_SHAPE(in->count, in->slots + in->count), in->mask },
+        { name, COPSE_I32, COPSE_SHAPE(more_count), more },
+        { "past", COPSE_F32, COPSE_SHAPE(in->slots, memory), in->past },
+    };
+    const struct copse_host_batch batch = { .columns = columns,
+                                            .column_count = in->slots > 0 ? 5 : 4,
+                                            .count = 1 };
+    struct copse_shard shards[COPSE_MAX_REPLICAS];
+    COPSE_TRY(copse__shard(COPSE_SHARD_BALANCED, 1, 1, l->strategy->replica_count, shards));
+    l->predictor.fn = fn;
+    l->predictor.user = l;
+    return copse__predict(&l->predictor, &batch, shards, values, count * sizeof *values);
+}

@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: MIT */
+/* A language model from a GGUF file: sizes from its keys, weights from its tensors. Each tensor
+   must be one of the architecture's: a model without a part of its file would be another model. */
+#include <stdio.h>
+
+#include "core/language/language.h"
+#include "core/language/tokenizer_gguf.h"
+
+#define NAME_BYTES 128
+
+/* ---- sizes ---- */
+
+/* "llama.block_count" and so on. False: the file lacks it. */
+static bool read_key(const copse_language *l, const copse_gguf *f, const char *name,
+                     struct copse_gguf_value *v)
+{
+    char key[NAME_BYTES];
+    snprintf(key, sizeof key, "%s.%s", l->architecture->name, name);
+    return copse_gguf_get(f, key, 0, v) == COPSE_OK;
+}
+
+/* A size; `normal` where the file lacks it, 0: it must not. */
+static copse_status read_size(const copse_language *l, const copse_gguf *f, const char *name,
+                              uint32_t normal, uint32_t *out)
+{
+    struct copse_gguf_value v;
+    *out = normal;
+    const bool is_there = read_key(l, f, name, &v);
+    if (!is_there && normal > 0)
+        return COPSE_OK;
+    if (!is_there)
+        return copse_fail(COPSE_ERR_FORMAT, "%s has no key \"%s.%s\"", l->path,
+                          l->architecture->name, name);
+    if (v.kind != COPSE_GGUF_WHOLE || v.whole < 1 || v.whole > INT32_MAX)
+        return copse_fail(COPSE_ERR_FORMAT, "%s: \"%s.%s\" is no number from 1 to %d", l->path,
+                          l->architecture->name, name, INT32_MAX);
+    *out = (uint32_t)v.whole;
+    return COPSE_OK;
+}
+
+static copse_status read_real(const copse_language *l, const copse_gguf *f, const char *name,
+                              float normal, float *out)
+{
+    struct copse_gguf_value v = { .real = (double)normal };
+    const bool is_there = read_key(l, f, name, &v);
+    *out = is_there ? (float)v.real : normal;
+    return *out > 0.0f && *out < 1e30f
+               ? COPSE_OK
+               : copse_fail(COPSE_ERR_FORMAT, "%s: \"%s.%s\" is no positive number", l->path,
+                            l->architecture->name, name);
+}
+
+static copse_status check_sizes(const copse_language *l, const copse_gguf *f)
+{
+    const struct copse_language_sizes *is = &l->is;
+    struct copse_gguf_value v;
+    if (read_key(l, f, "rope.scaling.type", &v) && v.text &&
+        !(v.size == 4 && memcmp(v.text, "none", 4) == 0))
+        return copse_fail(COPSE_ERR_UNSUPPORTED,
+                          "%s scales its rotary positions (%.*s), which is not implemented",
+                          l->path, (int)COPSE_MIN(v.size, (size_t)64), v.text);
+    if (read_key(l, f, "rope.dimension_count", &v) && v.whole != is->head)
+        return copse_fail(COPSE_ERR_UNSUPPORTED,
+                          "%s turns %lld of the %u numbers of a head, which is not implemented",
+                          l->path, (long long)v.whole, is->head);
+    if (is->heads % is->kv_heads || is->head % 2)
+        return copse_fail(COPSE_ERR_FORMAT, "%s: %u heads of %u numbers with %u key heads", l->path,
+                          is->heads, is->head, is->kv_heads);
+    if (is->head > 128)
+        return copse_fail(COPSE_ERR_UNSUPPORTED,
+                          "%s has heads of %u numbers; attention takes up to 128", l->path,
+                          is->head);
+    if (is->layers > 10000 || is->width > 1 << 20 || is->hidden > 1 << 20 || is->heads > 1 << 16)
+        return copse_fail(COPSE_ERR_FORMAT, "%s: %u layers of width %u, %u heads: is it damaged?",
+                          l->path, is->layers, is->width, is->heads);
+    return COPSE_OK;
+}
+
+static copse_status read_sizes(copse_language *l, const copse_gguf *f)
+{
+    struct copse_language_sizes *is = &l->is;
+    struct copse_gguf_value v;
+    const struct copse_gguf_tensor *table =
+        copse_gguf_find(f, copse__parts[COPSE_PART_EMBEDDING].gguf);
+    COPSE_TRY(read_size(l, f, "block_count", 0, &is->layers));
+    COPSE_TRY(read_size(l, f, "embedding_length", 0, &is->width));
+    COPSE_TRY(read_size(l, f, "feed_forward_length", 0, &is->hidden));
+    COPSE_TRY(read_size(l, f, "attention.head_count", 0, &is->heads));
+    COPSE_TRY(read_size(l, f, "attention.head_count_kv", is->heads, &is->kv_heads));
+    COPSE_TRY(
+        read_size(l, f, "attention.key_length", COPSE_MAX(is->width / is->heads, 1u), &is->head));
+    COPSE_TRY(read_size(l, f, "context_length", 0, &is->context));
+    COPSE_TRY(read_real(l, f, "rope.freq_base", 10000.0f, &is->base));
+    COPSE_TRY(read_real(l, f, "attention.layer_norm_rms_epsilon", 0.0f, &is->epsilon));
+    if (read_key(l, f, "attention.sliding_window", &v) && v.whole > 0 && v.whole < INT32_MAX)
+        is->window = (uint32_t)v.whole;
+    if (!table || table->rank != 2 || table->shape[0] != l->tokenizer.count)
+        return copse_fail(COPSE_ERR_FORMAT, "%s has no embedding of its %u tokens", l->path,
+                          l->tokenizer.count);
+    is->vocabulary = l->tokenizer.count;
+    is->is_tied = !copse_gguf_find(f, copse__parts[COPSE_PART_HEAD].gguf);
+    is->has_turns = copse_gguf_find(f, copse__parts[COPSE_PART_TURNS].gguf) != NULL;
+    return check_sizes(l, f);
+}
+
+/* ---- weights ---- */
+
+/* Rows of each head: pairs (0, 1), (2, 3), ... become (0, half), (1, half + 1), ... */
+static void part_heads(const copse_language *l, float *values, uint32_t rows, uint32_t columns,
+                       float *room)
+{
+    const uint32_t head = l->is.head, half = head / 2;
+    for (uint32_t h = 0; h < rows / head; h++, values += (size_t)head * columns) {
+        memcpy(room, values, (size_t)head * columns * sizeof *room);
+        for (uint32_t i = 0; i < head; i++)
+            memcpy(values + (size_t)i * columns,
+                   room + (size_t)(i < half ? 2 * i : 2 * (i - half) + 1) * columns,
+                   columns * sizeof *values);
+    }
+}
+
+static copse_status part_create(copse_language *l, copse_gguf *f, uint32_t layer,
+                                enum copse_part part, float *values)
+{
+    char in_file[NAME_BYTES], name[NAME_BYTES];
+    uint32_t shape[2];
+    copse__part_shape(l->architecture, &l->is, part, shape);
+    if (shape[1] == 0)
+        return COPSE_OK;
+    const uint32_t rows = COPSE_MAX(shape[0], 1u), columns = shape[1];
+    const size_t elements = (size_t)rows * columns;
+    snprintf(in_file, sizeof in_file, copse__parts[part].gguf, layer);
+    snprintf(name, sizeof name, copse__parts[part].name, layer);
+    const struct copse_gguf_tensor *t = copse_gguf_find(f, in_file);
+    if (!t)
+        return copse_fail(COPSE_ERR_FORMAT, "%s has no tensor \"%s\"", l->path, in_file);
+    if (t->shape[t->rank - 1] != columns || t->elements != elements ||
+        t->rank != 1u + (shape[0] > 0))
+        return copse_fail(COPSE_ERR_FORMAT, "%s: the tensor \"%s\" is not [%u, %u]", l->path,
+                          in_file, rows, columns);
+    COPSE_TRY(copse_gguf_read(f, in_file, values, elements));
+    if (part == COPSE_PART_TURNS) {
+        l->turns = copse__arena_alloc(&l->arena, elements, sizeof *l->turns);
+        if (!l->turns)
+            return copse_no_memory("language");
+        memcpy(l->turns, values, elements * sizeof *values);
+        return COPSE_OK;
+    }
+    const bool is_turned = part == COPSE_PART_QUERY || part == COPSE_PART_KEY ||
+                           part == COPSE_PART_QUERY_BIAS || part == COPSE_PART_KEY_BIAS;
+    if (is_turned && l->architecture->is_interleaved)
+        part_heads(l, values, shape[0] > 0 ? rows : columns, shape[0] > 0 ? columns : 1,
+                   values + elements);
+    l->parameters += elements;
+    return copse_variable_create(
+        l->strategy,
+        &(struct copse_variable_params){ .name = name,
+                                         .shape = shape[0] > 0 ? COPSE_SHAPE(rows, columns)
+                                                               : COPSE_SHAPE(columns),
+                                         .values = values,
+                                         .is_frozen = true },
+        &l->variables[(size_t)layer * COPSE_PARTS + part]);
+}
+
+/* The largest part, and a head of it beside. */
+static size_t part_room(const copse_language *l)
+{
+    size_t most = 0;
+    uint32_t shape[2];
+    for (int part = 0; part < COPSE_PARTS; part++) {
+        copse__part_shape(l->architecture, &l->is, (enum copse_part)part, shape);
+        const size_t rows = COPSE_MAX(shape[0], 1u);
+        most = COPSE_MAX(most, (rows + l->is.head) * shape[1]);
+    }
+    return most;
+}
+
+/* The number of tensors that the architecture has; all others are refused by their names. */
+static copse_status check_tensors(const copse_language *l, const copse_gguf *f)
+{
+    char name[NAME_BYTES];
+    uint32_t shape[2];
+    size_t count;
+    const struct copse_gguf_tensor *tensors = copse_gguf_tensors(f, &count);
+    for (size_t i = 0; i < count; i++) {
+        unsigned layer = 0;
+        bool is_known = false;
+        const bool is_of_block = sscanf(tensors[i].name, "blk.%u.", &layer) == 1;
+        for (int part = 0; part < COPSE_PARTS && !is_known; part++) {
+            if (is_of_block != COPSE_PART_OF_BLOCK(part) || layer >= l->is.layers)
+                continue;
+            copse__part_shape(l->architecture, &l->is, (enum copse_part)part, shape);
+            snprintf(name, sizeof name, copse__parts[part].gguf, layer);
+            is_known = shape[1] > 0 && strcmp(name, tensors[i].name) == 0;
+        }
+        if (!is_known)
+            return copse_fail(COPSE_ERR_UNSUPPORTED,
+                              "%s: the architecture \"%s\" has no tensor \"%s\" here, so its model "
+                              "would be another one",
+                              l->path, l->architecture->name, tensors[i].name);
+    }
+    return COPSE_OK;
+}
+
+static copse_status read_parts(copse_language *l, copse_gguf *f)
+{
+    struct copse_mem *mem = &l->strategy->ctx->base.mem;
+    copse_status s = COPSE_OK;
+    float *values = copse__alloc(mem, part_room(l), sizeof *values);
+    l->variables =
+        copse__arena_alloc(&l->arena, (size_t)l->is.layers * COPSE_PARTS, sizeof *l->variables);
+    if (!values || !l->variables)
+        s = copse_no_memory("language: %s", l->path);
+    for (uint32_t layer = 0; layer < l->is.layers; layer++)
+        for (int part = 0; s == COPSE_OK && part < COPSE_PARTS; part++)
+            if (COPSE_PART_OF_BLOCK(part) || layer == 0)
+                s = part_create(l, f, layer, (enum copse_part)part, values);
+    copse__free(mem, values);
+    return s;
+}
+
+copse_status copse__language_read(copse_language *l, copse_gguf *f)
+{
+    struct copse_gguf_value v;
+    COPSE_TRY(copse_gguf_get(f, "general.architecture", 0, &v));
+    l->architecture = v.text ? copse__architecture_find(v.text, v.size) : NULL;
+    if (!l->architecture)
+        return copse_fail(COPSE_ERR_UNSUPPORTED,
+                          "%s has the architecture \"%.*s\"; llama, qwen2 and qwen3 are known",
+                          l->path, (int)COPSE_MIN(v.size, (size_t)64), v.text ? v.text : "");
+    COPSE_TRY(copse__tokenizer_read_gguf(&l->tokenizer, f, l->path));
+    COPSE_TRY(read_sizes(l, f));
+    COPSE_TRY(check_tensors(l, f));
+    if (copse_gguf_get(f, "tokenizer.chat_template", 0, &v) == COPSE_OK && v.text) {
+        char *kept = copse__arena_alloc(&l->arena, v.size + 1, 1);
+        if (!kept)
+            return copse_no_memory("language");
+        memcpy(kept, v.text, v.size);
+        copse__chat_find(&l->chat, kept, v.size);
+    }
+    return read_parts(l, f);
+}
