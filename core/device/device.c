@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Opening and closing devices, their limits and memory. */
 #include "core/device/device.h"
+#include "core/device/pace.h"
 
 /* Buffers and queues hold a reference to the device, so only released buffers of the pool are
    left. */
@@ -84,6 +85,7 @@ copse_status copse__device_open_at(copse_context *ctx, struct copse_place *place
         copse_device_release(&dev);
         return copse_note(s, "while opening %s", place->info.id);
     }
+    copse__pace_open(dev);
     copse__log(&dev->base->log, COPSE_LOG_INFO, "device: opened %s, part %u of %u", dev->info.id,
                dev->part, dev->parts);
     *out = dev;
