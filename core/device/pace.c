@@ -55,10 +55,8 @@ void copse__pace_open(copse_device *dev)
                    dev->info.id);
     else if (is_forced || (ms > 0 && halvings > 0))
         copse__log(&dev->base->log, halvings ? COPSE_LOG_WARN : COPSE_LOG_INFO,
-                   "device: submissions of %s are cut at %.3g ms and launches at %.3g ms%s%s",
-                   dev->info.id, (double)dev->pace.submission_ns * 1e-6,
-                   (double)dev->pace.submission_ns * 0.5e-6,
-                   is_forced ? ", by COPSE_SUBMIT_MS" : "",
+                   "device: submissions of %s are cut at %.3g ms%s%s", dev->info.id,
+                   (double)dev->pace.submission_ns * 1e-6, is_forced ? ", by COPSE_SUBMIT_MS" : "",
                    halvings ? ", halved because it was lost before" : "");
 }
 

@@ -152,7 +152,8 @@ static copse_status cut_launch(copse_device *dev, const struct copse_command *c,
     bool is_empty = true;
     if (copse__command_check(dev, c, &is_empty) || is_empty || copse__is_on_host(c))
         return push_piece(p, mem, c, 0);
-    const uint64_t units = copse__pace_units(c), each = copse__pace_piece(dev, c, units);
+    const uint64_t units = copse__pace_units(c),
+                   each = dev->pace.cuts_launches ? copse__pace_piece(dev, c, units) : groups;
     if (each >= groups)
         return push_piece(p, mem, c, units);
     for (uint64_t from = 0; from < groups; from += each) {

@@ -33,6 +33,7 @@ static void make_work(struct work *w, void (*describe)(struct copse_device_info 
     w->dev = device(w->ctx);
     if (limit > 0)
         w->dev->pace.submission_ns = limit;
+    w->dev->pace.cuts_launches = limit > 0;
     struct copse_kernel *k = unary(w->dev);
     const size_t n = (size_t)GROUPS * k->group_x * k->group_y;
     const struct copse_params_unary params = { .n = (uint32_t)n };
