@@ -74,6 +74,13 @@ struct copse_device {
     /* by layout, the self-tests of the library product that passed here: 0 = none, else 1 + classes
        of large products (library_product.c) */
     atomic_uint products_passed[4];
+    /* submissions near this time [ns, 0: no limit], and the newest estimate of a unit of work
+       (pace.h) [ps] */
+    struct {
+        uint64_t submission_ns;
+        bool cuts_launches; /* false: the cross-check compares each command with a whole launch */
+        _Atomic uint64_t ps;
+    } pace;
     struct copse_tuning tuning;    /* the measurements of variants, read when it was opened */
     struct copse_buffer *garbage;  /* released, waiting for tickets */
     struct copse_buffer *pool;     /* released and idle, for reuse */
@@ -101,6 +108,7 @@ struct copse_queue {
     uint64_t submitted;   /* newest ticket given out */
     uint64_t reached;     /* newest ticket known to have completed */
     bool has_open_work;   /* commands since the last submit */
+    uint64_t paced_ns;    /* estimate of those of segments (pace.h) */
     uint64_t read_ticket; /* the ticket of the newest read into host memory; 0: none */
     bool is_unsettled;    /* a call has failed, and work may use host memory for good */
     uint32_t slot;        /* index into copse_buffer.after */
@@ -126,7 +134,9 @@ struct copse_segment {
     copse_queue *queue;             /* not a reference; the owner of the segment keeps it */
     struct copse_command *commands; /* owned by core, constant after segment_init */
     size_t count;
-    uint64_t last; /* ticket of its last replay; core's */
+    uint64_t last;      /* ticket of its last replay; core's */
+    uint64_t units, ns; /* core's: its work (pace.h); the best measured time, 0: none */
+    uint32_t measured;  /* core's: how often */
     /* Core's: a launch that the host computes after these commands, and the next part. */
     struct copse_host_launch *host;
     struct copse_segment *rest;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Opening and closing devices, their limits and memory. */
 #include "core/device/device.h"
+#include "core/device/pace.h"
 #include "core/trust/records.h"
 
 /* Only a cache that is kept serves a later start. */
@@ -107,6 +108,7 @@ copse_status copse__device_open_at(copse_context *ctx, struct copse_place *place
         return copse_note(s, "while opening %s", place->info.id);
     }
     copse__device_tell_priority(dev);
+    copse__pace_open(dev);
     copse__log(&dev->base->log, COPSE_LOG_INFO, "device: opened %s, part %u of %u", dev->info.id,
                dev->part, dev->parts);
     *out = dev;

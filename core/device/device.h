@@ -17,6 +17,8 @@ struct copse_context {
     size_t device_count;
     struct copse_backend_info *backends;
     size_t backend_count;
+    atomic_uint *losses; /* of each of `devices`: how often it was lost (pace.h) */
+    uint32_t submit_ms;  /* of COPSE_SUBMIT_MS (pace.h) */
     const struct copse_backend *const *tables; /* one for each of `backends` */
     copse_mutex lock;                          /* guards the cache and the imports */
     atomic_uint self_tests_off; /* > 0: kernels are used without self-test, or tested elsewhere */

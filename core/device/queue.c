@@ -284,6 +284,7 @@ copse_status copse_queue_submit(copse_queue *queue, uint64_t *ticket)
     copse__mutex_lock(&dev->lock);
     queue->submitted = number;
     queue->has_open_work = false;
+    queue->paced_ns = 0;
     const uint64_t oldest = copse__garbage_ticket(dev, queue);
     copse__mutex_unlock(&dev->lock);
     if (ticket)
