@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The kernel dialect for GLSL; kernels/prelude.clh defines it for OpenCL C. Specialisation constants 0 and 1 are the
    group size, 2 to 7 the kernel's own. */
+#extension GL_EXT_control_flow_attributes : require
 #define real float /* element of a tensor in memory: only through LOAD and STORE */
 #define LOAD(x, i) (x[i])
 #define STORE(x, i, v) (x[i] = (v))
@@ -19,6 +20,17 @@
 #define IN(T, name) std430) restrict readonly buffer name##_slot { T name[]; }
 #define OUT(T, name) std430) restrict buffer name##_slot { T name[]; }
 #define TEXEL(name) rgba32f) uniform readonly imageBuffer name
+
+/* Four floats. QUAD_VIEW: the input buffer i, declared as `x`, may also be read in whole quads. */
+#define QUAD vec4
+#define QUAD_VIEW(i, x)                                                                            \
+    layout(set = 0, binding = i, std430) restrict readonly buffer x##_quad_slot { vec4 x##_quads[]; };
+#define LOAD_QUAD(x, i) (x##_quads[i])
+#define MAKE_QUAD(a, b, c, d) vec4(a, b, c, d)
+#define TO_QUAD(v) vec4(v)
+#define PICK_QUAD(cond, a, b) mix(b, a, bvec4(cond))
+#define PUT_IN_QUADS(x, i, v) (x[(i) / 4u][(i) % 4u] = (v))
+#define UNROLL [[unroll]]
 
 #define L_(i) layout(set = 0, binding = i,
 #define KERNEL1(k, a) L_(0) a; void main()
@@ -54,6 +66,10 @@
 #define MIN(a, b) min(a, b)
 #define MAX(a, b) max(a, b)
 #define SELECT(cond, a, b) ((cond) ? (a) : (b))
+/* Element i if `inside`, else z, without a branch around the load: element `last` is loaded for a larger i. */
+#define LOAD_OR(x, i, last, inside, z) PICK(inside, LOAD(x, MIN(i, last)), z)
+/* SELECT of floats that are both computed: a load in it is no branch. */
+#define PICK(cond, a, b) mix(b, a, cond)
 #define INF uintBitsToFloat(0x7f800000u)
 #define NAN_ uintBitsToFloat(0x7fc00000u)
 #define IS_NAN(x) ((floatBitsToUint(x) & 0x7fffffffu) > 0x7f800000u)

@@ -19,6 +19,7 @@ const struct command commands[] = {
     { "export", cmd_export, "write the arrays of a safetensors file as .npy files" },
     { "conformance", cmd_conformance, "check every kernel of every device, and block faulty ones" },
     { "tune", cmd_tune, "measure which kernels are fastest on each device, for `copse train`" },
+    { "gpucheck", cmd_gpucheck, "check a graphics card, and write a folder of results to send" },
     { "bench", cmd_bench, "measure the devices and the limits of the machine" },
     { "help", cmd_help, "list the commands, or the options of one" },
     { 0 },

@@ -10,6 +10,7 @@
 #include <stdio.h>
 
 #include "copse/copse.h"
+#include "copse/device/open.h"
 
 #include "tools/common/system.h"
 
@@ -25,6 +26,7 @@ int cmd_evaluate(int argc, char **argv);
 int cmd_bench(int argc, char **argv);
 int cmd_conformance(int argc, char **argv);
 int cmd_tune(int argc, char **argv);
+int cmd_gpucheck(int argc, char **argv);
 int cmd_predict(int argc, char **argv);
 int cmd_generate(int argc, char **argv);
 int cmd_info(int argc, char **argv);
@@ -90,8 +92,9 @@ int options_parse(int argc, char **argv, const struct option_row *rows, const ch
 /* Settings of a context. */
 struct session_how {
     bool is_verbose, no_cache;
-    bool allows_host;       /* --allow-host */
-    bool trusts_unreliable; /* --trust-device */
+    bool allows_host;        /* --allow-host */
+    bool trusts_unreliable;  /* --trust-device */
+    copse_priority priority; /* --priority */
 };
 /* A context with the kernel cache in the user's cache folder and warnings on stderr. */
 copse_status session_open(const struct session_how *how, copse_context **out);

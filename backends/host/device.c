@@ -57,6 +57,7 @@ extern const struct copse_backend copse_backend_host;
 const struct copse_backend copse_backend_host = {
     .name = "host",
     .buffer_priv = sizeof(struct host_buffer),
+    .queue_priv = sizeof(struct host_queue),
     .list = copse_host_list,
     .open = copse_host_open,
     .close = copse_host_close,
@@ -77,4 +78,6 @@ const struct copse_backend copse_backend_host = {
     .submit = copse_host_submit,
     .wait = copse_host_wait,
     .wait_queue = copse_host_wait_queue,
+    .stamp = copse_host_stamp,
+    .stamp_read = copse_host_stamp_read,
 };

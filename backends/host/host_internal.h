@@ -12,6 +12,10 @@ struct host_buffer {
     unsigned char *bytes;
 };
 
+struct host_queue {
+    uint64_t stamps[COPSE_STAMPS]; /* of copse__now_ns */
+};
+
 /* device.c */
 copse_status copse_host_list(struct copse_device_sink *sink);
 copse_status copse_host_open(copse_device *dev);
@@ -19,7 +23,7 @@ void copse_host_close(copse_device *dev);
 copse_status copse_host_check(copse_device *dev);
 
 /* memory.c */
-copse_status copse_host_memory(copse_device *dev, uint64_t *free_bytes, uint64_t *total_bytes);
+copse_status copse_host_memory(copse_device *dev, struct copse_device_memory *out);
 copse_status copse_host_buffer_init(copse_buffer *buf);
 void copse_host_buffer_fini(copse_buffer *buf);
 /* First byte of a range. */
@@ -40,6 +44,8 @@ copse_status copse_host_encode(copse_queue *q, const struct copse_command *c);
 copse_status copse_host_submit(copse_queue *q, uint64_t *ticket);
 copse_status copse_host_wait(copse_queue *q, uint64_t ticket, uint64_t timeout_ns);
 copse_status copse_host_wait_queue(copse_queue *q, copse_queue *other, uint64_t ticket);
+copse_status copse_host_stamp(copse_queue *q, uint32_t slot);
+copse_status copse_host_stamp_read(copse_queue *q, uint32_t slot, uint64_t *ns);
 
 /* segment.c */
 copse_status copse_host_segment_init(struct copse_segment *seg);

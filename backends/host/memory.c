@@ -4,10 +4,9 @@
 
 #define ALIGNMENT 256
 
-copse_status copse_host_memory(copse_device *dev, uint64_t *free_bytes, uint64_t *total_bytes)
+copse_status copse_host_memory(copse_device *dev, struct copse_device_memory *out)
 {
-    (void)dev;
-    *free_bytes = *total_bytes = 0; /* unknown */
+    (void)dev, (void)out; /* unknown */
     return COPSE_OK;
 }
 

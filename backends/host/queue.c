@@ -74,3 +74,18 @@ copse_status copse_host_wait_queue(copse_queue *q, copse_queue *other, uint64_t 
     (void)ticket;
     return copse_host_check(q->dev);
 }
+
+/* The machine's clock. */
+copse_status copse_host_stamp(copse_queue *q, uint32_t slot)
+{
+    struct host_queue *hq = q->priv;
+    hq->stamps[slot] = copse__now_ns();
+    return copse_host_check(q->dev);
+}
+
+copse_status copse_host_stamp_read(copse_queue *q, uint32_t slot, uint64_t *ns)
+{
+    const struct host_queue *hq = q->priv;
+    *ns = hq->stamps[slot];
+    return COPSE_OK;
+}

@@ -34,6 +34,7 @@
       (cl_command_queue, cl_command_queue_info, size_t, void *, size_t *))                         \
     X(cl_int, RetainCommandQueue, (cl_command_queue))                                              \
     X(cl_int, ReleaseCommandQueue, (cl_command_queue))                                             \
+    X(void *, GetExtensionFunctionAddressForPlatform, (cl_platform_id, const char *))              \
     X(cl_mem, CreateBuffer, (cl_context, cl_mem_flags, size_t, void *, cl_int *))                  \
     X(cl_mem, CreateSubBuffer,                                                                     \
       (cl_mem, cl_mem_flags, cl_buffer_create_type, const void *, cl_int *))                       \
@@ -47,6 +48,12 @@
     X(cl_int, BuildProgram,                                                                        \
       (cl_program, cl_uint, const cl_device_id *, const char *,                                    \
        void(CL_CALLBACK *)(cl_program, void *), void *))                                           \
+    X(cl_int, CompileProgram,                                                                      \
+      (cl_program, cl_uint, const cl_device_id *, const char *, cl_uint, const cl_program *,       \
+       const char **, void(CL_CALLBACK *)(cl_program, void *), void *))                            \
+    X(cl_program, LinkProgram,                                                                     \
+      (cl_context, cl_uint, const cl_device_id *, const char *, cl_uint, const cl_program *,       \
+       void(CL_CALLBACK *)(cl_program, void *), void *, cl_int *))                                 \
     X(cl_int, GetProgramInfo, (cl_program, cl_program_info, size_t, void *, size_t *))             \
     X(cl_int, GetProgramBuildInfo,                                                                 \
       (cl_program, cl_device_id, cl_program_build_info, size_t, void *, size_t *))                 \
@@ -79,6 +86,7 @@
     X(cl_int, EnqueueBarrierWithWaitList,                                                          \
       (cl_command_queue, cl_uint, const cl_event *, cl_event *))                                   \
     X(cl_int, GetEventInfo, (cl_event, cl_event_info, size_t, void *, size_t *))                   \
+    X(cl_int, GetEventProfilingInfo, (cl_event, cl_profiling_info, size_t, void *, size_t *))      \
     X(cl_int, RetainEvent, (cl_event))                                                             \
     X(cl_int, ReleaseEvent, (cl_event))                                                            \
     X(cl_int, Flush, (cl_command_queue))
@@ -94,9 +102,13 @@ struct copse_cl_device {
     cl_device_id id; /* the whole device or our sub-device */
     bool is_part;    /* a sub-device, made by us or by the application */
     bool has_id;     /* we hold a reference */
+    bool is_pocl;    /* kernel.c: its binaries */
     cl_context context;
     /* the application's, shared by all our queues; NULL = each has its own */
     cl_command_queue lent;
+    /* makes a queue of the device's priority; NULL = it has none */
+    cl_command_queue(CL_API_CALL *create_queue)(cl_context, cl_device_id, const cl_bitfield *,
+                                                cl_int *);
     struct copse_queue_guard guard; /* around commands appended to queues, if lock is not NULL */
     bool has_lock;
     copse_mutex lock;     /* sub-buffer caches, event rings, opening CLBlast */
@@ -147,7 +159,9 @@ struct copse_cl_queue {
         cl_event last;
     } blocks[COPSE_CL_BLOCKS];
     size_t block;
-    cl_event read; /* the newest read into host memory, or NULL */
+    cl_event read;  /* the newest read into host memory, or NULL */
+    bool has_times; /* the driver's queue keeps times */
+    cl_event stamps[COPSE_STAMPS];
 };
 
 struct copse_cl_segment {
@@ -208,8 +222,15 @@ void copse_cl_device_text(const struct copse_cl_api *cl, cl_device_id id, cl_dev
                           char *out, size_t size);
 void copse_cl_describe(const struct copse_cl_api *cl, cl_platform_id platform, cl_device_id id,
                        struct copse_device_info *out);
-/* 0 = unknown: OpenCL has no query for it. */
-uint64_t copse_cl_free_bytes(const struct copse_cl_api *cl, cl_device_id id);
+/* Whether the device lists an extension. */
+bool copse_cl_has(const struct copse_cl_api *cl, cl_device_id id, const char *extension);
+/* False: unknown. OpenCL has no query for it, but AMD has. */
+bool copse_cl_free_bytes(const struct copse_cl_api *cl, cl_device_id id, uint64_t *out);
+
+/* priority.c */
+/* Find out whether the device, which has a context, takes the priority it should have. */
+void copse_cl_priority_init(copse_device *dev);
+cl_command_queue copse_cl_queue_make(copse_device *dev, cl_int *e);
 
 /* memory.c */
 copse_status copse_cl_buffer_init(copse_buffer *buf);
@@ -221,6 +242,7 @@ bool copse_cl_import_works(struct copse_cl_device *d, size_t alignment, struct c
 
 /* kernel.c */
 copse_status copse_cl_kernel_init(struct copse_kernel *k);
+void copse_cl_kernel_keep(struct copse_kernel *k);
 void copse_cl_kernel_fini(struct copse_kernel *k);
 bool copse_cl_is_stored(const struct copse_kernel *k);
 /* Set all arguments of `kernel` from a dispatch. `mems` receives the buffers, `*count` their
@@ -242,6 +264,11 @@ copse_status copse_cl_wait_queue(copse_queue *q, copse_queue *other, uint64_t ti
 /* COPSE_ERR_TIMEOUT without text if `event` does not complete in time. */
 copse_status copse_cl_wait_event(const struct copse_cl_api *cl, cl_event event,
                                  uint64_t timeout_ns);
+
+/* stamp.c */
+copse_status copse_cl_stamp(copse_queue *q, uint32_t slot);
+copse_status copse_cl_stamp_read(copse_queue *q, uint32_t slot, uint64_t *ns);
+void copse_cl_stamps_fini(copse_queue *q);
 
 /* encode.c */
 copse_status copse_cl_encode(copse_queue *q, const struct copse_command *c);

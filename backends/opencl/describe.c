@@ -239,13 +239,19 @@ void copse_cl_describe(const struct copse_cl_api *cl, cl_platform_id platform, c
         describe_limits(&q, extensions, version, out);
 }
 
-uint64_t copse_cl_free_bytes(const struct copse_cl_api *cl, cl_device_id id)
+bool copse_cl_has(const struct copse_cl_api *cl, cl_device_id id, const char *extension)
 {
     char extensions[TEXT_ROOM];
-    size_t kib[2] = { 0 }; /* total, largest block */
     copse_cl_device_text(cl, id, CL_DEVICE_EXTENSIONS, extensions, sizeof extensions);
-    if (!describe_lists(extensions, "cl_amd_device_attribute_query") ||
+    return describe_lists(extensions, extension);
+}
+
+bool copse_cl_free_bytes(const struct copse_cl_api *cl, cl_device_id id, uint64_t *out)
+{
+    size_t kib[2] = { 0 }; /* total, largest block */
+    if (!copse_cl_has(cl, id, "cl_amd_device_attribute_query") ||
         cl->GetDeviceInfo(id, FREE_MEMORY_AMD, sizeof kib, kib, NULL) != CL_SUCCESS)
-        return 0;
-    return (uint64_t)kib[0] << 10;
+        return false;
+    *out = (uint64_t)kib[0] << 10;
+    return true;
 }

@@ -227,12 +227,24 @@ static copse_status open_own(copse_device *dev)
     return copse_cl_check(e, "clCreateContext");
 }
 
+static bool is_of_pocl(const struct copse_cl_device *d)
+{
+    char name[64] = "";
+    cl_platform_id platform = NULL;
+    if (d->cl.GetDeviceInfo(d->id, CL_DEVICE_PLATFORM, sizeof platform, &platform, NULL) ==
+        CL_SUCCESS)
+        copse_cl_platform_text(&d->cl, platform, CL_PLATFORM_NAME, name, sizeof name);
+    return strcmp(name, "Portable Computing Language") == 0;
+}
+
 static copse_status cl_open(copse_device *dev)
 {
     struct copse_cl_device *d = dev->priv;
     COPSE_TRY(copse__mutex_init(&d->lock));
     d->has_lock = true;
     COPSE_TRY(dev->foreign != NULL ? copse_cl_attach(d, dev->foreign) : open_own(dev));
+    copse_cl_priority_init(dev);
+    d->is_pocl = dev->compiles_serially = is_of_pocl(d);
     struct copse_limits *limits = &dev->info.limits;
     if (limits->host_import_alignment != 0 &&
         !copse_cl_import_works(d, limits->host_import_alignment, &dev->base->mem))
@@ -256,11 +268,11 @@ static void cl_close(copse_device *dev)
         copse__mutex_fini(&d->lock);
 }
 
-static copse_status cl_memory(copse_device *dev, uint64_t *free_bytes, uint64_t *total_bytes)
+static copse_status cl_memory(copse_device *dev, struct copse_device_memory *out)
 {
     struct copse_cl_device *d = dev->priv;
-    *free_bytes = copse_cl_free_bytes(&d->cl, d->id);
-    *total_bytes = dev->info.memory_bytes;
+    out->is_free_known = copse_cl_free_bytes(&d->cl, d->id, &out->free);
+    out->total = dev->info.memory_bytes;
     return COPSE_OK;
 }
 
@@ -299,6 +311,7 @@ const struct copse_backend copse_backend_opencl = {
     .kernel_init = copse_cl_kernel_init,
     .kernel_fini = copse_cl_kernel_fini,
     .is_stored = copse_cl_is_stored,
+    .kernel_keep = copse_cl_kernel_keep,
     .queue_init = copse_cl_queue_init,
     .queue_fini = copse_cl_queue_fini,
     .write = copse_cl_write,
@@ -311,4 +324,6 @@ const struct copse_backend copse_backend_opencl = {
     .wait = copse_cl_wait,
     .settle = copse_cl_settle,
     .wait_queue = copse_cl_wait_queue,
+    .stamp = copse_cl_stamp,
+    .stamp_read = copse_cl_stamp_read,
 };

@@ -30,7 +30,7 @@ static void kernel_identify(const struct copse_kernel *k, const char *options, u
         copse_cl_platform_text(&d->cl, platform, CL_PLATFORM_VERSION, platform_version,
                                sizeof platform_version);
     copse_cl_device_text(&d->cl, d->id, CL_DEVICE_VERSION, device_version, sizeof device_version);
-    const char *const texts[] = { "copse opencl binary 1",
+    const char *const texts[] = { "copse opencl binary 2",
                                   k->row->name,
                                   options,
                                   info->name,
@@ -83,15 +83,14 @@ static void take_build_log(const struct copse_kernel *k, cl_program program, cha
     copse__free(&base->mem, text);
 }
 
-static copse_status kernel_build(const struct copse_kernel *k, cl_program program,
-                                 const char *options)
+static copse_status build_result(const struct copse_kernel *k, cl_program program,
+                                 const char *options, cl_int e)
 {
-    const struct copse_cl_device *d = k->dev->priv;
-    const cl_int e = d->cl.BuildProgram(program, 1, &d->id, options, NULL, NULL);
     if (e == CL_SUCCESS && k->dev->base->log.level < COPSE_LOG_DEBUG)
         return COPSE_OK;
-    char head[1024];
-    take_build_log(k, program, head, sizeof head);
+    char head[1024] = "";
+    if (program != NULL)
+        take_build_log(k, program, head, sizeof head);
     if (e == CL_SUCCESS)
         return COPSE_OK;
     const copse_status s = copse_cl_error_status(e);
@@ -101,20 +100,47 @@ static copse_status kernel_build(const struct copse_kernel *k, cl_program progra
                       head[0] != '\0' ? head : "the driver gave no log");
 }
 
-/* Take ownership of `program`: build it and make the kernel; it is released on failure. */
-static copse_status kernel_finish(struct copse_kernel *k, cl_program program, const char *options)
+/* Compile a text, without linking it. */
+static copse_status build_object(struct copse_kernel *k, cl_program object, const char *options)
 {
-    struct copse_cl_device *d = k->dev->priv;
+    const struct copse_cl_device *d = k->dev->priv;
+    const cl_int e = d->cl.CompileProgram(object, 1, &d->id, options, 0, NULL, NULL, NULL, NULL);
+    return build_result(k, object, options, e);
+}
+
+/* `object` stays the caller's. */
+static copse_status link_object(struct copse_kernel *k, cl_program object, const char *options,
+                                cl_program *out)
+{
+    const struct copse_cl_device *d = k->dev->priv;
+    cl_int e = CL_SUCCESS;
+    *out = d->cl.LinkProgram(d->context, 1, &d->id, "", 1, &object, NULL, NULL, &e);
+    return build_result(k, *out, options, e);
+}
+
+static copse_status build_program(struct copse_kernel *k, cl_program program, const char *options)
+{
+    const struct copse_cl_device *d = k->dev->priv;
+    return build_result(k, program, options,
+                        d->cl.BuildProgram(program, 1, &d->id, options, NULL, NULL));
+}
+
+static void program_drop(const struct copse_cl_device *d, cl_program *program)
+{
+    if (*program != NULL)
+        d->cl.ReleaseProgram(*program);
+    *program = NULL;
+}
+
+/* A program that is built: make its kernel, or release it. */
+static copse_status kernel_finish(struct copse_kernel *k, copse_status built)
+{
     struct copse_cl_kernel *ck = k->priv;
-    ck->program = program;
-    copse_status s = kernel_build(k, program, options);
-    if (s == COPSE_OK)
-        s = copse_cl_create_kernel(k, &ck->kernel);
-    if (s != COPSE_OK) {
-        d->cl.ReleaseProgram(program);
-        ck->program = NULL;
-    }
-    return s;
+    if (built == COPSE_OK)
+        built = copse_cl_create_kernel(k, &ck->kernel);
+    if (built != COPSE_OK)
+        program_drop(k->dev->priv, &ck->program);
+    return built;
 }
 
 /* ---- binaries ---- */
@@ -123,13 +149,14 @@ struct header {
     char magic[8];
     uint64_t identity, size, digest;
 };
-static const char magic[8] = "copsecl";
+static const char magic[8] = "copsecl", object_magic[8] = "copseco";
 
 struct taken {
     struct copse_mem *mem;
     uint64_t identity;
     unsigned char *bytes; /* NULL: nothing usable */
     size_t size;
+    bool is_object; /* compiled, and not linked */
     bool is_damaged;
 };
 
@@ -145,8 +172,9 @@ static void kernel_take(void *to, const void *bytes, size_t size)
         return;
     memcpy(&h, bytes, sizeof h);
     size -= sizeof h;
-    if (memcmp(h.magic, magic, sizeof magic) != 0 || h.identity != t->identity || h.size != size ||
-        h.digest != copse__hash(COPSE_HASH_START, body, size))
+    t->is_object = memcmp(h.magic, object_magic, sizeof magic) == 0;
+    if ((!t->is_object && memcmp(h.magic, magic, sizeof magic) != 0) || h.identity != t->identity ||
+        h.size != size || h.digest != copse__hash(COPSE_HASH_START, body, size))
         return;
     t->is_damaged = false;
     t->bytes = copse__alloc(t->mem, size, 1);
@@ -176,6 +204,21 @@ bool copse_cl_is_stored(const struct copse_kernel *k)
     return is_there;
 }
 
+/* Take ownership of `program`. */
+static copse_status finish_binary(struct copse_kernel *k, cl_program program, bool is_object,
+                                  const char *options)
+{
+    struct copse_cl_kernel *ck = k->priv;
+    if (!is_object) {
+        ck->program = program;
+        return kernel_finish(k, build_program(k, program, options));
+    }
+    const copse_status s = link_object(k, program, options, &ck->program);
+    program_drop(k->dev->priv, &program);
+    k->keeps_later = true;
+    return kernel_finish(k, s);
+}
+
 /* Whether the kernel was made; on any failure it is built from text. */
 static bool load_binary(struct copse_kernel *k, const char *key, uint64_t identity,
                         const char *options)
@@ -193,9 +236,9 @@ static bool load_binary(struct copse_kernel *k, const char *key, uint64_t identi
         cl_program program =
             d->cl.CreateProgramWithBinary(d->context, 1, &d->id, &t.size, &binary, &loaded, &e);
         if (e == CL_SUCCESS && loaded == CL_SUCCESS)
-            is_loaded = kernel_finish(k, program, options) == COPSE_OK;
-        else if (program != NULL)
-            d->cl.ReleaseProgram(program);
+            is_loaded = finish_binary(k, program, t.is_object, options) == COPSE_OK;
+        else
+            program_drop(d, &program);
         t.is_damaged = !is_loaded;
     }
     if (t.is_damaged)
@@ -207,31 +250,43 @@ static bool load_binary(struct copse_kernel *k, const char *key, uint64_t identi
 }
 
 /* A failure to store the binary is not an error. */
-static void store_binary(struct copse_kernel *k, const char *key, uint64_t identity)
+static void store_binary(const struct copse_kernel *k, cl_program program, bool is_object)
 {
-    struct copse_cl_device *d = k->dev->priv;
-    struct copse_cl_kernel *ck = k->priv;
+    const struct copse_cl_device *d = k->dev->priv;
     struct copse_base *base = k->dev->base;
+    char options[72 + COPSE_MAX_SPECS * 24], key[32];
+    uint64_t id[2];
     size_t size = 0;
-    struct header h = { .identity = identity };
     if (base->cache.put == NULL ||
-        d->cl.GetProgramInfo(ck->program, CL_PROGRAM_BINARY_SIZES, sizeof size, &size, NULL) !=
+        d->cl.GetProgramInfo(program, CL_PROGRAM_BINARY_SIZES, sizeof size, &size, NULL) !=
             CL_SUCCESS ||
-        size == 0 || size > SIZE_MAX - sizeof h)
+        size == 0 || size > SIZE_MAX - sizeof(struct header))
         return;
+    write_options(k, options, sizeof options);
+    kernel_identify(k, options, id);
+    write_key(id[0], key, sizeof key);
+    struct header h = { .identity = id[1] };
     unsigned char *blob = copse__alloc(&base->mem, sizeof h + size, 1);
     if (blob == NULL)
         return;
     unsigned char *body = blob + sizeof h;
-    if (d->cl.GetProgramInfo(ck->program, CL_PROGRAM_BINARIES, sizeof body, &body, NULL) ==
+    if (d->cl.GetProgramInfo(program, CL_PROGRAM_BINARIES, sizeof body, &body, NULL) ==
         CL_SUCCESS) {
-        memcpy(h.magic, magic, sizeof magic);
+        memcpy(h.magic, is_object ? object_magic : magic, sizeof magic);
         h.size = size;
         h.digest = copse__hash(COPSE_HASH_START, body, size);
         memcpy(blob, &h, sizeof h);
         base->cache.put(base->cache.user, key, blob, sizeof h + size);
     }
     copse__free(&base->mem, blob);
+}
+
+void copse_cl_kernel_keep(struct copse_kernel *k)
+{
+    const struct copse_cl_device *d = k->dev->priv;
+    const struct copse_cl_kernel *ck = k->priv;
+    if (!atomic_load(&d->is_stuck) && ck->program != NULL)
+        store_binary(k, ck->program, false);
 }
 
 /* ---- kernels ---- */
@@ -252,14 +307,37 @@ copse_status copse_cl_create_kernel(struct copse_kernel *k, cl_kernel *out)
     return COPSE_OK;
 }
 
+/* When a linked program is asked for its binary, PoCL generates code for groups of any size. No
+   launch uses it: the first one generates code for the group size of the kernel. But a start that
+   has this binary loads it at once, where the binary of a program that is only compiled must be
+   linked: about 0.3 s, and 10 ms a kernel. So the latter is stored now, and the former when the
+   device closes. */
+static copse_status text_link(struct copse_kernel *k, cl_program object, const char *options)
+{
+    struct copse_cl_kernel *ck = k->priv;
+    copse_status s = build_object(k, object, options);
+    if (s == COPSE_OK)
+        s = link_object(k, object, options, &ck->program);
+    s = kernel_finish(k, s);
+    if (s == COPSE_OK)
+        store_binary(k, object, true);
+    program_drop(k->dev->priv, &object);
+    k->keeps_later = true;
+    return s;
+}
+
 static copse_status build_text(struct copse_kernel *k, const char *options)
 {
     struct copse_cl_device *d = k->dev->priv;
+    struct copse_cl_kernel *ck = k->priv;
     const char *text = (const char *)k->row->cl_text;
     cl_int e = CL_SUCCESS;
     cl_program program = d->cl.CreateProgramWithSource(d->context, 1, &text, &k->row->cl_size, &e);
     COPSE_TRY(copse_cl_check(e, "clCreateProgramWithSource"));
-    return kernel_finish(k, program, options);
+    if (d->is_pocl)
+        return text_link(k, program, options);
+    ck->program = program;
+    return kernel_finish(k, build_program(k, program, options));
 }
 
 /* Some drivers cannot link fma, because their library of OpenCL's functions is not the one that
@@ -291,8 +369,8 @@ copse_status copse_cl_kernel_init(struct copse_kernel *k)
     const bool is_cached = load_binary(k, key, id[1], options);
     if (!is_cached)
         COPSE_TRY(build_any(k, options));
-    if (!is_cached) /* after clCreateKernel: some drivers compile only then */
-        store_binary(k, key, id[1]);
+    if (!is_cached && !k->keeps_later) /* after clCreateKernel: some drivers compile only then */
+        store_binary(k, ck->program, false);
     copse__log(&k->dev->base->log, COPSE_LOG_DEBUG, "opencl: kernel '%s' %s in %.1f ms (%s)",
                k->row->name, is_cached ? "loaded" : "built",
                (double)(copse__now_ns() - start) * 1e-6, options);
@@ -306,8 +384,7 @@ void copse_cl_kernel_fini(struct copse_kernel *k)
     if (!atomic_load(&d->is_stuck)) {
         if (ck->kernel != NULL)
             d->cl.ReleaseKernel(ck->kernel);
-        if (ck->program != NULL)
-            d->cl.ReleaseProgram(ck->program);
+        program_drop(d, &ck->program);
     }
     if (ck->has_lock)
         copse__mutex_fini(&ck->lock);

@@ -142,8 +142,8 @@ copse_status copse_cl_queue_init(copse_queue *q)
         COPSE_TRY(copse_cl_check(d->cl.RetainCommandQueue(d->lent), "clRetainCommandQueue"));
         p->queue = d->lent;
     } else {
-        p->queue = d->cl.CreateCommandQueue(d->context, d->id, 0, &e);
-        COPSE_TRY(copse_cl_check(e, "clCreateCommandQueue"));
+        p->queue = copse_cl_queue_make(q->dev, &e);
+        COPSE_TRY(copse_cl_check(e, "create a queue"));
     }
     /* Memory allocated by the driver, because only such memory is certain to be copied without
        blocking. */
@@ -229,6 +229,7 @@ void copse_cl_queue_fini(copse_queue *q)
     for (size_t i = 0; i < COPSE_CL_BLOCKS; i++)
         if (p->blocks[i].last != NULL)
             d->cl.ReleaseEvent(p->blocks[i].last);
+    copse_cl_stamps_fini(q);
     if (p->read != NULL)
         d->cl.ReleaseEvent(p->read);
     if (p->staging != NULL)

@@ -39,7 +39,7 @@ static bool describe_has(const struct extensions *e, const char *name)
 /* A compute family without graphics keeps long kernels from blocking the desktop. */
 static bool find_family(struct vk_device *vd, VkPhysicalDevice physical, uint32_t *family)
 {
-    VkQueueFamilyProperties list[16];
+    VkQueueFamilyProperties list[VK_FAMILIES];
     uint32_t count = COPSE_COUNT(list);
     bool found = false;
     vd->vk.GetPhysicalDeviceQueueFamilyProperties(physical, &count, list);
@@ -171,6 +171,10 @@ static void describe_rest(struct vk_device *vd, VkPhysicalDevice physical,
     VkPhysicalDevice16BitStorageFeatures f16 = {
         .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_16BIT_STORAGE_FEATURES
     };
+    struct copse_vk_occupancy_features occupancy;
+    copse_vk_occupancy_chain(&occupancy, NULL, false);
+    if (describe_has(e, COPSE_VK_OCCUPANCY))
+        f16.pNext = &occupancy;
     VkPhysicalDeviceFeatures2 features = { .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2,
                                            .pNext = &f16 };
     vd->vk.GetPhysicalDeviceFeatures2(physical, &features);
@@ -204,6 +208,11 @@ static void describe_rest(struct vk_device *vd, VkPhysicalDevice physical,
     out->has_unified_memory = is_unified(info->kind, &memory.memoryProperties);
     t->atom = l->nonCoherentAtomSize;
     t->has_budget = describe_has(e, VK_EXT_MEMORY_BUDGET_EXTENSION_NAME);
+    t->global_priority = describe_has(e, COPSE_VK_GLOBAL_PRIORITY) ? COPSE_VK_GLOBAL_PRIORITY
+                         : describe_has(e, VK_EXT_GLOBAL_PRIORITY_EXTENSION_NAME)
+                             ? VK_EXT_GLOBAL_PRIORITY_EXTENSION_NAME
+                             : NULL;
+    t->has_occupancy = occupancy.has_priority;
     t->has_portability_subset = describe_has(e, PORTABILITY_SUBSET);
     t->has_f64 = features.features.shaderFloat64;
     t->has_f16_storage = f16.storageBuffer16BitAccess;

@@ -68,11 +68,13 @@ static copse_status find_physical(copse_device *dev, struct vk_device *vd)
     return s;
 }
 
-static copse_status make_device(struct vk_device *vd)
+static VkResult device_create(copse_device *dev)
 {
+    struct vk_device *vd = dev->priv;
     const struct vk_traits *t = &vd->traits;
-    const char *extensions[3];
+    const char *extensions[5];
     struct copse_vk_cooperative_features matrices;
+    struct copse_vk_occupancy_features occupancy;
     uint32_t count = 0;
     if (t->import_alignment)
         extensions[count++] = VK_EXT_EXTERNAL_MEMORY_HOST_EXTENSION_NAME;
@@ -80,11 +82,17 @@ static copse_status make_device(struct vk_device *vd)
         extensions[count++] = "VK_KHR_portability_subset";
     if (t->cooperative_shape[0])
         extensions[count++] = COPSE_VK_COOPERATIVE_MATRIX;
+    if (copse_vk_wants_global_priority(dev))
+        extensions[count++] = t->global_priority;
+    if (copse_vk_wants_occupancy(dev))
+        extensions[count++] = COPSE_VK_OCCUPANCY;
     copse_vk_cooperative_chain(&matrices, true);
+    void *chain = t->cooperative_shape[0] ? &matrices : NULL;
+    copse_vk_occupancy_chain(&occupancy, chain, true);
 
     VkPhysicalDevice16BitStorageFeatures f16 = {
         .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_16BIT_STORAGE_FEATURES,
-        .pNext = t->cooperative_shape[0] ? &matrices : NULL,
+        .pNext = copse_vk_wants_occupancy(dev) ? &occupancy : chain,
         .storageBuffer16BitAccess = t->has_f16_storage,
     };
     const VkPhysicalDeviceFeatures2 features = {
@@ -92,9 +100,14 @@ static copse_status make_device(struct vk_device *vd)
         .pNext = &f16,
         .features.shaderFloat64 = t->has_f64,
     };
+    const VkDeviceQueueGlobalPriorityCreateInfoEXT among_processes = {
+        .sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_GLOBAL_PRIORITY_CREATE_INFO_EXT,
+        .globalPriority = copse_vk_global_priority(dev->priority),
+    };
     const float priority = 1.0f;
     const VkDeviceQueueCreateInfo queue = {
         .sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO,
+        .pNext = copse_vk_wants_global_priority(dev) ? &among_processes : NULL,
         .queueFamilyIndex = t->family,
         .queueCount = 1,
         .pQueuePriorities = &priority,
@@ -107,7 +120,17 @@ static copse_status make_device(struct vk_device *vd)
         .enabledExtensionCount = count,
         .ppEnabledExtensionNames = extensions,
     };
-    VkResult r = vd->vk.CreateDevice(vd->physical, &info, NULL, &vd->device);
+    return vd->vk.CreateDevice(vd->physical, &info, NULL, &vd->device);
+}
+
+static copse_status make_device(copse_device *dev)
+{
+    struct vk_device *vd = dev->priv;
+    VkResult r = device_create(dev);
+    if (r != VK_SUCCESS && copse_vk_wants_global_priority(dev)) {
+        copse_vk_priority_refused(dev, r);
+        r = device_create(dev);
+    }
     if (r != VK_SUCCESS)
         return copse_vk_fail(r, "create a device");
     vd->owns_device = true;
@@ -115,7 +138,8 @@ static copse_status make_device(struct vk_device *vd)
     if (missing)
         return copse_fail(COPSE_ERR_UNSUPPORTED,
                           "vulkan: the driver lacks %s; install a newer driver", missing);
-    vd->vk.GetDeviceQueue(vd->device, t->family, 0, &vd->queue);
+    vd->vk.GetDeviceQueue(vd->device, vd->traits.family, 0, &vd->queue);
+    copse_vk_priority_given(dev);
     return COPSE_OK;
 }
 
@@ -137,7 +161,7 @@ static copse_status open_own(copse_device *dev)
     if (!copse_vk_instance_open(vd, why, sizeof why))
         return copse_fail(COPSE_ERR_NO_DEVICE, "vulkan: %s", why);
     COPSE_TRY(find_physical(dev, vd));
-    return make_device(vd);
+    return make_device(dev);
 }
 
 static copse_status open_foreign(copse_device *dev)
@@ -228,4 +252,6 @@ const struct copse_backend copse_backend_vulkan = {
     .wait = copse_vk_wait,
     .settle = copse_vk_settle,
     .wait_queue = copse_vk_wait_queue,
+    .stamp = copse_vk_stamp,
+    .stamp_read = copse_vk_stamp_read,
 };

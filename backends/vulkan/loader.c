@@ -40,6 +40,7 @@ static const char *const library_names[] = { "libvulkan.so.1", "libvulkan.so", N
     X(VK_ERROR_FRAGMENTED_POOL)         \
     X(VK_ERROR_OUT_OF_POOL_MEMORY)      \
     X(VK_ERROR_INVALID_EXTERNAL_HANDLE) \
+    X(VK_ERROR_NOT_PERMITTED_EXT)       \
     X(VK_ERROR_FRAGMENTATION)           \
     X(VK_ERROR_INVALID_SHADER_NV)       \
     X(VK_ERROR_UNKNOWN)

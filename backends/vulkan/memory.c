@@ -47,7 +47,7 @@ static uint32_t buffer_types(const struct vk_device *vd, uint32_t allowed,
     return count;
 }
 
-copse_status copse_vk_memory(copse_device *dev, uint64_t *free_bytes, uint64_t *total_bytes)
+copse_status copse_vk_memory(copse_device *dev, struct copse_device_memory *out)
 {
     struct vk_device *vd = dev->priv;
     VkPhysicalDeviceMemoryBudgetPropertiesEXT budget = {
@@ -59,10 +59,11 @@ copse_status copse_vk_memory(copse_device *dev, uint64_t *free_bytes, uint64_t *
     };
     vd->vk.GetPhysicalDeviceMemoryProperties2(vd->physical, &m);
     const uint32_t heap = copse_vk_main_heap(&m.memoryProperties);
-    *total_bytes = m.memoryProperties.memoryHeaps[heap].size;
-    *free_bytes = budget.heapBudget[heap] > budget.heapUsage[heap]
-                      ? budget.heapBudget[heap] - budget.heapUsage[heap]
-                      : 0;
+    const VkDeviceSize most = budget.heapBudget[heap], used = budget.heapUsage[heap];
+    out->total = m.memoryProperties.memoryHeaps[heap].size;
+    out->is_free_known = most > 0; /* lavapipe lists the extension, and reports 0 */
+    out->free = most > used ? most - used : 0;
+    out->over_budget = most > 0 && used > most ? used - most : 0;
     return COPSE_OK;
 }
 

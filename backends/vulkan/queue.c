@@ -301,6 +301,8 @@ void copse_vk_queue_fini(copse_queue *q)
     }
     for (size_t i = 0; i < VK_FRAMES; i++)
         frame_fini(vd, &vq->frames[i]);
-    if (!atomic_load(&vd->is_abandoned))
+    if (!atomic_load(&vd->is_abandoned)) {
+        vd->vk.DestroyQueryPool(vd->device, vq->stamps.pool, NULL);
         copse_vk_staging_fini(q);
+    }
 }

@@ -141,6 +141,7 @@ copse_status copse_vk_record_begin(struct vk_recorder *r, VkCommandBufferUsageFl
     if (result != VK_SUCCESS)
         return copse_vk_fail(result, "begin a command buffer");
     r->bound = VK_NULL_HANDLE;
+    copse_vk_priority_record(r->vd, r->commands);
     record_barrier(r);
     return COPSE_OK;
 }

@@ -85,6 +85,11 @@ copse_status copse_vk_facts(uint32_t index, struct copse_fact_sink *to);
     X(CreateFence)                  \
     X(DestroyFence)                 \
     X(ResetFences)                  \
+    X(CreateQueryPool)              \
+    X(DestroyQueryPool)             \
+    X(CmdResetQueryPool)            \
+    X(CmdWriteTimestamp)            \
+    X(GetQueryPoolResults)          \
     X(WaitForFences)
 
 struct vk_api {
@@ -110,6 +115,9 @@ struct vk_traits {
     VkDeviceSize import_alignment; /* 0 = host memory cannot be imported */
     uint32_t max_texel_args;       /* texel buffers per kernel, 0 = none */
     bool has_budget, has_portability_subset, has_f64, has_f16_storage;
+    /* the extension of priorities among processes, NULL = none */
+    const char *global_priority;
+    bool has_occupancy;           /* VK_NV_compute_occupancy_priority */
     uint8_t cooperative_shape[3]; /* as in copse_limits */
 };
 
@@ -139,6 +147,8 @@ struct vk_device {
     /* the loader failed to make an instance although there is a driver */
     bool is_refused;
     struct vk_traits traits;
+    PFN_vkVoidFunction set_occupancy; /* in each command buffer, with `occupancy`; NULL = none */
+    float occupancy;
     VkPhysicalDeviceMemoryProperties memory;
     copse_mutex memory_lock;        /* guards blocks */
     copse_mutex queue_lock;         /* one submission at a time: all our queues share one VkQueue */
@@ -191,7 +201,7 @@ struct vk_buffer {
     uint32_t type;
 };
 
-copse_status copse_vk_memory(copse_device *dev, uint64_t *free_bytes, uint64_t *total_bytes);
+copse_status copse_vk_memory(copse_device *dev, struct copse_device_memory *out);
 void copse_vk_memory_fini(struct vk_device *vd);
 copse_status copse_vk_buffer_init(copse_buffer *buf);
 void copse_vk_buffer_fini(copse_buffer *buf);
@@ -239,6 +249,29 @@ bool copse_vk_cooperative_is_enabled(const VkPhysicalDeviceFeatures2 *features);
    COPSE_ERR_COMPILE: it cannot be converted. */
 copse_status copse_vk_cooperative_code(struct copse_mem *mem, const uint32_t *words, size_t bytes,
                                        uint32_t **out, size_t *out_bytes);
+
+/* ---- priority.c ---- */
+
+/* The extension that older headers have as VK_EXT_global_priority, with the same values. */
+#define COPSE_VK_GLOBAL_PRIORITY "VK_KHR_global_priority"
+#define COPSE_VK_OCCUPANCY       "VK_NV_compute_occupancy_priority"
+/* VkPhysicalDeviceComputeOccupancyPriorityFeaturesNV, which older headers lack. */
+struct copse_vk_occupancy_features {
+    VkStructureType type;
+    void *next;
+    VkBool32 has_priority;
+};
+void copse_vk_occupancy_chain(struct copse_vk_occupancy_features *f, void *next, bool is_enabled);
+/* What the device is to be made with. */
+bool copse_vk_wants_global_priority(const copse_device *dev);
+bool copse_vk_wants_occupancy(const copse_device *dev);
+VkQueueGlobalPriorityEXT copse_vk_global_priority(copse_priority priority);
+/* The device was not made with a priority, and will be made without. */
+void copse_vk_priority_refused(copse_device *dev, VkResult r);
+/* The device was made with what it wants. */
+void copse_vk_priority_given(copse_device *dev);
+/* At the begin of a command buffer. */
+void copse_vk_priority_record(const struct vk_device *vd, VkCommandBuffer commands);
 
 /* ---- record.c ---- */
 
@@ -289,6 +322,7 @@ struct vk_access copse_vk_access(const struct copse_binding *b, bool is_write);
 
 /* ---- queue.c, staging.c ---- */
 
+#define VK_FAMILIES   16 /* queue families that are looked at */
 #define VK_FRAMES     16 /* submissions in flight */
 #define VK_RING_BYTES (16u << 20)
 /* one transfer; smaller than the ring so that host and device overlap */
@@ -335,6 +369,14 @@ struct vk_queue {
         bool is_coherent;
         uint64_t head, tail; /* total bytes allocated and freed */
     } ring;
+    /* stamp.c */
+    struct vk_stamps {
+        VkQueryPool pool; /* VK_NULL_HANDLE: no stamp was made */
+        double period;    /* ns of a tick */
+        uint64_t mask;    /* of the bits that count */
+        uint64_t newest, ticks;
+        bool is_read; /* the two are of a stamp */
+    } stamps;
 };
 
 copse_status copse_vk_queue_init(copse_queue *q);
@@ -345,6 +387,10 @@ copse_status copse_vk_submit(copse_queue *q, uint64_t *ticket);
 copse_status copse_vk_wait(copse_queue *q, uint64_t ticket, uint64_t timeout_ns);
 copse_status copse_vk_settle(copse_queue *q, uint64_t timeout_ns);
 copse_status copse_vk_wait_queue(copse_queue *q, copse_queue *other, uint64_t ticket);
+
+/* stamp.c */
+copse_status copse_vk_stamp(copse_queue *q, uint32_t slot);
+copse_status copse_vk_stamp_read(copse_queue *q, uint32_t slot, uint64_t *ns);
 
 /* The recorder of the open command buffer; opens one if necessary. */
 copse_status copse_vk_queue_recorder(copse_queue *q, struct vk_recorder **out);

@@ -160,17 +160,13 @@ void copse__span_store(const struct copse_span *s, enum copse_span_kind kind, co
     copse__mutex_unlock(&t->lock);
 }
 
-void copse__trace_queue(struct copse_trace *t, const void *queue, const char *name, uint64_t begin,
-                        uint64_t first, uint64_t last)
+void copse__trace_queue(struct copse_trace *t, const void *queue, const char *lane,
+                        const struct copse_trace_event *event, const char *name)
 {
-    const struct copse_trace_event e = { .begin = begin,
-                                         .end = copse__now_ns(),
-                                         .step = atomic_load(&t->step),
-                                         .first = first,
-                                         .last = last,
-                                         .kind = COPSE_SPAN_DEVICE };
+    struct copse_trace_event e = *event;
+    e.step = atomic_load(&t->step);
     copse__mutex_lock(&t->lock);
-    store_event(t, queue, name, &e, "work");
+    store_event(t, queue, lane, &e, name);
     copse__mutex_unlock(&t->lock);
 }
 

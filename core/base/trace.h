@@ -18,7 +18,7 @@ enum copse_span_kind {
     COPSE_SPAN_WAIT, /* the host waits for a queue */
     COPSE_SPAN_COMPILE,
     COPSE_SPAN_HOST,
-    COPSE_SPAN_DEVICE, /* a queue has work, as far as the host knows */
+    COPSE_SPAN_DEVICE, /* a queue computes; without a clock, it has work as far as the host knows */
     COPSE_SPAN_KINDS
 };
 
@@ -103,9 +103,9 @@ static inline void copse__trace_step(const struct copse_base *base, uint64_t ste
         atomic_store_explicit(&base->trace->step, step, memory_order_relaxed);
 }
 
-/* A queue had work of these submissions from `begin` until now. `name`: of its lane. */
-void copse__trace_queue(struct copse_trace *t, const void *queue, const char *name, uint64_t begin,
-                        uint64_t first, uint64_t last);
+/* A queue had work: all of the event but its step and lane. `lane`: the name of its lane. */
+void copse__trace_queue(struct copse_trace *t, const void *queue, const char *lane,
+                        const struct copse_trace_event *event, const char *name);
 /* The queue ends; another one at its address is another lane. */
 void copse__trace_forget(struct copse_trace *t, const void *queue);
 

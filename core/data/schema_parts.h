@@ -10,6 +10,9 @@
 /* Most classes with names, and most classes found in numbered labels. */
 #define COPSE_NAMED_CLASSES_MAX 65536u
 
+/* Numbers of a date, without and with a time. */
+enum { COPSE_DATE_WIDTH = 11, COPSE_DATE_TIME_WIDTH = 13 };
+
 struct copse_schema_target {
     const char *name; /* "" without a header */
     double mean, scale;

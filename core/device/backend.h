@@ -58,23 +58,36 @@ struct copse_device {
     uint32_t part, parts;                       /* which part of the device; parts >= 1 */
     const struct copse_foreign_device *foreign; /* NULL = the library's own */
     struct copse_import *import;                /* the owner of `foreign`; core's */
-    atomic_bool is_lost;                        /* sticky */
-    void (*close)(struct copse_device *dev);    /* core's, called at the last release */
-    copse_mutex lock;                           /* guards the lists below */
-    struct copse_kernel *kernels;               /* compiled, by row and specialisation */
-    _Atomic uint64_t kernel_made_ns;            /* when the newest was compiled, 0: none yet */
-    const struct copse_kernel_row **overrides;  /* by kernel id, for kernels under test; or NULL */
+    copse_priority priority;                    /* that its work should have */
+    bool has_priority;   /* set by `open`: it will have it; not for COPSE_PRIORITY_NORMAL */
+    char why_not[160];   /* set by `open`: why it has none ["it has no priorities"] */
+    atomic_bool is_lost; /* sticky */
+    void (*close)(struct copse_device *dev);   /* core's, called at the last release */
+    copse_mutex lock;                          /* guards the lists below */
+    struct copse_kernel *kernels;              /* compiled, by row and specialisation */
+    _Atomic uint64_t kernel_made_ns;           /* when the newest was compiled, 0: none yet */
+    const struct copse_kernel_row **overrides; /* by kernel id, for kernels under test; or NULL */
     struct copse_block_list *block_list; /* blocked kernels of the device, owned by the context */
+    atomic_bool is_told_short;           /* the log has said that buffers pass its budget */
+    bool compiles_serially;              /* the driver compiles one kernel at a time in a process */
     bool tries_blocked;                  /* under test: blocked kernels are used */
     /* by layout, the self-tests of the library product that passed here: 0 = none, else 1 + classes
        of large products (library_product.c) */
     atomic_uint products_passed[4];
-    struct copse_tuning tuning;   /* the measurements of variants, read when it was opened */
-    struct copse_buffer *garbage; /* released, waiting for tickets */
-    struct copse_buffer *pool;    /* released and idle, for reuse */
-    atomic_size_t bytes;          /* of all buffers, those of the pool among them */
-    atomic_uint imports;          /* buffers of imported host memory */
-    struct copse_queue *queues;   /* all queues of the device */
+    /* submissions near this time [ns, 0: no limit], and the newest estimate of a unit of work
+       (pace.h) [ps] */
+    struct {
+        uint64_t submission_ns;
+        bool cuts_launches; /* false: the cross-check compares each command with a whole launch */
+        _Atomic uint64_t ps;
+    } pace;
+    struct copse_tuning tuning;    /* the measurements of variants, read when it was opened */
+    struct copse_buffer *garbage;  /* released, waiting for tickets */
+    struct copse_buffer *pool;     /* released and idle, for reuse */
+    atomic_size_t bytes;           /* of all buffers, those of the pool among them */
+    atomic_uint imports;           /* buffers of imported host memory */
+    atomic_bool is_clock_reported; /* the log says that it has no clock */
+    struct copse_queue *queues;    /* all queues of the device */
     void *priv;
 };
 
@@ -95,6 +108,7 @@ struct copse_queue {
     uint64_t submitted;   /* newest ticket given out */
     uint64_t reached;     /* newest ticket known to have completed */
     bool has_open_work;   /* commands since the last submit */
+    uint64_t paced_ns;    /* estimate of those of segments (pace.h) */
     uint64_t read_ticket; /* the ticket of the newest read into host memory; 0: none */
     bool is_unsettled;    /* a call has failed, and work may use host memory for good */
     uint32_t slot;        /* index into copse_buffer.after */
@@ -102,8 +116,17 @@ struct copse_queue {
        the replica, as "replica 3: " */
     uint64_t work_began;
     char owner[24];
+    struct copse_clock *clock; /* of its stamps (clock.h); NULL: it has made none */
     struct copse_queue *next;
     void *priv;
+};
+
+/* What the driver says of the memory for buffers [bytes]. */
+struct copse_device_memory {
+    uint64_t total;       /* 0 = unknown */
+    bool is_free_known;   /* else the next two are 0 */
+    uint64_t free;        /* that the process may still allocate */
+    uint64_t over_budget; /* that the process should give back */
 };
 
 /* A recorded list of commands, replayed many times. */
@@ -111,7 +134,9 @@ struct copse_segment {
     copse_queue *queue;             /* not a reference; the owner of the segment keeps it */
     struct copse_command *commands; /* owned by core, constant after segment_init */
     size_t count;
-    uint64_t last; /* ticket of its last replay; core's */
+    uint64_t last;      /* ticket of its last replay; core's */
+    uint64_t units, ns; /* core's: its work (pace.h); the best measured time, 0: none */
+    uint32_t measured;  /* core's: how often */
     /* Core's: a launch that the host computes after these commands, and the next part. */
     struct copse_host_launch *host;
     struct copse_segment *rest;
@@ -158,13 +183,14 @@ struct copse_backend {
 
     /* Open dev->index (the n-th device that `list` reported), or dev->foreign; dev->info is filled
        in. dev->part of dev->parts: OpenCL CPUs split their compute units, others may ignore it;
-       so may all with dev->foreign. Own driver context per call (OpenCL: cl_context; Vulkan:
+       so may all with dev->foreign. A priority that the driver does not have or refuses is no
+       error. Own driver context per call (OpenCL: cl_context; Vulkan:
        VkInstance and VkDevice) but for dev->foreign. */
     copse_status (*open)(copse_device *dev);
     void (*close)(copse_device *dev);
 
-    /* Best effort; 0 = unknown. */
-    copse_status (*memory)(copse_device *dev, uint64_t *free_bytes, uint64_t *total_bytes);
+    /* Best effort; *out is zeroed. */
+    copse_status (*memory)(copse_device *dev, struct copse_device_memory *out);
 
     /* buf->size and buf->host are set. Device memory exhausted: COPSE_ERR_NO_DEVICE_MEMORY. */
     copse_status (*buffer_init)(copse_buffer *buf);
@@ -181,6 +207,8 @@ struct copse_backend {
     /* Optional (NULL = compiling takes no time): whether base->cache has the driver's compiled form
        of the kernel, of which row, spec and group size are set, and nothing else. */
     bool (*is_stored)(const struct copse_kernel *k);
+    /* NULL where no kernel sets keeps_later: before kernel_fini, when the device closes. Seconds. */
+    void (*kernel_keep)(struct copse_kernel *k);
 
     copse_status (*queue_init)(copse_queue *q);
     void (*queue_fini)(copse_queue *q); /* drains, with a deadline */
@@ -212,10 +240,21 @@ struct copse_backend {
        known after `timeout_ns`. */
     copse_status (*settle)(copse_queue *q, uint64_t timeout_ns);
 
+    /* Optional (NULL = the device has no clock): append a stamp, the time at which all earlier
+       commands of the queue are complete. What stamps need is made by the first one. An earlier
+       stamp of `slot` has been read, or never will be. COPSE_ERR_UNSUPPORTED: this queue has
+       none. */
+    copse_status (*stamp)(copse_queue *q, uint32_t slot);
+    /* The time of the newest stamp of `slot`, whose ticket is reached [ns since some time]; 0: the
+       driver does not tell. Stamps are read in their order. */
+    copse_status (*stamp_read)(copse_queue *q, uint32_t slot, uint64_t *ns);
+
     /* Optional (NULL = core waits on the host): later work of q starts after the other queue's
        ticket. Both queues belong to the same device. */
     copse_status (*wait_queue)(copse_queue *q, copse_queue *other, uint64_t ticket);
 };
+
+#define COPSE_STAMPS 256 /* slots of a queue */
 
 /* Deadline of a wait for a device when the caller gives none [ns]: 120 s; 600 s if its newest
    kernel was made less than 600 s ago, because drivers compile when kernels first run, for minutes

@@ -3,6 +3,7 @@
 #include "core/device/device.h"
 
 #define MIN_CLASS_BYTES ((size_t)256)
+#define ASKED_BYTES     ((size_t)1 << 20)
 
 /* At least 16 steps per doubling, so that a class wastes at most about 6 %. */
 static size_t size_class(size_t size)
@@ -41,9 +42,33 @@ static copse_status init_once(copse_device *dev, size_t size, void *host, copse_
     return COPSE_OK;
 }
 
+/* Whether a buffer would pass the budget of the device. Small ones are not asked for. */
+static bool is_short(copse_device *dev, size_t size, struct copse_device_memory *m)
+{
+    return size >= ASKED_BYTES && copse__device_memory(dev, m) == COPSE_OK && m->is_free_known &&
+           m->free < size;
+}
+
+/* Drivers allocate more than the budget, and then move memory of this program or of others to the
+   host. Released buffers go first; what is needed beyond is allocated, with one line. */
+static void keep_budget(copse_device *dev, size_t size)
+{
+    struct copse_device_memory m;
+    if (!is_short(dev, size, &m))
+        return;
+    copse__buffers_purge(dev);
+    if (is_short(dev, size, &m) && !atomic_exchange(&dev->is_told_short, true))
+        copse__log(&dev->base->log, COPSE_LOG_WARN,
+                   "device: %s has %llu KiB left of its budget of memory, and a buffer needs %zu: "
+                   "it may be slow; smaller batches or a memory_budget (--memory) need less",
+                   dev->info.id, (unsigned long long)(m.free >> 10), size >> 10);
+}
+
 /* Free released buffers first, because they may use the needed memory. */
 static copse_status buffer_make(copse_device *dev, size_t size, void *host, copse_buffer **out)
 {
+    if (!host)
+        keep_budget(dev, size);
     copse_status s = init_once(dev, size, host, out);
     if (s == COPSE_ERR_NO_DEVICE_MEMORY) {
         copse__buffers_purge(dev);

@@ -3,7 +3,8 @@
 
    A driver for CPUs compiles one kernel at a time in each of its contexts. There each thread opens
    the device again, compiles and tests kernels on it, and closes it; the device itself then loads
-   the binaries from the kernel cache. Drivers for GPUs compile in parallel on one device. */
+   the binaries from the kernel cache. Drivers for GPUs compile in parallel on one device. PoCL
+   compiles one kernel at a time in a process: one thread does it, on the device itself. */
 #include "core/device/device.h"
 
 #define MAX_THREADS 4
@@ -85,7 +86,7 @@ static void compile_run(struct job *j)
 {
     copse_thread threads[MAX_THREADS];
     uint32_t most = COPSE_MIN(copse__cpu_count(), MAX_THREADS), started = 0;
-    most = (uint32_t)COPSE_MIN(most, j->count);
+    most = j->dev->compiles_serially ? 1 : (uint32_t)COPSE_MIN(most, j->count);
     copse__kernel_report(j->dev, "", 0, j->count);
     j->running = most;
     while (started < most && copse__thread_start(&threads[started], compile_some, j) == COPSE_OK)
@@ -109,11 +110,11 @@ static bool is_plain(const copse_device *dev)
 /* Without a cache that is kept, a second context could not pass its binaries on. */
 void copse__kernels_compile(copse_device *dev, const struct copse_kernel_want *list, size_t count)
 {
-    const bool is_cpu = dev->info.kind == COPSE_DEVICE_CPU;
-    if (!is_plain(dev) || (is_cpu && !dev->ctx->has_kept_cache))
+    const bool is_apart = dev->info.kind == COPSE_DEVICE_CPU && !dev->compiles_serially;
+    if (!is_plain(dev) || (is_apart && !dev->ctx->has_kept_cache))
         return;
     const struct copse_kernel_want **cold = copse__alloc(&dev->base->mem, count, sizeof(void *));
-    struct job j = { .dev = dev, .list = cold, .is_apart = is_cpu };
+    struct job j = { .dev = dev, .list = cold, .is_apart = is_apart };
     for (size_t i = 0; cold && i < count; i++)
         if (copse__kernel_is_cold(dev, list[i].id, list[i].spec))
             cold[j.count++] = &list[i];

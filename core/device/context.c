@@ -6,6 +6,7 @@
 #include "core/base/cache_folder.h"
 #include "core/base/trace.h"
 #include "core/device/device.h"
+#include "core/device/pace.h"
 
 /* ---- the default allocator ---- */
 
@@ -298,8 +299,14 @@ copse_status copse__context_create_with(const struct copse_context_params *param
     atomic_init(&ctx->self_tests_off,
                 p->no_self_test || (!p->no_env && copse__env("COPSE_NO_SELF_TEST")));
 
+    copse__pace_setting(ctx, p->no_env ? NULL : copse__env("COPSE_SUBMIT_MS"));
     COPSE_TRY_OR(fail, s, copse__trace_create(&ctx->base.mem, &ctx->base.trace));
     COPSE_TRY_OR(fail, s, list_all(ctx, p->disable, env));
+    ctx->losses = copse__alloc(&ctx->base.mem, ctx->device_count, sizeof *ctx->losses);
+    if (!ctx->losses) {
+        s = copse_no_memory("context");
+        goto fail;
+    }
     *out = ctx;
     return COPSE_OK;
 
@@ -344,11 +351,13 @@ void copse_context_release(copse_context **at)
         entry_release(ctx, e);
     }
     copse__trust_fini(&ctx->trust);
+    copse__told_free(ctx);
     if (copse__trace_has_step(ctx->base.trace) && copse__trace_stop(ctx->base.trace, NULL))
         copse__log(&ctx->base.log, COPSE_LOG_ERROR, "context: its trace is lost: %s",
                    copse_last_error());
     copse__trace_release(&ctx->base.trace);
     copse__cache_folder_close(mem, &ctx->base.cache);
+    copse__free(mem, ctx->losses);
     copse__free(mem, ctx->devices);
     copse__free(mem, ctx->backends);
     copse__handles_fini(&ctx->variables, mem);

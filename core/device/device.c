@@ -1,12 +1,32 @@
 /* SPDX-License-Identifier: MIT */
 /* Opening and closing devices, their limits and memory. */
 #include "core/device/device.h"
+#include "core/device/pace.h"
+#include "core/trust/records.h"
+
+/* Only a cache that is kept serves a later start. */
+static void keep_kernels(copse_device *dev)
+{
+    uint32_t total = 0, done = 0;
+    if (!dev->backend->kernel_keep || !dev->ctx->has_kept_cache || atomic_load(&dev->is_lost))
+        return;
+    for (const struct copse_kernel *k = dev->kernels; k; k = k->next)
+        total += k->keeps_later;
+    if (total > 0)
+        copse__kernel_report_stored(dev, "", 0, total);
+    for (struct copse_kernel *k = dev->kernels; k; k = k->next)
+        if (k->keeps_later) {
+            dev->backend->kernel_keep(k);
+            copse__kernel_report_stored(dev, k->row->name, ++done, total);
+        }
+}
 
 /* Buffers and queues hold a reference to the device, so only released buffers of the pool are
    left. */
 static void close_device(copse_device *dev)
 {
     copse__buffers_purge(dev);
+    keep_kernels(dev);
     while (dev->kernels) {
         struct copse_kernel *k = dev->kernels;
         dev->kernels = k->next;
@@ -59,6 +79,7 @@ static copse_status device_make(copse_context *ctx, struct copse_place *place,
     dev->part = part;
     dev->parts = parts;
     dev->block_list = block_list;
+    dev->priority = (copse_priority)atomic_load(&ctx->priority);
     dev->priv = priv;
     place->import = NULL;
     *out = dev;
@@ -77,6 +98,8 @@ copse_status copse__device_open_at(copse_context *ctx, struct copse_place *place
     s = dev->backend->open(dev);
     if (s == COPSE_OK)
         s = copse__tuning_copy(&ctx->trust, &place->info, &dev->tuning);
+    if (s == COPSE_OK)
+        s = copse__records_add(&ctx->trust, &place->info, &dev->tuning);
     /* A backend that gets more information when it opens a device may have changed limits. */
     if (!s && !copse__limits_cap(&dev->info.limits, dev->info.reason, sizeof dev->info.reason))
         s = copse_fail(COPSE_ERR_NO_DEVICE, "device: %s: %s", dev->info.id, dev->info.reason);
@@ -84,6 +107,8 @@ copse_status copse__device_open_at(copse_context *ctx, struct copse_place *place
         copse_device_release(&dev);
         return copse_note(s, "while opening %s", place->info.id);
     }
+    copse__device_tell_priority(dev);
+    copse__pace_open(dev);
     copse__log(&dev->base->log, COPSE_LOG_INFO, "device: opened %s, part %u of %u", dev->info.id,
                dev->part, dev->parts);
     *out = dev;
@@ -145,12 +170,22 @@ copse_status copse__device_limit(copse_device *dev, const struct copse_limits *s
     return COPSE_OK;
 }
 
+copse_status copse__device_memory(copse_device *dev, struct copse_device_memory *out)
+{
+    *out = (struct copse_device_memory){ 0 };
+    COPSE_TRY(copse__device_check(dev));
+    COPSE_TRY(copse__device_result(dev, dev->backend->memory(dev, out)));
+    copse__import_memory(dev->import, out);
+    return COPSE_OK;
+}
+
 copse_status copse_device_memory(copse_device *dev, uint64_t *free_bytes, uint64_t *total_bytes)
 {
+    struct copse_device_memory m;
     COPSE_TRY(copse_need("device: memory", dev, free_bytes, total_bytes));
     *free_bytes = *total_bytes = 0;
-    COPSE_TRY(copse__device_check(dev));
-    COPSE_TRY(copse__device_result(dev, dev->backend->memory(dev, free_bytes, total_bytes)));
-    copse__import_memory(dev->import, free_bytes, total_bytes);
+    COPSE_TRY(copse__device_memory(dev, &m));
+    *free_bytes = m.free;
+    *total_bytes = m.total;
     return COPSE_OK;
 }

@@ -17,6 +17,8 @@ struct copse_context {
     size_t device_count;
     struct copse_backend_info *backends;
     size_t backend_count;
+    atomic_uint *losses; /* of each of `devices`: how often it was lost (pace.h) */
+    uint32_t submit_ms;  /* of COPSE_SUBMIT_MS (pace.h) */
     const struct copse_backend *const *tables; /* one for each of `backends` */
     copse_mutex lock;                          /* guards the cache and the imports */
     atomic_uint self_tests_off; /* > 0: kernels are used without self-test, or tested elsewhere */
@@ -28,6 +30,8 @@ struct copse_context {
     bool has_kept_cache; /* the kernel cache outlives the context */
     /* a helper process: conformance places buffers against pages without access */
     bool has_fences;
+    /* two bits for each of the first 32 devices: its warning of f16, of bf16 was logged */
+    atomic_ullong warned_precisions;
     atomic_uint allowed; /* of enum copse_allowed: what the application allows */
     /* notes the kernels that are used, during conformance; or NULL */
     struct copse_kernel_uses *_Atomic uses;
@@ -35,6 +39,8 @@ struct copse_context {
     struct copse_trust trust;
     struct copse_user_op *user_ops; /* registered ops, newest first; guarded by `lock` */
     void (*free_user_ops)(struct copse_context *ctx); /* set with the first one */
+    atomic_int priority;     /* of type copse_priority: of devices that are opened from now on */
+    struct copse_told *told; /* devices of which the log says that they have none; `lock` */
     /* live variables and those of released strategies; guarded by `lock` */
     struct copse_handles variables;
 };
@@ -72,6 +78,9 @@ bool copse__kernel_is_cold(copse_device *dev, enum copse_kernel_id id, const int
 
 /* Call the application's progress function, if there is one. */
 void copse__kernel_report(const copse_device *dev, const char *kernel, size_t done, size_t total);
+/* The same of kernels that are stored when the device closes. */
+void copse__kernel_report_stored(const copse_device *dev, const char *kernel, size_t done,
+                                 size_t total);
 
 /* ---- several kernels at once (compile.c) ---- */
 
@@ -162,6 +171,10 @@ bool copse__kernel_is_name(const char *name, size_t length);
 uint64_t copse__tuning_rate(const copse_device *dev, const char *family, const char *size_class,
                             const char *variant);
 
+/* The measurements of a listed device that ship with the library; 0 = none. */
+COPSE_PRIVATE size_t copse__tuning_shipped(const copse_context *ctx,
+                                           const struct copse_device_info *info);
+
 /* ---- what a kernel must get right before it is used (self_test.c) ---- */
 
 /* Run the kernel's self-test. A wrong result blocks the kernel, and the status is
@@ -248,6 +261,15 @@ copse_status copse__device_has_checked(const copse_device *dev, uint64_t program
 copse_status copse__device_note_checked(const copse_device *dev, uint64_t program);
 copse_status copse__device_forget_checked(const copse_device *dev);
 
+/* ---- priority (priority.c) ---- */
+
+/* Say once in a context that a device does not have the priority it should have. */
+void copse__device_tell_priority(copse_device *dev);
+void copse__told_free(struct copse_context *ctx);
+
+/* copse_device_memory, with what only the library asks for. */
+copse_status copse__device_memory(copse_device *dev, struct copse_device_memory *out);
+
 /* Sticky error of a lost device. */
 COPSE_PRIVATE copse_status copse__device_check(copse_device *dev);
 
@@ -261,6 +283,9 @@ COPSE_PRIVATE copse_status copse__device_facts(copse_context *ctx, const char *i
 /* The usable device with this id, listed or imported, or COPSE_ERR_NO_DEVICE. */
 COPSE_PRIVATE copse_status copse__device_find(copse_context *ctx, const char *id,
                                               struct copse_device_info *out);
+/* By UUID, or by PCI address. Two drivers of a CPU may share an address without being the same
+   device. */
+bool copse__device_is_same(const struct copse_device_info *a, const struct copse_device_info *b);
 /* Same for the list: the index of the earlier entry of the same device, -1 = none. */
 int copse__device_same(const struct copse_device_info *list, size_t count,
                        const struct copse_device_info *dev);
@@ -284,8 +309,7 @@ const struct copse_foreign_device *copse__import_foreign(const struct copse_impo
 copse_status copse__import_take(struct copse_import *import, size_t bytes);
 void copse__import_give(struct copse_import *import, size_t bytes);
 /* Lower free and total to the rest of the limit. */
-void copse__import_memory(const struct copse_import *import, uint64_t *free_bytes,
-                          uint64_t *total_bytes);
+void copse__import_memory(const struct copse_import *import, struct copse_device_memory *m);
 /* One zeroed block with the handle and the backend's private tail, at *priv. */
 void *copse__handle_alloc(struct copse_mem *m, size_t size, size_t tail, void **priv);
 /* Cap limits to those that the library uses; false and a reason if they are too small. */

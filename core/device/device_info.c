@@ -51,9 +51,7 @@ bool copse__limits_cap(struct copse_limits *l, char *reason, size_t room)
     return true;
 }
 
-/* By UUID, or by PCI address. Two drivers of a CPU may share an address without being the same
-   device. */
-static bool is_same_device(const struct copse_device_info *a, const struct copse_device_info *b)
+bool copse__device_is_same(const struct copse_device_info *a, const struct copse_device_info *b)
 {
     if (a->has_uuid && b->has_uuid && memcmp(a->uuid, b->uuid, sizeof a->uuid) == 0)
         return true;
@@ -65,7 +63,7 @@ int copse__device_same(const struct copse_device_info *list, size_t count,
                        const struct copse_device_info *dev)
 {
     for (size_t i = 0; i < count; i++)
-        if (is_same_device(dev, &list[i]))
+        if (copse__device_is_same(dev, &list[i]))
             return list[i].same_as >= 0 ? list[i].same_as : (int)i;
     return -1;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* References to a device, the memory of handles, and the sticky flag of a lost device. */
 #include "core/device/device.h"
+#include "core/device/pace.h"
 
 void *copse__handle_alloc(struct copse_mem *m, size_t size, size_t tail, void **priv)
 {
@@ -25,8 +26,9 @@ copse_status copse__device_check(copse_device *dev)
 
 copse_status copse__device_result(copse_device *dev, copse_status s)
 {
-    if (s == COPSE_ERR_DEVICE_LOST)
-        atomic_store_explicit(&dev->is_lost, true, memory_order_relaxed);
+    if (s == COPSE_ERR_DEVICE_LOST &&
+        !atomic_exchange_explicit(&dev->is_lost, true, memory_order_relaxed))
+        copse__pace_note_loss(dev);
     return s;
 }
 

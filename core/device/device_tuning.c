@@ -2,11 +2,17 @@
 /* Tuning records of open devices, and of devices by id through the public functions. See
    core/trust/tuning.h. */
 #include "core/device/device.h"
+#include "core/trust/records.h"
 
 uint64_t copse__tuning_rate(const copse_device *dev, const char *family, const char *size_class,
                             const char *variant)
 {
     return copse__tuning_find(&dev->tuning, family, size_class, variant);
+}
+
+size_t copse__tuning_shipped(const copse_context *ctx, const struct copse_device_info *info)
+{
+    return copse__records_count(&ctx->trust, info);
 }
 
 /* ---- public ---- */

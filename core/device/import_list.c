@@ -68,13 +68,13 @@ void copse__import_give(struct copse_import *im, size_t bytes)
         atomic_fetch_sub(&im->in_use, bytes);
 }
 
-void copse__import_memory(const struct copse_import *im, uint64_t *free_bytes,
-                          uint64_t *total_bytes)
+void copse__import_memory(const struct copse_import *im, struct copse_device_memory *m)
 {
     const uint64_t limit = im ? im->foreign.memory_limit : 0;
     if (!limit)
         return;
     const uint64_t used = atomic_load(&im->in_use), left = limit > used ? limit - used : 0;
-    *free_bytes = *free_bytes ? COPSE_MIN(*free_bytes, left) : left;
-    *total_bytes = *total_bytes ? COPSE_MIN(*total_bytes, limit) : limit;
+    m->free = m->is_free_known ? COPSE_MIN(m->free, left) : left;
+    m->total = m->total ? COPSE_MIN(m->total, limit) : limit;
+    m->is_free_known = true;
 }

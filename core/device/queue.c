@@ -5,6 +5,7 @@
    numbers: they are written under the device's lock. */
 #include "core/base/deadline.h"
 #include "core/base/trace.h"
+#include "core/device/clock.h"
 #include "core/device/device.h"
 
 #define MAX_QUEUES COPSE_COUNT(((copse_buffer *)NULL)->after)
@@ -59,10 +60,16 @@ static void note_reached(copse_queue *q, uint64_t ticket)
     struct copse_trace *t = q->dev->base->trace;
     const uint64_t began = q->work_began;
     q->work_began = 0;
-    if (began == 0 || !copse__trace_is_on(t))
+    if (began == 0 || !copse__trace_is_on(t) || copse__clock_works(q))
         return;
     snprintf(name, sizeof name, "%s%s", q->owner, q->dev->info.id);
-    copse__trace_queue(t, q, name, began, q->reached + 1, ticket);
+    copse__trace_queue(t, q, name,
+                       &(struct copse_trace_event){ .begin = began,
+                                                    .end = copse__now_ns(),
+                                                    .first = q->reached + 1,
+                                                    .last = ticket,
+                                                    .kind = COPSE_SPAN_DEVICE },
+                       "work");
     if (ticket < q->submitted || q->has_open_work)
         note_begun(q);
 }
@@ -71,6 +78,8 @@ static void set_reached(copse_queue *q, uint64_t ticket)
 {
     if (ticket > q->reached)
         note_reached(q, ticket);
+    if (q->clock)
+        copse__clock_collect(q, ticket);
     copse__mutex_lock(&q->dev->lock);
     q->reached = COPSE_MAX(q->reached, ticket);
     const bool has_garbage = q->dev->garbage != NULL;
@@ -96,6 +105,8 @@ copse_status copse__queue_begin(copse_queue *q)
         copse__mutex_lock(&q->dev->lock);
         q->has_open_work = true;
         copse__mutex_unlock(&q->dev->lock);
+        if (copse__trace_is_on(q->dev->base->trace))
+            copse__clock_note(q, COPSE_STAMP_BEGIN);
     }
     return COPSE_OK;
 }
@@ -190,6 +201,7 @@ void copse_queue_release(copse_queue **at)
     dev->backend->queue_fini(q);
     queue_leave(dev, q);
     copse__trace_forget(dev->base->trace, q);
+    copse__clock_release(q);
     copse__free(&dev->base->mem, q);
     copse__garbage_collect(dev);
     copse_device_release(&dev);
@@ -265,11 +277,14 @@ copse_status copse_queue_submit(copse_queue *queue, uint64_t *ticket)
     uint64_t number = 0;
 
     COPSE_TRY(check_device(queue));
+    if (queue->has_open_work && copse__trace_is_on(dev->base->trace))
+        copse__clock_note(queue, COPSE_STAMP_END);
     COPSE_TRY(copse__queue_result(queue, dev->backend->submit(queue, &number)));
 
     copse__mutex_lock(&dev->lock);
     queue->submitted = number;
     queue->has_open_work = false;
+    queue->paced_ns = 0;
     const uint64_t oldest = copse__garbage_ticket(dev, queue);
     copse__mutex_unlock(&dev->lock);
     if (ticket)

@@ -3,12 +3,14 @@
 #include <stdio.h>
 
 #include "copse/device/conformance.h"
-#include "core/device/device.h"
+#include "core/device/choice.h"
 
 struct selection {
     struct copse_context *ctx;
+    const struct copse_choices *choices; /* NULL: each driver of a physical device counts */
     char (*ids)[32];
     size_t room, count;
+    size_t matched; /* usable devices that the words mean, also where another driver is taken */
 };
 
 static void select_take(struct selection *sel, const struct copse_device_info *d)
@@ -18,88 +20,74 @@ static void select_take(struct selection *sel, const struct copse_device_info *d
     sel->count++;
 }
 
-static bool is_gpu(const struct copse_device_info *d)
+/* The index of a listed device; SIZE_MAX: an application lent it. */
+static size_t index_of(const struct copse_context *ctx, const char *id)
 {
-    return d->kind != COPSE_DEVICE_CPU && d->kind != COPSE_DEVICE_REFERENCE;
-}
-
-static bool is_reference(const struct copse_device_info *d)
-{
-    return d->kind == COPSE_DEVICE_REFERENCE;
-}
-
-/* Whether an earlier usable device is the same physical one. */
-static bool is_repeated(const struct copse_context *ctx, size_t index)
-{
-    const struct copse_device_info *d = &ctx->devices[index];
-    if (d->same_as < 0)
-        return false;
-    for (size_t i = 0; i < index; i++) {
-        const struct copse_device_info *e = &ctx->devices[i];
-        if (e->is_usable && ((int)i == d->same_as || e->same_as == d->same_as))
-            return true;
-    }
-    return false;
-}
-
-/* Automatic choices omit devices whose faults come and go. */
-static bool is_trusted(struct copse_context *ctx, const struct copse_device_info *d)
-{
-    char reason[256];
-    if ((atomic_load(&ctx->allowed) & COPSE_ALLOW_UNRELIABLE) ||
-        !copse__is_unreliable(ctx, d, reason, sizeof reason))
-        return true;
-    copse__log(&ctx->base.log, COPSE_LOG_WARN, "devices: %s is not chosen, it is unreliable: %s",
-               d->id, reason);
-    return false;
-}
-
-static void take_gpus(struct selection *sel)
-{
-    const struct copse_context *ctx = sel->ctx;
     for (size_t i = 0; i < ctx->device_count; i++)
-        if (ctx->devices[i].is_usable && is_gpu(&ctx->devices[i]) && !is_repeated(ctx, i) &&
-            is_trusted(sel->ctx, &ctx->devices[i]))
-            select_take(sel, &ctx->devices[i]);
+        if (strcmp(ctx->devices[i].id, id) == 0)
+            return i;
+    return SIZE_MAX;
 }
 
-/* All CPU drivers use the one processor. Those that have wide vectors in one invocation are several
-   times as fast. */
-static void take_cpu(struct selection *sel)
+/* The device that is taken already and is the same physical one; NULL: none. */
+static const char *taken_as(const struct selection *sel, const struct copse_device_info *d)
 {
     const struct copse_context *ctx = sel->ctx;
-    const struct copse_device_info *best = NULL;
-    for (size_t i = 0; i < ctx->device_count; i++) {
-        const struct copse_device_info *d = &ctx->devices[i];
-        if (d->is_usable && d->kind == COPSE_DEVICE_CPU &&
-            (!best || d->limits.has_wide_vectors > best->limits.has_wide_vectors) &&
-            is_trusted(sel->ctx, d))
-            best = d;
+    const size_t index = index_of(ctx, d->id);
+    for (size_t i = 0; i < COPSE_MIN(sel->count, sel->room); i++) {
+        const size_t k = index_of(ctx, sel->ids[i]);
+        if (index != SIZE_MAX && k != SIZE_MAX &&
+            sel->choices->at[index].physical == sel->choices->at[k].physical)
+            return sel->ids[i];
     }
-    if (best)
-        select_take(sel, best);
+    return NULL;
 }
 
-/* GPUs, each physical device once; else a CPU driver; else the reference. */
-static void take_auto(struct selection *sel)
+/* copse/device/choice.h has the rules. */
+static void take_auto(struct selection *sel, const struct copse_choices *choices)
 {
-    const size_t before = sel->count;
-    take_gpus(sel);
-    if (sel->count == before)
-        take_cpu(sel);
-    for (size_t i = 0; sel->count == before && i < sel->ctx->device_count; i++)
-        if (is_reference(&sel->ctx->devices[i]))
-            select_take(sel, &sel->ctx->devices[i]);
+    const struct copse_context *ctx = sel->ctx;
+    for (size_t i = 0; i < ctx->device_count; i++) {
+        struct copse_device_choice choice;
+        copse__choices_judge(choices, i, &choice);
+        sel->matched += choice.is_taken;
+        if (choice.is_taken && !(sel->choices && taken_as(sel, &ctx->devices[i])))
+            select_take(sel, &ctx->devices[i]);
+        else if (copse__choices_misses(choices, i))
+            copse__log(&ctx->base.log, COPSE_LOG_WARN, "devices: %s is not chosen, it is %s",
+                       ctx->devices[i].id, choice.reason);
+    }
 }
 
-/* Every usable device of a backend; if `backend` is NULL, of all backends but the reference. */
+/* Every usable device of a backend; if `backend` is NULL, of all backends but the reference. A
+   physical device is taken once, through its best driver. */
 static void take_backend(struct selection *sel, const char *backend)
 {
     for (size_t i = 0; i < sel->ctx->device_count; i++) {
         const struct copse_device_info *d = &sel->ctx->devices[i];
-        if (d->is_usable && (backend ? strcmp(d->backend, backend) == 0 : !is_reference(d)))
+        char why[96];
+        if (!d->is_usable ||
+            (backend ? strcmp(d->backend, backend) != 0 : d->kind == COPSE_DEVICE_REFERENCE))
+            continue;
+        sel->matched++;
+        if (!sel->choices ||
+            (copse__choices_best(sel->choices, sel->choices->at[i].physical, backend, why) == i &&
+             !taken_as(sel, d)))
             select_take(sel, d);
     }
+}
+
+/* A device that is named is asked for. Two drivers of a GPU are easily taken for two GPUs. */
+static void take_named(struct selection *sel, const struct copse_device_info *d)
+{
+    const char *as = sel->choices && d->kind != COPSE_DEVICE_CPU ? taken_as(sel, d) : NULL;
+    if (as && strcmp(as, d->id) != 0)
+        copse__log(&sel->ctx->base.log, COPSE_LOG_WARN,
+                   "devices: %s and %s are one physical device through two drivers: its replicas "
+                   "share it",
+                   as, d->id);
+    sel->matched++;
+    select_take(sel, d);
 }
 
 static bool is_backend(const struct copse_context *ctx, const char *word)
@@ -144,14 +132,15 @@ static copse_status none_found(const struct copse_context *ctx, const char *word
     return copse_fail(COPSE_ERR_NO_DEVICE, "devices: nothing matches '%s'; found %s", word, text);
 }
 
-static copse_status take_word(struct selection *sel, const char *word)
+static copse_status take_word(struct selection *sel, const struct copse_choices *choices,
+                              const char *word)
 {
     struct copse_context *ctx = sel->ctx;
     struct copse_device_info info;
-    const size_t before = sel->count;
+    const size_t before = sel->matched;
 
     if (strcmp(word, "auto") == 0) {
-        take_auto(sel);
+        take_auto(sel, choices);
     } else if (strcmp(word, "all") == 0) {
         take_backend(sel, NULL);
     } else if (is_backend(ctx, word)) {
@@ -164,21 +153,15 @@ static copse_status take_word(struct selection *sel, const char *word)
                               "host:0",
                               word);
         if (copse__device_find(ctx, word, &info) == COPSE_OK)
-            select_take(sel, &info);
+            take_named(sel, &info);
     }
-    return sel->count > before ? COPSE_OK : none_found(ctx, word);
+    return sel->matched > before ? COPSE_OK : none_found(ctx, word);
 }
 
-copse_status copse_select_devices(copse_context *ctx, const char *selector, char (*ids)[32],
-                                  size_t room, size_t *count)
+static copse_status take_all(struct selection *sel, const struct copse_choices *choices,
+                             const char *selector)
 {
-    COPSE_TRY(copse_need("devices", ctx, count));
-    if (room > 0)
-        COPSE_TRY(copse_need("devices", ids));
-
-    struct selection sel = { ctx, ids, room, 0 };
-    const char *rest = selector && *selector ? selector : "auto";
-    *count = 0;
+    const char *rest = selector;
     while (*rest) {
         char word[64];
         const char *start = rest + strspn(rest, " \t");
@@ -191,12 +174,40 @@ copse_status copse_select_devices(copse_context *ctx, const char *selector, char
                               selector);
         memcpy(word, start, length);
         word[length] = '\0';
-        COPSE_TRY(take_word(&sel, word));
+        COPSE_TRY(take_word(sel, choices, word));
     }
-    if (sel.count > room)
-        return copse_fail(COPSE_ERR_ARGUMENT,
-                          "devices: '%.64s' means %zu devices, there is room for %zu",
-                          selector ? selector : "auto", sel.count, room);
-    *count = sel.count;
-    return COPSE_OK;
+    return sel->count <= sel->room
+               ? COPSE_OK
+               : copse_fail(COPSE_ERR_ARGUMENT,
+                            "devices: '%.64s' means %zu devices, there is room for %zu", selector,
+                            sel->count, sel->room);
+}
+
+static copse_status select_by(copse_context *ctx, const char *selector, bool takes_drivers,
+                              char (*ids)[32], size_t room, size_t *count)
+{
+    struct copse_choices choices;
+    COPSE_TRY(copse_need("devices", ctx, count));
+    if (room > 0)
+        COPSE_TRY(copse_need("devices", ids));
+    *count = 0;
+    COPSE_TRY(copse__choices_open(ctx, &choices));
+    struct selection sel = { ctx, takes_drivers ? NULL : &choices, ids, room, 0, 0 };
+    const copse_status s = take_all(&sel, &choices, selector && *selector ? selector : "auto");
+    copse__choices_close(&choices);
+    if (s == COPSE_OK)
+        *count = sel.count;
+    return s;
+}
+
+copse_status copse_select_devices(copse_context *ctx, const char *selector, char (*ids)[32],
+                                  size_t room, size_t *count)
+{
+    return select_by(ctx, selector, false, ids, room, count);
+}
+
+copse_status copse_select_drivers(copse_context *ctx, const char *selector, char (*ids)[32],
+                                  size_t room, size_t *count)
+{
+    return select_by(ctx, selector, true, ids, room, count);
 }

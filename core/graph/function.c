@@ -129,6 +129,11 @@ copse_status copse_function_run(copse_function *f)
     return copse_queue_submit(f->queue, &f->ticket);
 }
 
+copse_queue *copse_function_queue(copse_function *f)
+{
+    return f ? f->queue : NULL;
+}
+
 copse_status copse_function_wait(copse_function *f)
 {
     COPSE_TRY(copse_need("function: wait", f));

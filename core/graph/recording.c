@@ -361,9 +361,11 @@ copse_status copse__recordings_plan(struct copse_recordings *list,
     return s;
 }
 
-bool copse__recordings_drop(struct copse_recordings *list)
+bool copse__recordings_drop(struct copse_recordings *list, bool keeps_needed)
 {
     if (list->count == 0)
+        return false;
+    if (keeps_needed && list->table->is_needed(list->at[list->count - 1]))
         return false;
     recording_release(list->at[--list->count]);
     return true;

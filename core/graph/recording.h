@@ -95,8 +95,9 @@ copse_status copse__recordings_plan(struct copse_recordings *list,
                                     const struct copse_recording_key *key, copse_plan_fn *plan,
                                     void *user);
 void copse__recordings_fini(struct copse_recordings *list);
-/* Release the least recently used recording, after its work is complete; false: there is none. */
-bool copse__recordings_drop(struct copse_recordings *list);
+/* Release the least recently used recording, after its work is complete; false: there is none.
+   `keeps_needed`: not one that is needed now. */
+bool copse__recordings_drop(struct copse_recordings *list, bool keeps_needed);
 
 /* ---- for `extend` ---- */
 

@@ -148,7 +148,11 @@ static copse_status run_batch(struct run *run)
     copse__accumulation_add(&t->accumulation, t->feed.slots.at[0].batch.count);
     memcpy(t->words.newest, words_of(&t->feed, last, run->done), sizeof t->words.newest);
     COPSE_TRY(copy_in(&t->feed, s, run->done));
-    COPSE_TRY(copse__execute(&e));
+    const copse_status executed = copse__execute(&e);
+    if (executed != COPSE_OK) {
+        copse__verify_drop(&t->verifier);
+        return executed;
+    }
     t->step += copse__accumulation_next(&t->accumulation);
     run->done++;
     return COPSE_OK;

@@ -3,6 +3,7 @@
 #include "core/train/trainer.h"
 #include "copse/loop/feed.h"
 #include "core/graph/type.h"
+#include "core/ops/product/precision.h"
 #include "core/value/cross_device.h"
 
 /* ---- trained variables ---- */
@@ -146,6 +147,37 @@ static void scale_f16(struct copse_optimizer_params *p)
         p->loss_scale_interval = 2000;
 }
 
+/* Whether the warning of this device was logged; it counts as logged from now on. */
+static bool was_warned(copse_context *ctx, const char *id, copse_type type)
+{
+    for (size_t i = 0; i < COPSE_MIN(ctx->device_count, 32); i++) {
+        const unsigned long long bit = 1ULL << (2 * i + (type == COPSE_BF16));
+        if (strcmp(ctx->devices[i].id, id) == 0)
+            return (atomic_fetch_or(&ctx->warned_precisions, bit) & bit) != 0;
+    }
+    return false;
+}
+
+/* A device whose products widen their operands again does more work than in f32. */
+static copse_status warn_of_precision(copse_strategy *st, copse_type type)
+{
+    for (uint32_t r = 0; type != COPSE_F32 && r < st->replica_count; r++) {
+        const copse_device *dev = st->replicas[r].dev;
+        const bool can_tune = type == COPSE_F16 && dev->info.kind != COPSE_DEVICE_CPU &&
+                              dev->info.kind != COPSE_DEVICE_REFERENCE;
+        bool gains;
+        COPSE_TRY(copse__precision_gains(dev, &st->choices, type, &gains));
+        if (!gains && !was_warned(st->ctx, dev->info.id, type))
+            copse__log(
+                &st->ctx->base.log, COPSE_LOG_WARN,
+                "trainer: %s is slower than f32 on %s: no faster kernel reads 16 bits there, "
+                "so operands are converted and widened again; %suse f32",
+                copse_type_name(type), dev->info.id,
+                can_tune ? "run `copse tune`, which may find one, or " : "");
+    }
+    return COPSE_OK;
+}
+
 /* The objects of a trainer learn what they have of it. */
 static void bind_objects(copse_trainer *t)
 {
@@ -181,7 +213,9 @@ copse_status copse_trainer_create(copse_strategy *st, const struct copse_trainer
     if (params->precision == COPSE_F16)
         scale_f16(&t->params.optimizer);
     bind_objects(t);
-    const copse_status s = trainer_init(t, params);
+    copse_status s = trainer_init(t, params);
+    if (s == COPSE_OK)
+        s = warn_of_precision(st, params->precision);
     if (s != COPSE_OK)
         copse_trainer_release(&t);
     else

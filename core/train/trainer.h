@@ -29,9 +29,13 @@ struct copse_trainer {
         struct copse_predictor predictor; /* zero until the first prediction */
         struct copse_weights weights;     /* names of the newest report */
         struct copse_average average;
-    } uses;                            /* of the variables besides training */
-    uint64_t step;                     /* updates begun */
-    struct copse_position next;        /* in the data, after the newest batch */
+    } uses;                     /* of the variables besides training */
+    uint64_t step;              /* updates begun */
+    struct copse_position next; /* in the data, after the newest batch */
+    struct {
+        uint64_t next;                 /* the step before which budgets are looked at */
+        uint32_t every;                /* steps between two looks */
+    } budget;                          /* of device memory (trainer_trim.c) */
     struct copse_advancing *advancing; /* steps in slices (trainer_advance.c); NULL: none yet */
     bool is_failed; /* an update was cut short: the parameters are not to be used */
     atomic_bool is_cancelled;
@@ -86,6 +90,12 @@ copse_status copse__trainer_take(copse_trainer *t, const struct copse_host_batch
 
 /* Wait for the step of the audit that is under way: it is compared. */
 copse_status copse__audit_settle(copse_trainer *t);
+
+/* ---- trainer_trim.c ---- */
+
+/* Between steps, in few of them: if a device is over its budget, give back what the newest step does
+   not need. */
+copse_status copse__trainer_keep_budget(copse_trainer *t);
 
 /* ---- trainer_result.c ---- */
 

@@ -57,7 +57,9 @@ copse_status copse__step_begin(copse_trainer *t, const struct copse_host_batch *
         return copse_fail(COPSE_ERR_ARGUMENT, "trainer: an evaluator trains nothing");
     if (copse__is_cancelled(t))
         return trainer_step_refuse(t, copse_fail(COPSE_ERR_CANCELLED, "trainer: cancelled"));
-    const copse_status room = copse__trainer_make_room(t, t->step + 1);
+    copse_status room = copse__trainer_make_room(t, t->step + 1);
+    if (room == COPSE_OK)
+        room = copse__trainer_keep_budget(t);
     /* a result that the application has not taken may be of a loss that is not finite */
     if (room != COPSE_OK)
         return trainer_step_refuse(t, room);
@@ -79,6 +81,7 @@ copse_status copse__step_begin(copse_trainer *t, const struct copse_host_batch *
 copse_status copse__step_end(copse_trainer *t, const struct copse_step_run *run, copse_status s)
 {
     if (s != COPSE_OK) {
+        copse__verify_drop(&t->verifier);
         s = copse__workers_notify(&t->workers, run->since, s);
         copse__accumulation_drop(&t->accumulation); /* the gradients are mixed with what failed */
         return copse_note(s, "in step %llu", (unsigned long long)t->step + 1);

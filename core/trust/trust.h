@@ -17,6 +17,7 @@ struct copse_trust {
     copse_mutex lock;
     struct copse_block_list *block_lists; /* by device and driver */
     struct copse_tunings *tunings;        /* likewise */
+    const char *const *const *records;    /* that ship with the library (records.h) */
     struct copse_checked_list *checked;   /* likewise */
 };
 

@@ -2,12 +2,15 @@
 /* Creation and release of what a context knows of kernels. */
 #include "core/trust/block_list.h"
 #include "core/trust/checked.h"
+#include "core/trust/records.h"
 #include "core/trust/tuning.h"
 
 copse_status copse__trust_init(struct copse_trust *t, struct copse_base *base,
                                bool (*is_kernel)(const char *name, size_t length))
 {
-    *t = (struct copse_trust){ .base = base, .is_kernel = is_kernel };
+    *t = (struct copse_trust){ .base = base,
+                               .is_kernel = is_kernel,
+                               .records = copse_shipped_records };
     return copse__mutex_init(&t->lock);
 }
 

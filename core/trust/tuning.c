@@ -116,8 +116,7 @@ struct reader {
     copse_status status;
 };
 
-/* "rate FAMILY CLASS VARIANT N" up to the end of the line; NULL when it is not one. */
-static const char *read_line(const char *line, struct copse_tuning_entry *e)
+const char *copse__tuning_line(const char *line, struct copse_tuning_entry *e)
 {
     char digits[24];
     if (strncmp(line, "rate ", 5) != 0)
@@ -138,7 +137,7 @@ static bool read_lines(void *user, const char *lines, bool is_dry)
     size_t count = 0;
     while (lines && *lines && r->status == COPSE_OK) {
         struct copse_tuning_entry e;
-        lines = read_line(lines, &e);
+        lines = copse__tuning_line(lines, &e);
         if (++count > MAX_ENTRIES)
             return false;
         if (lines && !is_dry)

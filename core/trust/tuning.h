@@ -24,6 +24,9 @@ void copse__tunings_free(struct copse_trust *t);
 /* A copy of what is known now; `at` is freed with copse__free. */
 copse_status copse__tuning_copy(struct copse_trust *t, const struct copse_device_info *info,
                                 struct copse_tuning *out);
+/* "rate FAMILY CLASS VARIANT N" up to the end of the line; returns what follows, or NULL when it is
+   not one. */
+const char *copse__tuning_line(const char *line, struct copse_tuning_entry *e);
 /* Million operations per second; 0 = not measured. */
 uint64_t copse__tuning_find(const struct copse_tuning *list, const char *family,
                             const char *size_class, const char *variant);

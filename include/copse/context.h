@@ -59,16 +59,18 @@ struct copse_cache_params {
     uint64_t reserved[4];
 };
 
-/** Kernels that a driver compiles, when no cache has them. */
+/** Kernels that a driver compiles; is_stored: stores,
+    when the device closes. */
 struct copse_progress {
     const char *device; /**< "opencl:0" */
     const char *kernel; /**< compiled last; "" at first */
     uint32_t done, total;
-    uint64_t reserved[4];
+    bool is_stored;
+    uint64_t reserved[3];
 };
 
-/** Progress: with done 0 before work that takes seconds, then for each part. Called by the waiting
-    thread; it must not call the library. */
+/** Called by the waiting thread, with done 0 before long work, then for each part. It must not
+    call the library. */
 typedef void copse_progress_fn(void *user, const struct copse_progress *progress);
 
 /** Settings of a context. */

@@ -77,10 +77,9 @@ COPSE_API void copse_context_devices(copse_context *ctx, const struct copse_devi
 /**
  * Choose devices by a selector and list their ids.
  *
- * "auto": each distinct GPU once; without a GPU the fastest CPU driver; `host:0`, slow and exact,
- * when there is nothing else. "all": every usable device except `host`. "opencl", "vulkan", "host":
- * every usable device of that backend. Or a list of ids: "opencl:0,vulkan:0"; an id may occur
- * several times.
+ * "auto": the discrete GPUs, else the next kind: device/choice.h. "all": every usable device but
+ * `host`. "opencl", "vulkan", "host": every usable device of that backend. All of these take a
+ * physical device once. Or a list of ids: "opencl:0,vulkan:0"; an id may occur several times.
  * @param selector  NULL or "": auto.
  * @param ids       Receives up to `room` ids; NULL when `room` is 0.
  * @param count     Number of ids.

@@ -15,6 +15,7 @@ GROUP_ARRAY(float, score, 64u * GROUP_SIZE)
 
 #include "math.clh"
 #include "attention/attention.clh"
+#include "by_four.clh"
 
 KERNEL7(attention, IN(real, q), IN(real, k), IN(real, v), IN(real, mask), IN(int, lengths), OUT(real, state), OUT(real, y))
 {
@@ -50,8 +51,7 @@ KERNEL7(attention, IN(real, q), IN(real, k), IN(real, v), IN(real, mask), IN(int
             float top = m;
             for (uint j = j0; j < j1; j++) {
                 EXACT float s = 0.0f;
-                for (uint c = 0u; c < width; c++)
-                    s = FMA(LOAD(q, at_q + c), LOAD(k, at_k + j * p.k_stride + c), s);
+                BY_FOUR(c, 0u, width, 1u, s = FMA(LOAD(q, at_q + c), LOAD(k, at_k + j * p.k_stride + c), s);)
                 s = s * p.scale;
                 if (MASKED != 0)
                     s = s + LOAD(mask, at_mask + j);
@@ -70,8 +70,7 @@ KERNEL7(attention, IN(real, q), IN(real, k), IN(real, v), IN(real, mask), IN(int
             if (VALUES != 0)
                 for (uint c = 0u; c < width; c++) {
                     EXACT float t = 0.0f;
-                    for (uint j = j0; j < j1; j++)
-                        t = FMA(score[MINE(j - j0)], LOAD(v, at_v + j * p.k_stride + c), t);
+                    BY_FOUR(j, j0, j1, 1u, t = FMA(score[MINE(j - j0)], LOAD(v, at_v + j * p.k_stride + c), t);)
                     STORE(y, at_y + c, LOAD(y, at_y + c) * keep + t);
                 }
         }

@@ -14,6 +14,7 @@ GROUP_ARRAY(float, slope, 64u * GROUP_SIZE)
 
 #include "math.clh"
 #include "attention/attention.clh"
+#include "by_four.clh"
 
 KERNEL7(attention_grad_key, IN(real, q), IN(real, k), IN(real, v), IN(real, mask), IN(real, dy), IN(real, state), OUT(real, grad))
 {
@@ -50,10 +51,9 @@ KERNEL7(attention_grad_key, IN(real, q), IN(real, k), IN(real, v), IN(real, mask
             for (uint i = i0; i < i1; i++) {
                 EXACT float s = 0.0f;
                 EXACT float d = 0.0f;
-                for (uint c = 0u; c < width; c++) {
-                    s = FMA(LOAD(q, at_q + i * p.q_stride + c), LOAD(k, at_k + c), s);
-                    d = FMA(LOAD(dy, at_y + i * step_y + c), LOAD(v, at_v + c), d);
-                }
+                BY_FOUR(c, 0u, width, 1u,
+                        s = FMA(LOAD(q, at_q + i * p.q_stride + c), LOAD(k, at_k + c), s);
+                        d = FMA(LOAD(dy, at_y + i * step_y + c), LOAD(v, at_v + c), d);)
                 const uint of = at_state + i * STATE;
                 s = s * p.scale;
                 if (MASKED != 0)
@@ -65,10 +65,9 @@ KERNEL7(attention_grad_key, IN(real, q), IN(real, k), IN(real, v), IN(real, mask
             for (uint c = 0u; c < width; c++) {
                 EXACT float tk = 0.0f;
                 EXACT float tv = 0.0f;
-                for (uint i = i0; i < i1; i++) {
-                    tk = FMA(slope[MINE(i - i0)], LOAD(q, at_q + i * p.q_stride + c), tk);
-                    tv = FMA(share[MINE(i - i0)], LOAD(dy, at_y + i * step_y + c), tv);
-                }
+                BY_FOUR(i, i0, i1, 1u,
+                        tk = FMA(slope[MINE(i - i0)], LOAD(q, at_q + i * p.q_stride + c), tk);
+                        tv = FMA(share[MINE(i - i0)], LOAD(dy, at_y + i * step_y + c), tv);)
                 STORE(grad, to + p.to_k + c, LOAD(grad, to + p.to_k + c) + tk);
                 STORE(grad, to + p.to_v + c, LOAD(grad, to + p.to_v + c) + tv);
             }

@@ -13,6 +13,7 @@ GROUP_ARRAY(float, slope, 64u * GROUP_SIZE)
 
 #include "math.clh"
 #include "attention/attention.clh"
+#include "by_four.clh"
 
 KERNEL8(attention_grad_query, IN(real, q), IN(real, k), IN(real, v), IN(real, mask), IN(real, y), IN(real, dy),
         OUT(real, state), OUT(real, to))
@@ -34,8 +35,7 @@ KERNEL8(attention_grad_query, IN(real, q), IN(real, k), IN(real, v), IN(real, ma
         const float m = LOAD(state, row * STATE), inverse = LOAD(state, row * STATE + 1u);
         const uint lane = LOCAL_INDEX();
         EXACT float along = 0.0f;
-        for (uint c = 0u; c < width; c++)
-            along = FMA(LOAD(dy, at_y + c), LOAD(y, at_y + c), along);
+        BY_FOUR(c, 0u, width, 1u, along = FMA(LOAD(dy, at_y + c), LOAD(y, at_y + c), along);)
         if (p.first == 0u)
             for (uint c = 0u; c < width; c++)
                 STORE(to, to_q + c, 0.0f);
@@ -45,10 +45,9 @@ KERNEL8(attention_grad_query, IN(real, q), IN(real, k), IN(real, v), IN(real, ma
             for (uint j = j0; j < j1; j++) {
                 EXACT float s = 0.0f;
                 EXACT float d = 0.0f;
-                for (uint c = 0u; c < width; c++) {
-                    s = FMA(LOAD(q, at_q + c), LOAD(k, at_k + j * p.k_stride + c), s);
-                    d = FMA(LOAD(dy, at_y + c), LOAD(v, at_v + j * p.k_stride + c), d);
-                }
+                BY_FOUR(c, 0u, width, 1u,
+                        s = FMA(LOAD(q, at_q + c), LOAD(k, at_k + j * p.k_stride + c), s);
+                        d = FMA(LOAD(dy, at_y + c), LOAD(v, at_v + j * p.k_stride + c), d);)
                 s = s * p.scale;
                 if (MASKED != 0)
                     s = s + LOAD(mask, at_mask + j);
@@ -56,8 +55,7 @@ KERNEL8(attention_grad_query, IN(real, q), IN(real, k), IN(real, v), IN(real, ma
             }
             for (uint c = 0u; c < width; c++) {
                 EXACT float t = 0.0f;
-                for (uint j = j0; j < j1; j++)
-                    t = FMA(slope[MINE(j - j0)], LOAD(k, at_k + j * p.k_stride + c), t);
+                BY_FOUR(j, j0, j1, 1u, t = FMA(slope[MINE(j - j0)], LOAD(k, at_k + j * p.k_stride + c), t);)
                 STORE(to, to_q + c, LOAD(to, to_q + c) + t);
             }
         }

@@ -13,6 +13,7 @@ PARAMS(uint count; uint in_h; uint in_w; uint in_c; uint out_h; uint out_w; uint
 
 #include "elementwise/activation.clh"
 #include "conv/window.clh"
+#include "by_four.clh"
 
 #define CHUNK 256u /* longest chain of additions */
 
@@ -48,8 +49,7 @@ KERNEL4(conv, IN(real, x), IN(real, weights), IN(real, bias), OUT(real, y))
                     const uint from = ((image * p.in_h + window_at(h, p.gap_h)) * p.in_w + window_at(w, p.gap_w)) *
                                           p.in_c + channel;
                     const uint at = (a * p.taps_w + b) * p.group_in * p.out_c + o;
-                    for (uint c = c0; c < c1; c++)
-                        sum = FMA(LOAD(x, from + c), LOAD(weights, at + c * p.out_c), sum);
+                    BY_FOUR(c, c0, c1, 1u, sum = FMA(LOAD(x, from + c), LOAD(weights, at + c * p.out_c), sum);)
                 }
             }
         }

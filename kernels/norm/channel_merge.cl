@@ -7,10 +7,21 @@ SPEC(0, OP)
 PARAMS(uint n; uint chunks; uint channels; uint group; float count;)
 
 #include "norm/two_sum.clh"
+#include "by_four.clh"
 
 #define MEAN 0
 #define SPREAD 1
 #define CHAIN 64u
+
+/* Adds item q. */
+#define ITEM                                                                                       \
+    const uint k = q / p.group;                                                                    \
+    const uint at = base + k * p.channels + (q - k * p.group);                                     \
+    if (OP == MEAN)                                                                                \
+        TWO_SUM(s, t0, LOAD(sums, at))                                                             \
+    if (OP != MEAN)                                                                                \
+        s0 += LOAD(sums, at);                                                                      \
+    t0 += LOAD(sums, second + at);
 
 KERNEL2(channel_merge, IN(real, sums), OUT(real, to))
 {
@@ -29,15 +40,7 @@ KERNEL2(channel_merge, IN(real, sums), OUT(real, to))
                 const uint end1 = MIN(end2, q1 + CHAIN);
                 EXACT float s0 = 0.0f;
                 EXACT float t0 = 0.0f;
-                for (uint q = q1; q < end1; q++) {
-                    const uint k = q / p.group;
-                    const uint at = base + k * p.channels + (q - k * p.group);
-                    if (OP == MEAN)
-                        TWO_SUM(s, t0, LOAD(sums, at))
-                    if (OP != MEAN)
-                        s0 += LOAD(sums, at);
-                    t0 += LOAD(sums, second + at);
-                }
+                BY_FOUR(q, q1, end1, 1u, ITEM)
                 s1 += s0;
                 t1 += t0;
             }

@@ -8,10 +8,25 @@ SPEC(0, OP)
 PARAMS(uint n; uint places; uint channels; uint chunks; uint rows; uint second;)
 
 #include "norm/two_sum.clh"
+#include "by_four.clh"
 
 #define MEAN 0
 #define SPREAD 1
 #define CHAIN 64u
+
+/* Adds place k. */
+#define PLACE                                                                                      \
+    const uint place = base + k * p.channels;                                                      \
+    const float d = LOAD(x, place) - centre;                                                       \
+    if (OP == SPREAD) {                                                                            \
+        s0 += d * d;                                                                               \
+        t0 += d;                                                                                   \
+    }                                                                                              \
+    if (OP > SPREAD) {                                                                             \
+        const float dy = LOAD(slope, place);                                                       \
+        s0 += dy;                                                                                  \
+        t0 += dy * ((d - rest) * factor);                                                          \
+    }
 
 KERNEL5(channel_sums, IN(real, x), IN(real, slope), IN(real, mean), IN(real, inverse), OUT(real, sums))
 {
@@ -24,8 +39,7 @@ KERNEL5(channel_sums, IN(real, x), IN(real, slope), IN(real, mean), IN(real, inv
         EXACT float s = 0.0f;
         EXACT float t = 0.0f;
         if (OP == MEAN) {
-            for (uint k = first; k < end; k++)
-                TWO_SUM(s, t, LOAD(x, base + k * p.channels))
+            BY_FOUR(k, first, end, 1u, TWO_SUM(s, t, LOAD(x, base + k * p.channels)))
             EXACT float whole = s + t;
             EXACT float rest = (s - whole) + t;
             s = whole;
@@ -44,19 +58,7 @@ KERNEL5(channel_sums, IN(real, x), IN(real, slope), IN(real, mean), IN(real, inv
                     const uint end1 = MIN(end2, k1 + CHAIN);
                     EXACT float s0 = 0.0f;
                     EXACT float t0 = 0.0f;
-                    for (uint k = k1; k < end1; k++) {
-                        const uint place = base + k * p.channels;
-                        const float d = LOAD(x, place) - centre;
-                        if (OP == SPREAD) {
-                            s0 += d * d;
-                            t0 += d;
-                        }
-                        if (OP > SPREAD) {
-                            const float dy = LOAD(slope, place);
-                            s0 += dy;
-                            t0 += dy * ((d - rest) * factor);
-                        }
-                    }
+                    BY_FOUR(k, k1, end1, 1u, PLACE)
                     s1 += s0;
                     t1 += t0;
                 }

@@ -13,6 +13,7 @@ GROUP_ARRAY(float, part, 2u * GROUP_SIZE)
 
 #include "math.clh"
 #include "norm/two_sum.clh"
+#include "by_four.clh"
 
 #define FORWARD 0
 #define GRADIENT 1
@@ -35,12 +36,8 @@ GROUP_ARRAY(float, part, 2u * GROUP_SIZE)
             const uint end1 = MIN(end2, k1 - lane + CHAIN * GROUP_SIZE);                           \
             EXACT float s0 = 0.0f;                                                                 \
             EXACT float t0 = 0.0f;                                                                 \
-            for (uint k = k1; k < end1; k += GROUP_SIZE) {                                         \
-                EXACT float term_s = TERM_S;                                                       \
-                EXACT float term_t = TERM_T;                                                       \
-                s0 += term_s;                                                                      \
-                t0 += term_t;                                                                      \
-            }                                                                                      \
+            BY_FOUR(k, k1, end1, GROUP_SIZE, EXACT float term_s = TERM_S; EXACT float term_t = TERM_T;  \
+                    s0 += term_s; t0 += term_t;)                                                   \
             s1 += s0;                                                                              \
             t1 += t0;                                                                              \
         }                                                                                          \
@@ -68,8 +65,7 @@ GROUP_ARRAY(float, part, 2u * GROUP_SIZE)
     {                                                                                              \
         EXACT float s0 = 0.0f;                                                                     \
         EXACT float t0 = 0.0f;                                                                     \
-        for (uint k = lane; k < cols; k += GROUP_SIZE)                                             \
-            TWO_SUM(s0, t0, LOAD(x, base + k))                                                     \
+        BY_FOUR(k, lane, cols, GROUP_SIZE, TWO_SUM(s0, t0, LOAD(x, base + k)))                     \
         part[lane] = s0;                                                                           \
         part[GROUP_SIZE + lane] = t0;                                                              \
     }                                                                                              \
@@ -89,8 +85,7 @@ GROUP_ARRAY(float, part, 2u * GROUP_SIZE)
     BARRIER();
 
 #define STORE_ROW(VALUE)                                                                           \
-    for (uint k = lane; k < cols; k += GROUP_SIZE)                                                 \
-        STORE(y, base + k, VALUE);
+    BY_FOUR(k, lane, cols, GROUP_SIZE, STORE(y, base + k, VALUE);)
 
 KERNEL4(layer_norm, IN(real, x), IN(real, a), IN(real, b), OUT(real, y))
 {

@@ -12,7 +12,7 @@ PARAMS(uint n; uint count; uint chunks; uint inner; float divisor;)
 #define START SELECT(OP == MAXIMUM, -INF, 0.0f)
 #define PLACE(k) (at + (k) * p.chunks)
 #define TERM(k)                                                                                    \
-    SELECT(PLACE(k) < p.count, LOAD(from, base + PLACE(k) * p.inner), START)
+    LOAD_OR(from, base + PLACE(k) * p.inner, base + (p.count - 1u) * p.inner, PLACE(k) < p.count, START)
 
 FN float combine(float a, float b)
 {

@@ -7,6 +7,7 @@ PARAMS(uint rows; uint cols;)
 GROUP_ARRAY(float, part, GROUP_SIZE)
 
 #include "math.clh"
+#include "by_four.clh"
 
 #define CHAIN 64u
 
@@ -23,13 +24,8 @@ KERNEL3(softmax_grad, IN(real, y), IN(real, slope), OUT(real, to))
         for (uint k1 = k2; k1 < end2; k1 += CHAIN * GROUP_SIZE) {
             const uint end1 = MIN(end2, k1 - lane + CHAIN * GROUP_SIZE);
             EXACT float s0 = 0.0f;
-            for (uint k = k1; k < end1; k += GROUP_SIZE) {
-                float factor = 1.0f;
-                if (LOGARITHM == 0)
-                    factor = LOAD(y, base + k);
-                EXACT float term = LOAD(slope, base + k) * factor;
-                s0 += term;
-            }
+            BY_FOUR(k, k1, end1, GROUP_SIZE, float factor = 1.0f; if (LOGARITHM == 0) factor = LOAD(y, base + k);
+                    EXACT float term = LOAD(slope, base + k) * factor; s0 += term;)
             s1 += s0;
         }
         s += s1;
@@ -44,11 +40,6 @@ KERNEL3(softmax_grad, IN(real, y), IN(real, slope), OUT(real, to))
         BARRIER();
     }
     s = part[0];
-    for (uint k = lane; k < cols; k += GROUP_SIZE) {
-        const float dy = LOAD(slope, base + k), at = LOAD(y, base + k);
-        float value = at * (dy - s);
-        if (LOGARITHM != 0)
-            value = dy - m_exp(at) * s;
-        STORE(to, base + k, value);
-    }
+    BY_FOUR(k, lane, cols, GROUP_SIZE, const float dy = LOAD(slope, base + k); const float at = LOAD(y, base + k);
+            float value = at * (dy - s); if (LOGARITHM != 0) value = dy - m_exp(at) * s; STORE(to, base + k, value);)
 }

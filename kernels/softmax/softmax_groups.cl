@@ -6,6 +6,7 @@ PARAMS(uint rows; uint cols; float scale;)
 GROUP_ARRAY(float, part, GROUP_SIZE)
 
 #include "math.clh"
+#include "by_four.clh"
 
 #define CHAIN 64u
 
@@ -28,8 +29,7 @@ KERNEL2(softmax_groups, IN(real, x), OUT(real, to))
     const uint cols = SELECT(row < p.rows, p.cols, 0u); /* surplus groups have no elements */
     const uint base = row * p.cols;
     float m = -INF;
-    for (uint k = lane; k < cols; k += GROUP_SIZE)
-        m = larger(m, LOAD(x, base + k));
+    BY_FOUR(k, lane, cols, GROUP_SIZE, m = larger(m, LOAD(x, base + k));)
     part[lane] = m;
     BARRIER();
     for (uint width = GROUP_SIZE / 2u; width > 0u; width /= 2u) {
@@ -46,8 +46,7 @@ KERNEL2(softmax_groups, IN(real, x), OUT(real, to))
         for (uint k1 = k2; k1 < end2; k1 += CHAIN * GROUP_SIZE) {
             const uint end1 = MIN(end2, k1 - lane + CHAIN * GROUP_SIZE);
             EXACT float s0 = 0.0f;
-            for (uint k = k1; k < end1; k += GROUP_SIZE)
-                s0 += weight(LOAD(x, base + k), m, p.scale);
+            BY_FOUR(k, k1, end1, GROUP_SIZE, s0 += weight(LOAD(x, base + k), m, p.scale);)
             s1 += s0;
         }
         s += s1;
@@ -63,6 +62,5 @@ KERNEL2(softmax_groups, IN(real, x), OUT(real, to))
     }
     /* A whole row of -Inf, or one with +Inf, has no softmax. */
     s = SELECT(m == INF || m == -INF, NAN_, part[0]);
-    for (uint k = lane; k < cols; k += GROUP_SIZE)
-        STORE(to, base + k, weight(LOAD(x, base + k), m, p.scale) / s);
+    BY_FOUR(k, lane, cols, GROUP_SIZE, STORE(to, base + k, weight(LOAD(x, base + k), m, p.scale) / s);)
 }

@@ -5,6 +5,8 @@ GROUP(64, 1)
 PARAMS(uint rows; uint cols; float scale;)
 GROUP_ARRAY(float, part, GROUP_SIZE)
 
+#include "by_four.clh"
+
 #define CHAIN 64u
 
 KERNEL3(softmax_groups_grad, IN(real, y), IN(real, slope), OUT(real, to))
@@ -20,10 +22,7 @@ KERNEL3(softmax_groups_grad, IN(real, y), IN(real, slope), OUT(real, to))
         for (uint k1 = k2; k1 < end2; k1 += CHAIN * GROUP_SIZE) {
             const uint end1 = MIN(end2, k1 - lane + CHAIN * GROUP_SIZE);
             EXACT float s0 = 0.0f;
-            for (uint k = k1; k < end1; k += GROUP_SIZE) {
-                EXACT float term = LOAD(slope, base + k) * LOAD(y, base + k);
-                s0 += term;
-            }
+            BY_FOUR(k, k1, end1, GROUP_SIZE, EXACT float term = LOAD(slope, base + k) * LOAD(y, base + k); s0 += term;)
             s1 += s0;
         }
         s += s1;
@@ -38,6 +37,5 @@ KERNEL3(softmax_groups_grad, IN(real, y), IN(real, slope), OUT(real, to))
         BARRIER();
     }
     s = part[0];
-    for (uint k = lane; k < cols; k += GROUP_SIZE)
-        STORE(to, base + k, p.scale * LOAD(y, base + k) * (LOAD(slope, base + k) - s));
+    BY_FOUR(k, lane, cols, GROUP_SIZE, STORE(to, base + k, p.scale * LOAD(y, base + k) * (LOAD(slope, base + k) - s));)
 }

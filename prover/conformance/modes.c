@@ -21,6 +21,8 @@ const struct copse_conform_mode copse_conform_modes[] = {
     { "stress", COPSE_CONFORM_STRESS, copse__conform_stress },
     { "limits", COPSE_CONFORM_LIMITS, copse__conform_limits },
     { "import", COPSE_CONFORM_IMPORT, copse__conform_import },
+    { "compile", COPSE_CONFORM_COMPILE, copse__conform_compile },
+    { "ceilings", COPSE_CONFORM_CEILINGS, copse__conform_ceilings },
     { "perf", COPSE_CONFORM_PERF, copse__conform_perf },
     { "tune", COPSE_CONFORM_TUNE, copse__conform_tune },
     { NULL, 0, NULL },

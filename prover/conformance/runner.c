@@ -16,7 +16,8 @@ static copse_status run_mode(struct copse_conform_run *r, const struct copse_con
 {
     r->has_unreached = false;
     COPSE_TRY(m->run(r));
-    const bool is_test = !(m->bit & (COPSE_CONFORM_PERF | COPSE_CONFORM_TUNE));
+    const bool is_test =
+        !(m->bit & (COPSE_CONFORM_PERF | COPSE_CONFORM_TUNE | COPSE_CONFORM_CEILINGS));
     if (is_test && !r->is_listing && !r->is_stopped && is_unfiltered(r->params) &&
         copse__device_note_mode(r->dev, m->name, (uint32_t)r->params->tier, !r->has_unreached) !=
             COPSE_OK)

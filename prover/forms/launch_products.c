@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "copse/matmul.h"
+#include "core/ops/product/matmul_tile.h"
 #include "prover/forms/lines.h"
 
 enum { RESULT = COPSE_CONTENT_RESULT, VALUES = COPSE_CONTENT_VALUES };
@@ -75,6 +76,51 @@ static void plan_part(struct copse_launch *l)
 {
     plan_matmul(l);
     ((struct copse_params_matmul *)(void *)l->params)->k_begin = 2;
+}
+
+static void plan_tiles(struct copse_launch *l, uint32_t k, uint32_t part)
+{
+    const uint32_t parts = divide_up(k, part), whole = l->spec[5] ? 4 : 1;
+    struct tiles t;
+    uint32_t rows, cols, batch = 1;
+    copse__tile_size((enum copse_tile_shape)l->spec[4], l->group_x * l->group_y, &rows, &cols);
+    if (l->regime == COPSE_REGIME_AXIS) { /* whole tiles would take 4 GiB */
+        batch = divide_up(l->want, parts);
+        t = (struct tiles){ 4, 4, batch };
+    } else {
+        t = tiles_of(l, rows, cols);
+    }
+    const struct copse_params_matmul_tile p = { .m = t.m / whole * whole,
+                                                .n = t.n / whole * whole,
+                                                .k = divide_up(k, whole) * whole,
+                                                .batch = batch,
+                                                .a_each = 1,
+                                                .a_count = batch,
+                                                .b_each = 2,
+                                                .b_count = 3,
+                                                .part = part,
+                                                .parts = parts };
+    COPSE_LAUNCH_PLAN(l, p, parts * t.groups, (size_t)batch * p.m * p.k, 3 * (size_t)p.k * p.n, p.n,
+                      (size_t)parts * batch * p.m * p.n);
+}
+
+static void plan_tile(struct copse_launch *l)
+{
+    const uint32_t k = products_terms(l);
+    plan_tiles(l, k, divide_up(k, 16) * 16);
+}
+
+static void plan_tile_parts(struct copse_launch *l)
+{
+    plan_tiles(l, 36, 16);
+}
+
+/* Six parts. */
+static void plan_join(struct copse_launch *l)
+{
+    const uint32_t n = 7, count = (uint32_t)l->want * l->group_x * l->group_y - 3;
+    const struct copse_params_matmul_join p = { count, n, 6 };
+    COPSE_LAUNCH_PLAN(l, p, l->want, 6 * (size_t)count, n, count);
 }
 
 static void plan_texel(struct copse_launch *l)
@@ -178,6 +224,12 @@ static void arrange_halves(const struct copse_launch *l, uint32_t *const *words)
 static void any_matmul(const struct copse_launch *l, uint32_t *const *words)
 {
     const struct copse_params_matmul *p = (const void *)l->params;
+    copse__launch_any(l, words, p->k, p->n);
+}
+
+static void any_tile(const struct copse_launch *l, uint32_t *const *words)
+{
+    const struct copse_params_matmul_tile *p = (const void *)l->params;
     copse__launch_any(l, words, p->k, p->n);
 }
 
@@ -389,6 +441,14 @@ static void plan_pad(struct copse_launch *l)
             __VA_ARGS__                                                                           \
         }                                                                                         \
     }
+#define TILE(label, plan_, ...)                                                        \
+    {                                                                                  \
+        .kernel = COPSE_KERNEL_matmul_tile, .name = label,                             \
+        .contents = { VALUES, VALUES, VALUES, RESULT }, .plan = plan_, .cap = 0x1p50f, \
+        .is_rare = true, .least_group = COPSE_TILE_LEAST_GROUP, .spec = {              \
+            __VA_ARGS__                                                                \
+        }                                                                              \
+    }
 #define HALF(label, plan_, c, ...) OF_HALVES(matmul_half, 0, 0, label, plan_, c, __VA_ARGS__)
 /* The product of infinity and a subnormal bf16 number, which is subnormal in f32, too, is NaN where
    these are flushed. */
@@ -447,6 +507,35 @@ static const struct copse_launch_form forms[] = {
       .no_regimes = COPSE_ALL_REGIMES & ~COPSE_BIT(COPSE_REGIME_FEW),
       .why = "long sums take one launch" },
     ANY(matmul, plan_matmul, any_matmul, VALUES, 0, 1),
+    TILE("large", plan_tile, 0, 0, 0, 0, COPSE_TILE_LARGE, 3),
+    TILE("large, odd", plan_tile, 0, 0, 1, 1, COPSE_TILE_LARGE, 0),
+    TILE("small, bias, relu", plan_tile, 1, COPSE_RELU, 0, 0, COPSE_TILE_SMALL, 0),
+    TILE("small, both transposed", plan_tile, 0, 0, 1, 1, COPSE_TILE_SMALL, 3),
+    TILE("flat, B transposed", plan_tile, 0, 0, 0, 1, COPSE_TILE_FLAT, 1),
+    TILE("thin, A transposed", plan_tile, 0, 0, 1, 0, COPSE_TILE_THIN, 2),
+    { .kernel = COPSE_KERNEL_matmul_tile,
+      .name = "parts",
+      .contents = { VALUES, VALUES, VALUES, RESULT },
+      .plan = plan_tile_parts,
+      .cap = 0x1p50f,
+      .is_rare = true,
+      .least_group = COPSE_TILE_LEAST_GROUP,
+      .no_regimes = COPSE_BIT(COPSE_REGIME_ONE),
+      .why = "three parts have three groups",
+      .spec = { 0, 0, 0, 0, COPSE_TILE_SMALL, 3 } },
+    ANY(matmul_tile, plan_tile, any_tile, VALUES, COPSE_TILE_LEAST_GROUP, 1, 0, 0, 0,
+        COPSE_TILE_LARGE, 3),
+    { .kernel = COPSE_KERNEL_matmul_join,
+      .name = "",
+      .contents = { VALUES, VALUES, RESULT },
+      .plan = plan_join,
+      .cap = 0x1p50f },
+    { .kernel = COPSE_KERNEL_matmul_join,
+      .name = "bias, relu",
+      .contents = { VALUES, VALUES, RESULT },
+      .plan = plan_join,
+      .cap = 0x1p50f,
+      .spec = { 1, COPSE_RELU } },
     ANY(matmul_texel, plan_texel, any_texel, VALUES, TEXEL_LANES, 1),
     ANY(matmul_wide, plan_wide, any_wide, VALUES, 0, 1),
     ANY(matmul_half, plan_half, any_halves, ARRANGED, 0, 1),
@@ -486,6 +575,9 @@ static const struct copse_launch_line lines[] = {
     COPSE_NO_LINE(matmul_half, PRODUCTS, .no_flags = COMBINED),
     COPSE_NO_LINE(matmul_cooperative, PRODUCTS, .no_flags = COMBINED),
     COPSE_NO_LINE(matmul_wide, PRODUCTS, .no_flags = COMBINED),
+    COPSE_NO_LINE(matmul_tile, PRODUCTS, .no_flags = COMBINED),
+    COPSE_NO_LINE(matmul_join, "parts: at most 16 but for sums of 262,144 terms and more",
+                  .no_flags = COMBINED),
     COPSE_NO_LINE(matmul_pad, COPSE_WALKS_NONE),
     COPSE_NO_LINE(matmul_wide_pack, COPSE_WALKS_NONE),
     COPSE_NO_LINE(matmul_wide_turn, COPSE_WALKS_NONE),

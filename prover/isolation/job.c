@@ -62,7 +62,7 @@ static copse_status copy_texts(copse_conformance_job *job)
     const char **const texts[] = { &p->devices,  &p->ops,        &p->case_name,    &p->variant,
                                    &p->own_path, &p->own_kernel, &p->cache_folder, &p->known,
                                    &p->html,     &p->markdown,   &p->junit,        &p->csv,
-                                   &p->json,     &p->command };
+                                   &p->json,     &p->command,    &p->after };
     job->texts.mem = &job->ctx->base.mem;
     for (size_t i = 0; i < COPSE_COUNT(texts); i++)
         if (*texts[i] && !(*texts[i] = copse__arena_strdup(&job->texts, *texts[i])))

@@ -61,15 +61,19 @@ static int set_files(posix_spawn_file_actions_t *files, int fd)
 }
 
 /* The thread that starts it may block signals, and the application may ignore some: not so the
-   child. */
+   child. A terminal and `timeout` send a signal to the whole group. Its meaning is for the parent to
+   decide, with which the child ends: a child that died of it would look like a driver's crash. */
 static int set_signals(posix_spawnattr_t *how)
 {
-    sigset_t none, standard;
-    sigemptyset(&none);
+    sigset_t parents, standard;
+    sigemptyset(&parents);
+    sigaddset(&parents, SIGINT);
+    sigaddset(&parents, SIGTERM);
+    sigaddset(&parents, SIGHUP);
     sigemptyset(&standard);
     sigaddset(&standard, SIGCHLD);
     sigaddset(&standard, SIGPIPE);
-    int e = posix_spawnattr_setsigmask(how, &none);
+    int e = posix_spawnattr_setsigmask(how, &parents);
     if (!e)
         e = posix_spawnattr_setsigdefault(how, &standard);
     if (!e)

@@ -206,6 +206,35 @@ static size_t run_planned(const struct run *r, const char *mode)
     return count;
 }
 
+/* Whether `after` is in this mode. */
+static bool is_after_in(const char *after, const char *mode)
+{
+    const size_t n = strlen(mode);
+    return after && strncmp(after, mode, n) == 0 && after[n] == '/';
+}
+
+/* Cases of the mode after `after`, or all of them; *is_known: it is one of them. */
+static size_t run_expected(const struct run *r, const char *mode, const char *after, bool *is_known)
+{
+    const cJSON *o;
+    char key[400];
+    size_t count = 0;
+    *is_known = false;
+    cJSON_ArrayForEach(o, r->plan)
+    {
+        if (strcmp(copse__json_text(o, "mode"), mode) != 0)
+            continue;
+        count++;
+        snprintf(key, sizeof key, "%s/%s/%s/%s", mode, copse__json_text(o, "op"),
+                 copse__json_text(o, "name"), copse__json_text(o, "variant"));
+        if (after && strcmp(key, after) == 0) {
+            *is_known = true;
+            count = 0;
+        }
+    }
+    return count;
+}
+
 static bool is_planned(const struct run *r, const char *mode, const char *op, size_t length)
 {
     const cJSON *o;
@@ -342,8 +371,8 @@ static bool has_variants(const struct run *r, const struct place *p)
 static void block_used(struct run *r, const struct copse_request *died, const struct place *p,
                        const struct copse_ended *how)
 {
-    const unsigned others =
-        COPSE_CONFORM_ARGS | COPSE_CONFORM_LIMITS | COPSE_CONFORM_IMPORT | COPSE_CONFORM_PERF;
+    const unsigned others = COPSE_CONFORM_ARGS | COPSE_CONFORM_LIMITS | COPSE_CONFORM_IMPORT |
+                            COPSE_CONFORM_PERF | COPSE_CONFORM_CEILINGS;
     size_t unproven = 0;
     for (size_t i = 0; i < p->used.count; i++)
         unproven += !has_kernel(&r->proven, p->used.at[i]);
@@ -463,6 +492,8 @@ static copse_status run_device(struct run *r, const char *device)
     const struct copse_conformance_job_params *p = r->params;
     const uint64_t start = copse__now_ns();
     struct copse_ended ended;
+    /* of the first device */
+    const char *after = strcmp(device, r->job->results->devices[0].info.id) == 0 ? p->after : NULL;
     r->device = device;
     r->proven.count = 0;
     make_plan(r, &ended);
@@ -486,13 +517,21 @@ static copse_status run_device(struct run *r, const char *device)
         char ops[4096];
         if (!(p->modes & m->value) || run_planned(r, m->name) == 0)
             continue;
+        if (after && !is_after_in(after, m->name))
+            continue;
+        q.after = after;
         q.modes = m->value | (p->modes & COPSE_CONFORM_FAILED);
         q.ops = ops_of(r, m->name, ops, sizeof ops);
         if (p->seconds > 0.0) {
             const double left = p->seconds - seconds_since(start);
             q.seconds = left > 0.001 ? left / count_modes(r, m) : 0.001;
         }
-        const size_t expected = run_planned(r, m->name);
+        bool is_known;
+        const size_t expected = run_expected(r, m->name, after, &is_known);
+        if (after && !is_known)
+            return copse_fail(COPSE_ERR_ARGUMENT, "conformance: no case '%s' to go on after",
+                              after);
+        after = NULL;
         if (!run_cases(r, &q) && r->job->results->case_count - from < expected)
             r->job->left_out += expected - (r->job->results->case_count - from);
         copse__job_tell(r->job, COPSE_CONFORM_MODE, NULL, NULL, from);

@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
+#include "copse/device/choice.h"
 #include "copse/strategy.h"
 #include "core/base/files.h"
 #include "prover/isolation/isolation.h"
@@ -45,9 +46,9 @@ static copse_status do_devices(struct work *w)
     const char *which = w->request->device;
     const struct copse_device_info *list;
     size_t count, device_count;
-    copse_status s = copse_select_devices(w->ctx, which, ids, COPSE_MAX_REPLICAS, &count);
+    copse_status s = copse_select_drivers(w->ctx, which, ids, COPSE_MAX_REPLICAS, &count);
     if (s == COPSE_ERR_NO_DEVICE && strcmp(which, "all") == 0) /* the default: then the reference */
-        s = copse_select_devices(w->ctx, "host", ids, COPSE_MAX_REPLICAS, &count);
+        s = copse_select_drivers(w->ctx, "host", ids, COPSE_MAX_REPLICAS, &count);
     COPSE_TRY(s);
     copse_context_devices(w->ctx, &list, &device_count);
     for (size_t i = 0; i < device_count; i++) {

@@ -113,7 +113,7 @@ static size_t count_tuned(copse_context *ctx, const char *id)
         while (strcmp(list[k].size_class, list[i].size_class) != 0 ||
                strcmp(list[k].family, list[i].family) != 0)
             k++;
-        classes += k == i;
+        classes += k == i && strcmp(list[i].family, COPSE_TUNED_SHARES) != 0;
     }
     return classes;
 }
@@ -131,7 +131,8 @@ static bool add_all(cJSON *o, copse_context *ctx, const struct copse_device_info
            (d->same_as < 0 || copse__json_add_text(o, "same_as", ctx->devices[d->same_as].id)) &&
            (!d->is_usable ||
             (add_limits(o, &d->limits) && add_blocked(o, ctx, d->id) && add_state(o, ctx, d->id) &&
-             copse__json_add_count(o, "tuned_sizes", count_tuned(ctx, d->id))));
+             copse__json_add_count(o, "tuned_sizes", count_tuned(ctx, d->id)) &&
+             copse__json_add_count(o, "shipped_measurements", copse__tuning_shipped(ctx, d))));
 }
 
 cJSON *copse__device_json(copse_context *ctx, const struct copse_device_info *d)

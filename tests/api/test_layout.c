@@ -15,6 +15,7 @@
 #include "copse/data/schema.h"
 #include "copse/data/source.h"
 #include "copse/data/text.h"
+#include "copse/device/choice.h"
 #include "copse/device/conformance_job.h"
 #include "copse/device/function.h"
 #include "copse/device/queue.h"

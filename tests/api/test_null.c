@@ -13,6 +13,7 @@
 #include "copse/data/readers.h"
 #include "copse/data/schema.h"
 #include "copse/data/text.h"
+#include "copse/device/choice.h"
 #include "copse/device/conformance_job.h"
 #include "copse/device/function.h"
 #include "copse/device/queue.h"
@@ -251,12 +252,14 @@ static void make_input(void)
 static void devices(struct probe *p)
 {
     const struct copse_blocked_kernel *blocked;
+    struct copse_device_choice choice;
     struct copse_device_state state;
     const struct copse_tuning_entry *tuned, entry = { .rate = 0 };
     const struct copse_case_result failed = { .verdict = COPSE_VERDICT_FAIL };
     char found[2][32], text[64];
     float numbers[16];
     uint64_t bytes[2];
+    double seconds;
     size_t count;
     /* never used: every call has a NULL */
     copse_conformance_job *job = (copse_conformance_job *)bytes;
@@ -280,6 +283,8 @@ static void devices(struct probe *p)
     ROW(copse_queue_submit, NEED(queue), NULL);
     ROW(copse_queue_wait, NEED(queue), 0, 0);
     ROW(copse_queue_finish, NEED(queue));
+    ROW(copse_queue_stamp, NEED(queue), NEED(&bytes[0]));
+    ROW(copse_queue_elapsed, NEED(queue), 0, 0, NEED(&seconds));
     ROW(copse_function_create, NEED(dev),
         NEED(&(struct copse_function_params){ .graph = g, .outputs = &out, .output_count = 1 }),
         NEED(&function));
@@ -287,6 +292,8 @@ static void devices(struct probe *p)
     ROW(copse_function_run, NEED(fn));
     ROW(copse_function_wait, NEED(fn));
     ROW(copse_function_read, NEED(fn), 0, NEED(numbers));
+    ROW(copse_device_choice, NEED(ctx), NEED(ids[0]), NEED(&choice));
+    ROW(copse_select_drivers, NEED(ctx), NULL, NEED(found), 2, NEED(&count));
     ROW(copse_device_tuning, NEED(ctx), NEED(ids[0]), NEED(&tuned), NEED(&count));
     ROW(copse_device_tuning_set, NEED(ctx), NEED(ids[0]), NEED(&entry), 1);
     ROW(copse_device_tuning_clear, NEED(ctx), NEED(ids[0]));
@@ -310,6 +317,7 @@ static void devices(struct probe *p)
     ROW(copse_device_unblock, NEED(ctx), NEED(ids[0]), NULL);
     ROW(copse_device_state, NEED(ctx), NEED(ids[0]), NEED(&state));
     ROW(copse_context_allow, NEED(ctx), 0);
+    ROW(copse_context_prioritize, NEED(ctx), COPSE_PRIORITY_LOW);
 #if defined(COPSE_HAVE_OPENCL)
     ROW(copse_opencl_import, NEED(ctx), NEED(&(struct copse_opencl_handles){ .context = NULL }),
         NEED(&opened));

@@ -73,6 +73,7 @@ static void jobs_and_devices(struct probe *p)
     RETAIN(copse_device_retain);
     RELEASE(copse_device_release, copse_device);
     NOTHING(copse_device_describe, NULL);
+    ZERO(copse_device_priority, NULL);
     RETAIN(copse_buffer_retain);
     RELEASE(copse_buffer_release, copse_buffer);
     ZERO(copse_buffer_size, NULL);
@@ -80,6 +81,7 @@ static void jobs_and_devices(struct probe *p)
     RELEASE(copse_queue_release, copse_queue);
     ZERO(copse_queue_submissions, NULL);
     RELEASE(copse_function_release, copse_function);
+    NOTHING(copse_function_queue, NULL);
     RELEASE(copse_graph_release, copse_graph);
     NOTHING(copse_batch_column, NULL, NULL);
     FALSE(copse_kernel_variant_at, 0, NULL);

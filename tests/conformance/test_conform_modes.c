@@ -265,6 +265,7 @@ static const struct {
     { COPSE_CONFORM_REDUCE, "tree", perturb_pair, NULL, "the tree gives" },
     { COPSE_CONFORM_REDUCE, "sharded,tree,to_one", late_messages, "staged", "the tree gives" },
     { COPSE_CONFORM_TRAIN, "mlp", perturb_matmul, "100 steps", "in double precision" },
+    { COPSE_CONFORM_TRAIN, "audit", perturb_matmul, NULL, "cross-check" },
     { COPSE_CONFORM_TRAIN, "mlp", wrong_sum, " replicas", "from one replica's" },
     { COPSE_CONFORM_TRAIN, "mlp", late_replicas, " replicas", "the bits of replica 0" },
     { COPSE_CONFORM_ARGS, "function", perturb_unary, NULL, "after refused calls" },

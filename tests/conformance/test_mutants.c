@@ -25,11 +25,18 @@ static const struct mutant {
     const char *launch; /* the case of mode launch, or of mode opt after "opt/"; NULL = mode run */
     bool is_opencl;     /* other compilers may treat the fault as equivalent */
 } mutants[] = {
-    { "index off by one", "reduce/reduce", "LOAD(from, base + PLACE(k) * p.inner)",
-      "LOAD(from, base + SELECT(PLACE(k) + 1u < p.count, PLACE(k) + 1u, PLACE(k)) * p.inner)",
-      "sum,mean,max", NULL, COPSE_CONFORM_QUICK, NULL, false },
+    { "index off by one", "reduce/reduce", "LOAD_OR(from, base + PLACE(k) * p.inner,",
+      "LOAD_OR(from, base + (PLACE(k) + 1u) * p.inner,", "sum,mean,max", NULL, COPSE_CONFORM_QUICK,
+      NULL, false },
     { "dropped barrier", "product/matmul", "            BARRIER();\n            for (uint k = 0u",
       "            for (uint k = 0u", "matmul", "matmul", COPSE_CONFORM_QUICK, NULL, false },
+    { "dropped barrier", "product/matmul_tile", "            BARRIER();", "", "matmul_tile", NULL,
+      COPSE_CONFORM_QUICK, "large: few groups, usual", false },
+    { "a chain that is not added", "product/matmul_tile", "LOAD(c, place + j) + value", "value",
+      "matmul_tile", NULL, COPSE_CONFORM_QUICK, "large: few groups, usual", false },
+    { "the last part left out", "product/matmul_join", "BY_FOUR(q, 1u, p.parts,",
+      "BY_FOUR(q, 1u, p.parts - 1u,", "matmul_join", NULL, COPSE_CONFORM_QUICK,
+      ": many groups, mixed", false },
     { "one wrong element in a million", "elementwise/unary", "STORE(to, i, y);",
       "STORE(to, i, SELECT(i == 777777u, y * 1.0001f + 0.0001f, y));", "exp", NULL,
       COPSE_CONFORM_FULL, NULL, false },
@@ -126,9 +133,9 @@ static const struct mutant {
       "combine(total, combine(a, b)));",
       "reduce", NULL, COPSE_CONFORM_QUICK, "sum, long: few groups, usual", false },
     { "one pair past whole chunks of a long row", "softmax/row_stats",
-      "t += SELECT(k == best, rest, more);",
-      "t += SELECT(k == best, rest, SELECT(p.count > 4097u && p.count % 64u == 1u && k + 1u == "
-      "p.count, 0.0f, more));",
+      "SELECT(x == -INF, 0.0f, more)",
+      "SELECT(x == -INF || (p.count > 4097u && p.count % 64u == 1u && k + 1u == p.count), 0.0f, "
+      "more)",
       "row_stats", NULL, COPSE_CONFORM_QUICK, "later, long: few groups, usual", false },
 };
 

@@ -75,6 +75,14 @@ static void products_have_the_roundings_of_their_loops(void **state)
             assert_true(rows[r].counted <= stated);
     }
     assert_int_equal(copse_law_matmul.roundings(0), 0);
+    for (uint64_t k = 1; k < 300000; k += 1 + k / 300) {
+        const uint64_t n = copse_law_matmul_tile.roundings(k),
+                       chains = COPSE_MIN(k, 256) + (k - 1) / 256;
+        assert_true(k > 16384 ? n < chains : n == chains);
+        assert_true(n <= COPSE_MIN(k, 256) + COPSE_MIN((k - 1) / 256, 255) + (k - 1) / 8192);
+    }
+    /* 9 parts of 15,568 terms; the last one is shorter */
+    assert_int_equal(copse_law_matmul_tile.roundings(140000), 256 + 60 + 8);
     assert_int_equal(copse_law_matmul_cooperative.roundings(257), 4 * 256 + 1);
 }
 

@@ -184,6 +184,44 @@ static void a_trace_has_the_submissions_of_each_span(void **state)
     copse_context_release(&ctx);
 }
 
+/* The device's clock is far from the host's, and its launches take 7 us each. */
+static void a_trace_has_the_times_of_the_device(void **state)
+{
+    static const char path[] = "test_tickets_clock.json";
+    char text[8192] = "";
+    copse_context *ctx = context(NULL);
+    copse_device *dev = device(ctx);
+    copse_queue *queue = NULL;
+    copse_buffer *buf = NULL;
+    struct copse_command c;
+    (void)state;
+    copse_fake.devices[0].has_clock = true;
+    copse_fake.devices[0].launch_ns = 7000;
+    OK(copse_queue_create(dev, &queue));
+    OK(copse_buffer_create(dev, &(struct copse_buffer_params){ .size = 2048 }, &buf));
+    const struct copse_params_unary params = { .n = N };
+    const struct copse_binding bindings[] = { { buf, 0, 4 * N }, { buf, 4 * N, 4 * N } };
+    OK(copse__dispatch_init(&c, unary(dev), bindings, 2, &params, 1, 0));
+    OK(copse_trace_start(ctx, &(struct copse_trace_params){ .path = path }));
+    for (int i = 0; i < 3; i++)
+        OK(copse__queue_encode(queue, &c));
+    copse__sleep_ns(1000000); /* the spans have time to be in */
+    OK(copse_queue_finish(queue));
+    OK(copse_trace_stop(ctx, NULL));
+    FILE *f = fopen(path, "rb");
+    assert_non_null(f);
+    assert_true(fread(text, 1, sizeof text - 1, f) > 0);
+    fclose(f);
+    assert_non_null(strstr(text, "\"dur\":21.000,\"args\":{\"step\":0,\"submissions\":[1,1]}"));
+    assert_null(strstr(strstr(text, "submissions") + 1, "submissions"));
+    remove(path);
+    copse_buffer_release(&buf);
+    copse_queue_release(&queue);
+    copse_device_release(&dev);
+    expect_balance();
+    copse_context_release(&ctx);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -192,6 +230,7 @@ int main(void)
         TEST(waits_end_at_their_deadline_and_reads_land_with_their_ticket),
         TEST(the_pool_gives_the_same_memory_again),
         TEST(a_trace_has_the_submissions_of_each_span),
+        TEST(a_trace_has_the_times_of_the_device),
     };
     return cmocka_run_group_tests_name("tickets", tests, NULL, NULL);
 }

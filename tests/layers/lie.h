@@ -9,6 +9,8 @@
    limits  the driver claims larger limits than it has (N is not used)
    fma     the compiler cannot link fma (OpenCL only; N is not used)
    start   the first N instances cannot be made (Vulkan only)
+   priority  the driver claims that work can have priorities; N = 1: it writes the priority that it
+             is asked for to standard error; N = 2: it refuses all
    none    nothing: the layer must not change results */
 #ifndef COPSE_TESTS_LIE_H
 #define COPSE_TESTS_LIE_H
@@ -28,7 +30,8 @@ enum lie_fault {
     LIE_READ_STALE,
     LIE_LIMITS,
     LIE_FMA,
-    LIE_START
+    LIE_START,
+    LIE_PRIORITY
 };
 
 struct lie {
@@ -41,8 +44,8 @@ struct lie {
    not played. */
 static inline void lie_init(struct lie *l)
 {
-    static const char *const names[] = { "none",  "lose",   "swap", "flip",
-                                         "stale", "limits", "fma",  "start" };
+    static const char *const names[] = { "none",   "lose", "swap",  "flip",    "stale",
+                                         "limits", "fma",  "start", "priority" };
     const char *text = getenv("COPSE_LIE");
     const char *colon = text != NULL ? strchr(text, ':') : NULL;
 
@@ -71,6 +74,14 @@ static inline bool lie_now(struct lie *l, enum lie_fault fault)
 static inline bool lie_at_first(struct lie *l, enum lie_fault fault)
 {
     return l->fault == fault && atomic_fetch_add(&l->occasions, 1) < l->every;
+}
+
+/* Whether the driver gives the priority that it is asked for. */
+static inline bool lie_gives_priority(const struct lie *l, unsigned long long priority)
+{
+    if (l->every == 1)
+        fprintf(stderr, "lying layer: priority %llu\n", priority);
+    return l->every == 1;
 }
 
 /* Inverts a low bit of the exponent of a float in the middle. */

@@ -4,6 +4,7 @@
 #define CL_TARGET_OPENCL_VERSION 300
 #include <pthread.h>
 
+#include <CL/cl_ext.h>
 #include <CL/cl_layer.h>
 
 #include "tests/layers/lie.h"
@@ -187,11 +188,59 @@ static void *CL_API_CALL map_buffer(cl_command_queue queue, cl_mem buffer, cl_bo
     return bytes;
 }
 
+/* ---- priorities ---- */
+
+static cl_command_queue CL_API_CALL queue_of_priority(cl_context context, cl_device_id device,
+                                                      const cl_queue_properties_khr *properties,
+                                                      cl_int *e)
+{
+    if (properties[0] != CL_QUEUE_PRIORITY_KHR || properties[2] != 0 ||
+        !lie_gives_priority(&lie, properties[1])) {
+        *e = CL_INVALID_QUEUE_PROPERTIES;
+        return NULL;
+    }
+    return next->clCreateCommandQueue(context, device, 0, e);
+}
+
+static void *CL_API_CALL extension_function(cl_platform_id platform, const char *name)
+{
+    void *function = NULL;
+    cl_command_queue(CL_API_CALL *const own)(
+        cl_context, cl_device_id, const cl_queue_properties_khr *, cl_int *) = queue_of_priority;
+
+    if (lie.fault != LIE_PRIORITY || strcmp(name, "clCreateCommandQueueWithPropertiesKHR") != 0)
+        return next->clGetExtensionFunctionAddressForPlatform(platform, name);
+    memcpy(&function, &own, sizeof function);
+    return function;
+}
+
+static cl_int claim_priorities(cl_device_id device, size_t room, char *value, size_t *needed)
+{
+    static const char claimed[] = " cl_khr_priority_hints cl_khr_create_command_queue";
+    size_t size = 0;
+    const cl_int e = next->clGetDeviceInfo(device, CL_DEVICE_EXTENSIONS, 0, NULL, &size);
+
+    if (e != CL_SUCCESS)
+        return e;
+    if (needed != NULL)
+        *needed = size + sizeof claimed - 1;
+    if (value == NULL)
+        return CL_SUCCESS;
+    if (room < size + sizeof claimed - 1)
+        return CL_INVALID_VALUE;
+    memset(value, 0, size);
+    (void)next->clGetDeviceInfo(device, CL_DEVICE_EXTENSIONS, size, value, NULL);
+    strcat(value, claimed);
+    return CL_SUCCESS;
+}
+
 /* ---- limits ---- */
 
 static cl_int CL_API_CALL device_info(cl_device_id device, cl_device_info what, size_t room,
                                       void *value, size_t *needed)
 {
+    if (lie.fault == LIE_PRIORITY && what == CL_DEVICE_EXTENSIONS)
+        return claim_priorities(device, room, value, needed);
     const cl_int e = next->clGetDeviceInfo(device, what, room, value, needed);
 
     if (e != CL_SUCCESS || value == NULL || lie.fault != LIE_LIMITS)
@@ -216,6 +265,19 @@ static cl_int CL_API_CALL build_program(cl_program program, cl_uint count,
     if (lie.fault == LIE_FMA && (options == NULL || strstr(options, "-Dfma=mad") == NULL))
         return CL_BUILD_PROGRAM_FAILURE;
     return next->clBuildProgram(program, count, devices, options, done, user);
+}
+
+static cl_int CL_API_CALL compile_program(cl_program program, cl_uint count,
+                                          const cl_device_id *devices, const char *options,
+                                          cl_uint headers, const cl_program *texts,
+                                          const char **names,
+                                          void(CL_CALLBACK *done)(cl_program program, void *user),
+                                          void *user)
+{
+    if (lie.fault == LIE_FMA && (options == NULL || strstr(options, "-Dfma=mad") == NULL))
+        return CL_COMPILE_PROGRAM_FAILURE;
+    return next->clCompileProgram(program, count, devices, options, headers, texts, names, done,
+                                  user);
 }
 
 /* ---- the layer ---- */
@@ -259,6 +321,8 @@ CL_API_ENTRY cl_int CL_API_CALL clInitLayer(cl_uint count, const cl_icd_dispatch
     table.clEnqueueMapBuffer = map_buffer;
     table.clGetDeviceInfo = device_info;
     table.clBuildProgram = build_program;
+    table.clGetExtensionFunctionAddressForPlatform = extension_function;
+    table.clCompileProgram = compile_program;
     *count_out = sizeof table / sizeof(void *);
     *out = &table;
     return CL_SUCCESS;

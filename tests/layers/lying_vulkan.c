@@ -52,6 +52,7 @@ static struct instance {
     PFN_vkCreateDevice create_device;
     PFN_vkGetPhysicalDeviceProperties properties;
     PFN_vkGetPhysicalDeviceProperties2 properties2;
+    PFN_vkEnumerateDeviceExtensionProperties extensions;
 } instances[64];
 
 static struct device {
@@ -542,6 +543,54 @@ static VKAPI_ATTR void VKAPI_CALL properties2(VkPhysicalDevice device,
         enlarge(&out->properties.limits);
 }
 
+/* ---- priorities ---- */
+
+#define GLOBAL_PRIORITY "VK_KHR_global_priority"
+
+static VKAPI_ATTR VkResult VKAPI_CALL extensions(VkPhysicalDevice device, const char *layer,
+                                                 uint32_t *count, VkExtensionProperties *list)
+{
+    const uint32_t room = *count;
+    const VkResult result = instance_of(device)->extensions(device, layer, count, list);
+
+    if (lie.fault != LIE_PRIORITY || layer != NULL || result != VK_SUCCESS)
+        return result;
+    if (list != NULL && *count == room)
+        return VK_INCOMPLETE;
+    if (list != NULL)
+        list[*count] = (VkExtensionProperties){ .extensionName = GLOBAL_PRIORITY };
+    ++*count;
+    return VK_SUCCESS;
+}
+
+/* The driver gets the device without the priority. */
+static VkResult create_with_priority(VkPhysicalDevice physical, const VkDeviceCreateInfo *info,
+                                     const VkAllocationCallbacks *calls, VkDevice *out)
+{
+    const VkDeviceQueueGlobalPriorityCreateInfoEXT *wanted = info->pQueueCreateInfos->pNext;
+    VkDeviceQueueCreateInfo queue = *info->pQueueCreateInfos;
+    VkDeviceCreateInfo own = *info;
+    const char *names[16];
+
+    if (wanted == NULL)
+        return instance_of(physical)->create_device(physical, info, calls, out);
+    if (info->queueCreateInfoCount != 1 || info->enabledExtensionCount > 16 ||
+        wanted->sType != VK_STRUCTURE_TYPE_DEVICE_QUEUE_GLOBAL_PRIORITY_CREATE_INFO_EXT)
+        give_up("a device with unknown queues");
+    if (!lie_gives_priority(&lie, wanted->globalPriority))
+        return VK_ERROR_NOT_PERMITTED_EXT;
+    queue.pNext = NULL;
+    own.pQueueCreateInfos = &queue;
+    own.enabledExtensionCount = 0;
+    own.ppEnabledExtensionNames = names;
+    for (uint32_t i = 0; i < info->enabledExtensionCount; i++)
+        if (strcmp(info->ppEnabledExtensionNames[i], GLOBAL_PRIORITY) != 0)
+            names[own.enabledExtensionCount++] = info->ppEnabledExtensionNames[i];
+    if (own.enabledExtensionCount + 1 != info->enabledExtensionCount)
+        give_up("a priority without its extension");
+    return instance_of(physical)->create_device(physical, &own, calls, out);
+}
+
 /* ---- the chain of layers ---- */
 
 static VKAPI_ATTR VkResult VKAPI_CALL create_instance(const VkInstanceCreateInfo *info,
@@ -580,6 +629,8 @@ static VKAPI_ATTR VkResult VKAPI_CALL create_instance(const VkInstanceCreateInfo
                     (PFN_vkGetPhysicalDeviceProperties)get(*out, "vkGetPhysicalDeviceProperties"),
                 .properties2 =
                     (PFN_vkGetPhysicalDeviceProperties2)get(*out, "vkGetPhysicalDeviceProperties2"),
+                .extensions = (PFN_vkEnumerateDeviceExtensionProperties)get(
+                    *out, "vkEnumerateDeviceExtensionProperties"),
             };
             break;
         }
@@ -617,7 +668,7 @@ static VKAPI_ATTR VkResult VKAPI_CALL create_device(VkPhysicalDevice physical,
         return VK_ERROR_INITIALIZATION_FAILED;
     const PFN_vkGetDeviceProcAddr get = link->u.pLayerInfo->pfnNextGetDeviceProcAddr;
     link->u.pLayerInfo = link->u.pLayerInfo->pNext;
-    const VkResult result = instance_of(physical)->create_device(physical, info, calls, out);
+    const VkResult result = create_with_priority(physical, info, calls, out);
     if (result != VK_SUCCESS)
         return result;
     pthread_mutex_lock(&lock);
@@ -660,6 +711,7 @@ static const struct {
     OF("CreateInstance", create_instance, true),
     OF("DestroyInstance", destroy_instance, true),
     OF("CreateDevice", create_device, true),
+    OF("EnumerateDeviceExtensionProperties", extensions, true),
     OF("GetPhysicalDeviceProperties", properties, true),
     OF("GetPhysicalDeviceProperties2", properties2, true),
     OF("GetPhysicalDeviceProperties2KHR", properties2, true),

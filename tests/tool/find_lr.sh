@@ -32,8 +32,11 @@ good 'training' '9[0-9]\.[0-9]* % of the 359 held-out examples' train --devices 
 
 good 'json' '^{"event":"done",.*"suggestion":0\.0[0-9]*,"diverged":true}$' $find --json
 [ "$(grep -c '^{"event":"step","lr":' "$work/stdout")" -ge 50 ] || no 'json: steps'
-good 'options of train' 'suggested' $find --model 'dense 16 relu; dense out' --optimizer sgd --batch 32 --freeze 'dense1.*' \
-    --start-lr 1e-4 --end-lr 1 --steps 50
+(cd "$work/out" && $copse $find --model 'dense 16 relu; dense out' --optimizer sgd --batch 32 --freeze 'dense1.*' \
+    --start-lr 1e-4 --end-lr 1 --steps 50) >"$work/stdout" 2>"$work/stderr" || no "options of train: $(cat "$work/stderr")"
+grep -q suggested "$work/stdout" || no "options of train: $(cat "$work/stdout")"
+[ "$(wc -l <"$work/stderr")" -eq 1 ] && grep -q '^copse: warning: --freeze: dense1 is frozen with its initial random values' \
+    "$work/stderr" || no "frozen random weights: $(cat "$work/stderr")"
 grep -q 'sgd, learning rate 0.0001 (to 1 in 50 steps), batch 32' "$work/stdout" || no "options: $(cat "$work/stdout")"
 grep -q '^frozen ' "$work/stdout" || no '--freeze'
 

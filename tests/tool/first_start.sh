@@ -41,7 +41,7 @@ starts() {
     [ -s "$work/first" ] || no "$device: the driver keeps nothing"
     case $device in
     vulkan*) most=$((kernels + 1)) ;; # one for each kernel, whatever the launches; and an index
-    *) most=$((2 * kernels)) ;; # PoCL: for any group size, which goes into the binary, and for the kernel's
+    *) most=$((2 * kernels)) ;; # PoCL: for the kernel's group size; at the end for any, which goes into the binary
     esac
     [ "$(wc -l <"$work/first")" -le $most ] || no "$device: $(wc -l <"$work/first") compilations of $kernels kernels"
 
@@ -79,8 +79,8 @@ case $found in
 *opencl*vulkan*)
     XDG_CACHE_HOME=$work/opencl:0 "$copse" devices >"$work/stdout"
     if ! grep -q 'GPU,' "$work/stdout"; then
-        grep -q '^.copse train. would use opencl:[0-9]*$' "$work/stdout" &&
-            grep -q '^vulkan:[0-9]* is the same processor through another driver' "$work/stdout" ||
+        grep -q '^opencl:[0-9]* *taken: the processor, ' "$work/stdout" &&
+            grep -q '^vulkan:[0-9]* *left out: the same processor as opencl:[0-9]*, which has wide vectors$' "$work/stdout" ||
             no "devices: $(tail -n 3 "$work/stdout")"
     fi ;;
 esac

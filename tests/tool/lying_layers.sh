@@ -100,6 +100,19 @@ check() {
         with $device start:1000 $train --devices vulkan:0
         [ $? -eq 2 ] && grep -q 'vkCreateInstance: VK_ERROR_INITIALIZATION_FAILED' "$work/stderr" || no "start:1000: $(cat "$work/stderr")"
     fi
+    # work of low priority: the driver is asked, its refusal is one line, and the results are the same
+    if [ $device = vulkan:0 ]; then asked=128; else asked=4; fi
+    with $device priority:1 $train --devices $device --priority low
+    [ $? -eq 0 ] && [ "$(loss)" = "$right" ] || no "$device: low priority: loss $(loss): $(cat "$work/stderr")"
+    grep -qx "lying layer: priority $asked" "$work/stderr" || no "$device: no priority $asked: $(cat "$work/stderr")"
+    ! grep -q 'does not get' "$work/stderr" || no "$device: a priority is refused: $(cat "$work/stderr")"
+    with $device priority:2 $train --devices $device,$device --priority high
+    [ $? -eq 0 ] && [ "$(grep -c "^copse: warning: device: the work of $device does not get high priority: the driver refuses it: [A-Z]" \
+        "$work/stderr")" -eq 1 ] || no "$device: a refused priority: $(cat "$work/stderr")"
+    with $device none:1 $train --devices $device --priority low
+    [ $? -eq 0 ] && [ "$(loss)" = "$right" ] &&
+        [ "$(grep -c "^copse: warning: device: the work of $device does not get low priority: its driver has no [a-zA-Z]*_khr_\|VK_KHR_" \
+            "$work/stderr")" -eq 1 ] || no "$device: no priorities: $(cat "$work/stderr")"
     # the card shows it
     with $device none:1 conformance run --device $device --ops neg --case 'usual range' --json
     grep -q '"layers":\[[^]]*liblying_' "$work/stdout" || no "$device: the layer is not reported"

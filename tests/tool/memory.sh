@@ -37,7 +37,10 @@ good 'two replicas' '^host:0' info --memory --devices host:0,host:0 --model mlp:
 [ "$(grep -c '^host:0' "$work/stdout")" -eq 2 ] || no "two replicas: $(cat "$work/stdout")"
 good save ' tokens are right' $train --save "$work/model"
 good file '^  values of a step' info --memory $host --batch 4 "$work/model"
-good half '^  values of a step' info --memory $host $net --precision bf16 --optimizer sgd
+# bf16 saves memory, and is slower on this device: one warning.
+"$copse" info --memory $host $net --precision bf16 --optimizer sgd >"$work/stdout" 2>"$work/stderr" &&
+    grep -q '^  values of a step' "$work/stdout" && [ "$(grep -c 'slower than f32' "$work/stderr")" -eq 1 ] &&
+    [ "$(wc -l <"$work/stderr")" -eq 1 ] && passed=$((passed + 1)) || no "half: $(cat "$work/stdout" "$work/stderr")"
 bad nothing 'give either one FILE or --model' info --memory
 bad 'file and model' 'give either one FILE or --model' info --memory --model mlp:3 "$work/model"
 bad 'data of a file' 'FILE has its data' info --memory --context 4 "$work/model"

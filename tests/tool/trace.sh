@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # trace.sh COPSE: copse train --trace. The file is JSON whose lanes are consistent (trace.py), it has a span for each step, lanes
-# for each replica, and one file for each worker of a job. The bits of the run do not change.
+# for each replica, and a process for each worker of a job. The bits of the run do not change.
 set -u
 copse=$1 here=$(cd "$(dirname "$0")" && pwd)
 work=$(mktemp -d) || exit 1
@@ -37,10 +37,27 @@ grep -q '"event":"trace","path":"two.json",.*"dropped":0,"steps":46,.*"limit":"'
 consistent two.json 'replica 0: host:0,replica 1: host:0'
 
 timeout 250 "$copse" launch -n 2 -- train --epochs 1 --devices host:0 --trace job.json >stdout 2>&1 || no "a job: $(cat stdout)"
-for each in job.json job.1.json; do
-    [ -s $each ] && consistent $each step=23 || no "no $each: $(cat stdout)"
-done
-grep -q '"worker":1,' job.1.json || no 'the second worker has another rank'
+# the traces of the workers are one file
+consistent job.json step=46
+[ ! -e job.1.json ] && [ ! -e job.json.partial ] || no "files are left: $(ls)"
+grep -q '"worker":0,.*"worker":1,' job.json || no "not two workers: $(head -n 1 job.json)"
+[ "$(grep -c '"process_name"' job.json)" -eq 2 ] || no 'not two processes'
+python3 - job.json <<'END' || no 'the clocks of the workers differ'
+import json, sys
+trace = json.load(open(sys.argv[1]))
+of = [[e for e in trace["traceEvents"] if e["ph"] == "X" and e["cat"] == "step" and e["pid"] == w] for w in (0, 1)]
+# workers train in step: each step of one ends after the same one of the other has begun
+for a, b in zip(*(sorted(steps, key=lambda e: e["ts"]) for steps in of)):
+    assert a["ts"] < b["ts"] + b["dur"] and b["ts"] < a["ts"] + a["dur"], (a, b)
+assert len(of[0]) == len(of[1]) == 23
+END
+# files of an earlier job are not joined
+sed 's/"began_unix_s":[0-9]*/"began_unix_s":1000000000/g' job.json >old.json
+cp old.json job.json
+cp old.json job.1.json
+timeout 250 "$copse" launch -n 2 -- train --devices host:0 --init missing.safetensors --trace job.json >stdout 2>&1 &&
+    no 'a missing file was accepted'
+cmp old.json job.json && cmp old.json job.1.json || no 'files of an earlier job were changed'
 train --devices host:0 --trace no/folder/trace.json >stdout 2>error && no 'a folder that is missing was accepted'
 grep -q 'no/folder/trace.json' error || no "a folder that is missing: $(cat error)"
 train --devices host:0 --trace '' >stdout 2>error && no 'an empty path was accepted'
@@ -112,9 +129,8 @@ stopped "$copse" train
 consistent stopped.json 'replica 0: host:0'
 rm -f stopped.json
 stopped "$copse" launch -n 2 -- train
-for each in stopped.json stopped.1.json; do
-    [ -s $each ] && consistent $each 'replica 0: host:0' || no "stopped: no $each: $(cat error)"
-done
+consistent stopped.json 'replica 0: host:0,replica 0: host:0'
+[ ! -e stopped.1.json ] || no 'a file of a worker is left'
 
 [ $failed -eq 0 ] && echo "traces of one process, two replicas and two workers"
 exit $failed

@@ -13,6 +13,7 @@
 
 #include <cmocka.h>
 
+#include "copse/device/tuning.h"
 #include "copse/matmul.h"
 #include "copse/ops/precision.h"
 #include "copse/state.h"
@@ -305,11 +306,84 @@ static void settings_are_checked(void **state)
     stop(&st, &t);
 }
 
+/* ---- the warning ---- */
+
+static char warning[400];
+static int warnings;
+
+static void keep_warning(void *user, copse_log_level level, const char *line)
+{
+    (void)user;
+    if (level != COPSE_LOG_WARN || !strstr(line, "slower than f32"))
+        return;
+    snprintf(warning, sizeof warning, "%s", line);
+    warnings++;
+}
+
+/* Warnings of a trainer of the type on two replicas of host:0, made twice, where products of this
+   size class were measured with these rates: f32, f16 of each other kernel, f16 of the one that
+   reads 16 bits. */
+static int warnings_of(copse_type type, const char *kernels, uint64_t whole, uint64_t widened,
+                       uint64_t half)
+{
+    static const char *const ids[] = { "host:0", "host:0" };
+    static const char *const others[] = { "matmul", "matmul_wide", "matmul_texel" };
+    copse_context *own;
+    OK(copse_context_create(
+        &(struct copse_context_params){ .log = keep_warning, .disable = "opencl,vulkan" }, &own));
+    for (size_t i = 0; whole > 0 && i < COPSE_COUNT(others); i++) {
+        struct copse_tuning_entry e = { "matmul", "nn-128-128-128", "", whole };
+        snprintf(e.variant, sizeof e.variant, "%s", others[i]);
+        OK(copse_device_tuning_set(own, "host:0", &e, 1));
+        snprintf(e.size_class, sizeof e.size_class, "nn-128-128-128_f16");
+        e.rate = widened;
+        OK(copse_device_tuning_set(own, "host:0", &e, 1));
+    }
+    if (half > 0)
+        OK(copse_device_tuning_set(
+            own, "host:0",
+            &(struct copse_tuning_entry){ "matmul", "nn-128-128-128_f16", "matmul_half", half },
+            1));
+    warnings = 0;
+    for (int i = 0; i < 2; i++) {
+        copse_strategy *st;
+        copse_trainer *t;
+        struct model m;
+        const struct copse_strategy_params params = { .kernels = kernels };
+        OK(copse_mirrored_create(own, ids, 2, &params, &st));
+        OK(model_create(&m, st));
+        OK(copse_trainer_create(
+            st, &(struct copse_trainer_params){ .loss = model_loss, .user = &m, .precision = type },
+            &t));
+        copse_trainer_release(&t);
+        copse_strategy_release(&st);
+    }
+    copse_context_release(&own);
+    return warnings;
+}
+
+static void slower_precisions_are_warned_of_once(void **state)
+{
+    (void)state;
+    assert_int_equal(warnings_of(COPSE_F32, NULL, 0, 0, 0), 0);
+    assert_int_equal(warnings_of(COPSE_F16, NULL, 0, 0, 0), 1);
+    assert_non_null(strstr(warning, "trainer: f16 is slower than f32 on host:0: "));
+    assert_non_null(strstr(warning, "; use f32"));
+    assert_int_equal(warnings_of(COPSE_BF16, NULL, 0, 0, 0), 1);
+    assert_int_equal(warnings_of(COPSE_BF16, "matmul=half", 0, 0, 0), 0);
+    assert_int_equal(warnings_of(COPSE_F16, "matmul=shared", 0, 0, 0), 1);
+    /* measured: faster than f32, than widened operands alone, and than neither */
+    assert_int_equal(warnings_of(COPSE_F16, NULL, 100, 80, 150), 0);
+    assert_int_equal(warnings_of(COPSE_F16, NULL, 200, 80, 150), 1);
+    assert_int_equal(warnings_of(COPSE_F16, NULL, 100, 80, 60), 1);
+}
+
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
         cmocka_unit_test(all_strategies_give_the_bits_of_the_definition),
         cmocka_unit_test(a_run_goes_on_from_a_checkpoint),
+        cmocka_unit_test(slower_precisions_are_warned_of_once),
         cmocka_unit_test(a_network_learns),
         cmocka_unit_test(settings_are_checked),
     };

@@ -1,7 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* offline_radv FAMILY FLOOR MATMUL-FLOOR: compiles every kernel for an AMD GPU that is not in the
-   machine, on the null device of Mesa's RADV. Fails when one spills, uses scratch memory, or leaves
-   room for fewer than FLOOR subgroups on a SIMD. Without that driver it skips. */
+/* offline_radv FAMILY FLOOR MATMUL-FLOOR [GATE]: compiles every kernel for an AMD GPU that is not in
+   the machine, on the null device of Mesa's RADV. Fails when one spills, uses scratch memory, or
+   leaves room for fewer than FLOOR subgroups on a SIMD. Without that driver it skips.
+   With GATE, a file of rows "<Mesa's version> <FAMILY> <kernel>:<constants> <words> <share>", it also
+   reads the assembly of the kernels that `gates` names. The main loop of each must have 4 words of
+   loads under way, and that of a product, a convolution or attention 60 % multiply-adds. One that
+   does not has a row with the values that it has, and fails when it has others.
+   offline_radv loops: checks the reading of the assembly with texts. */
 #define VK_NO_PROTOTYPES
 #include <vulkan/vulkan_core.h>
 
@@ -15,6 +20,7 @@
 #include "core/base/platform.h"
 #include "core/device/kernel/kernel.h"
 #include "kernel_ids.h"
+#include "main_loop.h"
 
 #define SKIP     77
 #define COUNT(a) (sizeof(a) / sizeof(a)[0])
@@ -81,6 +87,12 @@ static const struct {
     { COPSE_KERNEL_matmul, 1, { 0, 0, 0, 1 } },
     { COPSE_KERNEL_matmul, 1, { 0, 0, 1, 0 } },
     { COPSE_KERNEL_matmul, 1, { 1, 3, 1, 1 } },
+    { COPSE_KERNEL_matmul_tile, 1, { 1, 1, 0, 0, 0, 3 } },
+    { COPSE_KERNEL_matmul_tile, 1, { 0, 0, 1, 1, 0, 3 } },
+    { COPSE_KERNEL_matmul_tile, 1, { 1, 3, 0, 0, 1, 0 } },
+    { COPSE_KERNEL_matmul_tile, 1, { 1, 1, 0, 0, 1, 3 } },
+    { COPSE_KERNEL_matmul_tile, 1, { 0, 0, 1, 0, 2, 3 } },
+    { COPSE_KERNEL_matmul_tile, 1, { 0, 0, 0, 1, 3, 3 } },
     { COPSE_KERNEL_matmul_texel, 1, { 0, 0, 0, 1 } },
     { COPSE_KERNEL_matmul_texel, 1, { 0, 0, 1, 0 } },
     { COPSE_KERNEL_matmul_texel, 1, { 1, 3, 1, 1 } },
@@ -90,22 +102,23 @@ static const struct {
 
 /* ---- the null device ---- */
 
-#define API_MAP(X)                        \
-    X(EnumeratePhysicalDevices)           \
-    X(GetPhysicalDeviceProperties)        \
-    X(GetPhysicalDeviceFeatures2)         \
-    X(EnumerateDeviceExtensionProperties) \
-    X(CreateDevice)                       \
-    X(CreateShaderModule)                 \
-    X(DestroyShaderModule)                \
-    X(CreateDescriptorSetLayout)          \
-    X(DestroyDescriptorSetLayout)         \
-    X(CreatePipelineLayout)               \
-    X(DestroyPipelineLayout)              \
-    X(CreateComputePipelines)             \
-    X(DestroyPipeline)                    \
-    X(GetPipelineExecutableStatisticsKHR) \
-    X(DestroyDevice)                      \
+#define API_MAP(X)                                     \
+    X(EnumeratePhysicalDevices)                        \
+    X(GetPhysicalDeviceProperties)                     \
+    X(GetPhysicalDeviceFeatures2)                      \
+    X(EnumerateDeviceExtensionProperties)              \
+    X(CreateDevice)                                    \
+    X(CreateShaderModule)                              \
+    X(DestroyShaderModule)                             \
+    X(CreateDescriptorSetLayout)                       \
+    X(DestroyDescriptorSetLayout)                      \
+    X(CreatePipelineLayout)                            \
+    X(DestroyPipelineLayout)                           \
+    X(CreateComputePipelines)                          \
+    X(DestroyPipeline)                                 \
+    X(GetPipelineExecutableStatisticsKHR)              \
+    X(GetPipelineExecutableInternalRepresentationsKHR) \
+    X(DestroyDevice)                                   \
     X(DestroyInstance)
 
 static struct {
@@ -115,6 +128,7 @@ static struct {
     VkInstance instance;
     VkPhysicalDevice physical;
     VkDevice device;
+    char version[16]; /* Mesa's: "22.3" */
 } vk;
 
 static int skip(const char *why)
@@ -194,7 +208,9 @@ static int open_device(const char *family)
     vk.GetPhysicalDeviceProperties(vk.physical, &about);
     if (!has_extension(extension) || !vk.GetPipelineExecutableStatisticsKHR)
         return skip("the driver has no VK_KHR_pipeline_executable_properties");
-    printf("%s\n", about.deviceName);
+    snprintf(vk.version, sizeof vk.version, "%u.%u", VK_VERSION_MAJOR(about.driverVersion),
+             VK_VERSION_MINOR(about.driverVersion));
+    printf("%s, Mesa %s\n", about.deviceName, vk.version);
 
     const float priority = 1.0f;
     const VkDeviceQueueCreateInfo queue = { .sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO,
@@ -215,6 +231,150 @@ static int open_device(const char *family)
         return EXIT_FAILURE;
     }
     return EXIT_SUCCESS;
+}
+
+/* ---- the gate ---- */
+
+/* Kernels of default paths on GPUs whose loops are judged; those of the first line also by their
+   share of multiply-adds. */
+static const struct {
+    enum copse_kernel_id id;
+    bool multiplies;
+} gates[] = {
+    { COPSE_KERNEL_matmul, true },
+    { COPSE_KERNEL_matmul_half, true },
+    { COPSE_KERNEL_matmul_tile, true },
+    { COPSE_KERNEL_conv, true },
+    { COPSE_KERNEL_conv_weight, true },
+    { COPSE_KERNEL_attention, true },
+    { COPSE_KERNEL_attention_grad_query, true },
+    { COPSE_KERNEL_attention_grad_key, true },
+    { COPSE_KERNEL_reduce, false },
+    { COPSE_KERNEL_row_stats, false },
+    { COPSE_KERNEL_softmax_grad, false },
+    { COPSE_KERNEL_softmax_groups, false },
+    { COPSE_KERNEL_softmax_groups_grad, false },
+    { COPSE_KERNEL_layer_norm, false },
+    { COPSE_KERNEL_channel_sums, false },
+    { COPSE_KERNEL_channel_merge, false },
+};
+
+enum { WORDS_WANTED = 4, SHARE_WANTED = 60 };
+
+static struct {
+    const char *family;
+    char *rows; /* the file's text; NULL = no gate */
+    unsigned used;
+} gate;
+
+/* Whether the file has rows of this driver and family. */
+static bool read_gate(const char *path)
+{
+    char key[64];
+    FILE *f = fopen(path, "rb");
+    if (!f)
+        return false;
+    const size_t room = (size_t)1 << 16;
+    gate.rows = calloc(1, room);
+    if (gate.rows && fread(gate.rows, 1, room - 1, f) == 0)
+        gate.rows[0] = '\0';
+    fclose(f);
+    snprintf(key, sizeof key, "\n%s %s ", vk.version, gate.family);
+    if (!gate.rows || !strstr(gate.rows, key)) {
+        printf("gate: skipped: %s has no rows of Mesa %s and %s; the figures are printed only\n",
+               path, vk.version, gate.family);
+        free(gate.rows);
+        gate.rows = NULL;
+    }
+    return true;
+}
+
+/* The row of a kernel; false: none. */
+static bool find_row(const char *kernel, unsigned *words, unsigned *share)
+{
+    char key[128];
+    snprintf(key, sizeof key, "\n%s %s %s ", vk.version, gate.family, kernel);
+    const char *row = strstr(gate.rows, key);
+    gate.used += row != NULL;
+    return row && sscanf(row + strlen(key), "%u %u", words, share) == 2;
+}
+
+/* Whether each row of this driver and family is that of a kernel. */
+static bool all_rows_are_used(void)
+{
+    char key[64];
+    unsigned count = 0;
+    snprintf(key, sizeof key, "\n%s %s ", vk.version, gate.family);
+    for (const char *at = gate.rows; at && (at = strstr(at, key)); at++)
+        count++;
+    if (gate.rows && count != gate.used)
+        printf("FAILED: %u rows of the gate are of kernels that are not judged\n",
+               count - gate.used);
+    return !gate.rows || count == gate.used;
+}
+
+static char *read_assembly(VkPipeline pipeline)
+{
+    const VkPipelineExecutableInfoKHR which = {
+        .sType = VK_STRUCTURE_TYPE_PIPELINE_EXECUTABLE_INFO_KHR,
+        .pipeline = pipeline,
+    };
+    VkPipelineExecutableInternalRepresentationKHR list[16] = { 0 };
+    uint32_t count = COUNT(list);
+    for (uint32_t i = 0; i < count; i++)
+        list[i].sType = VK_STRUCTURE_TYPE_PIPELINE_EXECUTABLE_INTERNAL_REPRESENTATION_KHR;
+    if (vk.GetPipelineExecutableInternalRepresentationsKHR(vk.device, &which, &count, list) < 0)
+        return NULL;
+    char *text = NULL;
+    for (uint32_t i = 0; i < count && !text; i++)
+        if (strcmp(list[i].name, "Assembly") == 0 && list[i].isText)
+            list[i].pData = text = calloc(1, list[i].dataSize + 1);
+    if (text &&
+        vk.GetPipelineExecutableInternalRepresentationsKHR(vk.device, &which, &count, list) < 0)
+        text[0] = '\0';
+    return text;
+}
+
+/* What the main loop of a kernel lacks, or NULL. Writes the columns of the table to `columns`. */
+static const char *judge_loop(enum copse_kernel_id id, const char *name, VkPipeline pipeline,
+                              char *columns, size_t size)
+{
+    size_t which = 0;
+    unsigned words, share;
+    struct main_loop loop;
+    while (which < COUNT(gates) && gates[which].id != id)
+        which++;
+    if (which == COUNT(gates) || !gate.family)
+        return NULL;
+    const bool multiplies = gates[which].multiplies;
+    char *assembly = read_assembly(pipeline);
+    if (!assembly || !*assembly) {
+        free(assembly);
+        return "the driver gives no assembly";
+    }
+    find_main_loop(assembly, multiplies, &loop);
+    free(assembly);
+    const unsigned has = multiplies ? fused_share(&loop) : SHARE_WANTED;
+    char kernel[64], want[96];
+    snprintf(kernel, sizeof kernel, "%s", name);
+    for (char *c = kernel; *c; c++)
+        *c = *c == ' ' ? ':' : *c;
+    snprintf(columns, size, multiplies ? " %5u %4u %%" : " %5u", loop.words, has);
+    if (!gate.rows)
+        return NULL;
+    const bool passes = loop.words >= WORDS_WANTED && has >= SHARE_WANTED;
+    const bool is_row = find_row(kernel, &words, &share);
+    if (passes == !is_row && (passes || (words == loop.words && share == has)))
+        return NULL;
+    snprintf(want, sizeof want, "%s %s %s %u %u", vk.version, gate.family, kernel, loop.words, has);
+    if (passes)
+        printf("    passes the gate: delete its row of the file\n");
+    else if (!is_row)
+        printf("    does not pass the gate, and has no row of the file: %s\n", want);
+    else
+        printf("    its row of the file has %u %u, now: %s\n", words, share, want);
+    return passes || (is_row && loop.words >= words && has >= share) ? "better than its row"
+                                                                     : "worse than the gate allows";
 }
 
 /* ---- one kernel ---- */
@@ -265,7 +425,8 @@ static VkResult make_pipeline(const struct copse_kernel_row *row, const int32_t 
     };
     VkComputePipelineCreateInfo info = {
         .sType = VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO,
-        .flags = VK_PIPELINE_CREATE_CAPTURE_STATISTICS_BIT_KHR,
+        .flags = VK_PIPELINE_CREATE_CAPTURE_STATISTICS_BIT_KHR |
+                 (gate.family ? VK_PIPELINE_CREATE_CAPTURE_INTERNAL_REPRESENTATIONS_BIT_KHR : 0u),
         .stage = { .sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_CREATE_INFO,
                    .stage = VK_SHADER_STAGE_COMPUTE_BIT,
                    .pName = "main",
@@ -280,7 +441,6 @@ static VkResult make_pipeline(const struct copse_kernel_row *row, const int32_t 
     return r;
 }
 
-/* Whether the kernel compiles and stays within what it may use. */
 /* Kernels that read texels are for drivers on CPUs, and chosen nowhere else: they are only compiled
    here. */
 static bool is_for_cpus(const struct copse_kernel_row *row)
@@ -291,8 +451,10 @@ static bool is_for_cpus(const struct copse_kernel_row *row)
     return false;
 }
 
-static bool check(const struct copse_kernel_row *row, const int32_t *spec, uint64_t floor)
+/* Whether the kernel compiles, stays within what it may use, and passes the gate. */
+static bool check(enum copse_kernel_id id, const int32_t *spec, uint64_t floor)
 {
+    const struct copse_kernel_row *row = &copse_kernel_table[id];
     if (row->is_cooperative) {
         printf("%-30s left out: the test's device has no VK_KHR_cooperative_matrix\n", row->name);
         return true;
@@ -336,7 +498,8 @@ static bool check(const struct copse_kernel_row *row, const int32_t *spec, uint6
         at += snprintf(name + at, sizeof name - (size_t)at, "%c%d", i ? ',' : ' ', (int)spec[i]);
     uint64_t f[FIGURES] = { 0 };
     const char *missing = r == VK_SUCCESS ? read_figures(pipeline, f) : NULL;
-    const char *fault = "", *note = "";
+    char columns[32] = "";
+    const char *fault = "", *note = "", *lacks = NULL;
     if (r != VK_SUCCESS)
         fault = "  FAILED: does not compile";
     else if (missing)
@@ -349,19 +512,21 @@ static bool check(const struct copse_kernel_row *row, const int32_t *spec, uint6
         fault = "  FAILED: uses scratch memory";
     else if (f[SUBGROUPS] < floor)
         fault = "  FAILED: too few subgroups at once";
-    printf("%-30s %5d %5d %7d %6d %7d %9d%s%s\n", name, (int)f[SGPRS], (int)f[VGPRS],
+    if (r == VK_SUCCESS)
+        lacks = judge_loop(id, name, pipeline, columns, sizeof columns);
+    printf("%-30s %5d %5d %7d %6d %7d %9d%s%s%s%s%s\n", name, (int)f[SGPRS], (int)f[VGPRS],
            (int)(f[SPILLED_SGPRS] + f[SPILLED_VGPRS]), (int)f[LDS], (int)f[SCRATCH],
-           (int)f[SUBGROUPS], note, fault);
+           (int)f[SUBGROUPS], columns, note, fault, lacks ? "  FAILED: " : "", lacks ? lacks : "");
     if (missing)
         printf("    the driver does not say: %s\n", missing);
     vk.DestroyPipeline(vk.device, pipeline, NULL);
     vk.DestroyPipelineLayout(vk.device, layout, NULL);
     vk.DestroyDescriptorSetLayout(vk.device, set, NULL);
-    return !*fault;
+    return !*fault && !lacks;
 }
 
-/* The floor of most kernels, and those of the kernels whose groups keep more: matmul and
-   matmul_half in registers, attention a tile of scores of each invocation in group memory (2, and 1
+/* The floor of most kernels, and those of the kernels whose groups keep more: matmul, matmul_half
+   and, most of all, matmul_tile in registers, attention a tile of scores of each invocation in group memory (2, and 1
    in attention_grad_key, of 10 were measured; 8 and 4 of 32). */
 static uint64_t floor_of(size_t id, char **argv)
 {
@@ -369,6 +534,8 @@ static uint64_t floor_of(size_t id, char **argv)
     case COPSE_KERNEL_matmul:
     case COPSE_KERNEL_matmul_half:
         return strtoul(argv[3], NULL, 10);
+    case COPSE_KERNEL_matmul_tile:
+        return strtoul(argv[3], NULL, 10) / 2;
     case COPSE_KERNEL_attention:
     case COPSE_KERNEL_attention_grad_query:
     case COPSE_KERNEL_attention_grad_key:
@@ -380,15 +547,24 @@ static uint64_t floor_of(size_t id, char **argv)
 
 int main(int argc, char **argv)
 {
-    if (argc != 4) {
-        printf("usage: offline_radv FAMILY FLOOR MATMUL-FLOOR\n");
+    if (argc == 2 && strcmp(argv[1], "loops") == 0)
+        return main_loop_is_found() ? EXIT_SUCCESS : EXIT_FAILURE;
+    if (argc != 4 && argc != 5) {
+        printf("usage: offline_radv FAMILY FLOOR MATMUL-FLOOR [GATE] | loops\n");
         return 2;
     }
     const int status = open_device(argv[1]);
     if (status != EXIT_SUCCESS)
         return status;
-    printf("%-30s %5s %5s %7s %6s %7s %9s\n", "kernel and its constants", "SGPRs", "VGPRs",
-           "spilled", "LDS", "scratch", "subgroups");
+    if (argc == 5) {
+        gate.family = argv[1];
+        if (!read_gate(argv[4])) {
+            printf("FAILED: cannot read %s\n", argv[4]);
+            return EXIT_FAILURE;
+        }
+    }
+    printf("%-30s %5s %5s %7s %6s %7s %9s%s\n", "kernel and its constants", "SGPRs", "VGPRs",
+           "spilled", "LDS", "scratch", "subgroups", gate.family ? " words share" : "");
     int failed = 0, done = 0;
     for (size_t id = 0; id < copse_kernel_count; id++) {
         const struct copse_kernel_row *row = &copse_kernel_table[id];
@@ -396,17 +572,19 @@ int main(int argc, char **argv)
         int32_t spec[COPSE_MAX_SPECS] = { 0 };
         if (!row->spirv)
             continue;
-        failed += !check(row, spec, floor);
+        failed += !check((enum copse_kernel_id)id, spec, floor);
         done++;
         for (size_t i = 0; i < COUNT(more); i++)
             for (int op = 0; more[i].id == id && op < more[i].ops; op++) {
                 memcpy(spec, more[i].spec, sizeof spec);
                 spec[0] += op;
-                failed += !check(row, spec, floor);
+                failed += !check((enum copse_kernel_id)id, spec, floor);
                 done++;
             }
     }
+    failed += !all_rows_are_used();
     printf("%d compiled, %d failed\n", done, failed);
+    free(gate.rows);
     vk.DestroyDevice(vk.device, NULL);
     vk.DestroyInstance(vk.instance, NULL);
     return failed ? EXIT_FAILURE : EXIT_SUCCESS;

@@ -224,9 +224,10 @@ static const char *kernel_of_rule(size_t index)
 static bool is_in_graphs(const char *kernel)
 {
     static const char *const others[] = {
-        "average",   "block_scale", "clip",     "digest",     "lamb_sum",   "square_sum",
-        "tree_sum",  "sum_i32",     "mean",     "accumulate", "matmul_pad", "bias_activation",
-        "row_heads", "row_find",    "row_join", "row_put",    "matmul_half"
+        "average",    "block_scale",     "clip",        "digest",     "lamb_sum",
+        "square_sum", "tree_sum",        "sum_i32",     "mean",       "accumulate",
+        "matmul_pad", "bias_activation", "row_heads",   "row_find",   "row_join",
+        "row_put",    "matmul_half",     "matmul_tile", "matmul_join"
     };
     for (size_t i = 0; i < COPSE_COUNT(others); i++)
         if (strcmp(others[i], kernel) == 0)

@@ -3,6 +3,7 @@
 #ifndef BENCH_H
 #define BENCH_H
 
+#include "copse/device/queue.h"
 #include "tools/tool.h"
 
 struct bench_settings {
@@ -18,6 +19,7 @@ typedef copse_status work_fn(void *user, unsigned count);
 struct timing {
     double best, median; /* seconds per repetition of the work */
     unsigned samples;
+    double device; /* the best by the clock of the device; 0 = not known */
 };
 
 /* Sleep until threads that spin after their work have gone idle. */
@@ -26,6 +28,9 @@ void bench_pause(void);
    three samples. */
 copse_status bench_time(work_fn *work, void *user, double sample_seconds, double seconds,
                         struct timing *out);
+/* The same of work that queues and does not wait; then a few samples by the device's clock. */
+copse_status bench_time_queue(work_fn *work, void *user, copse_queue *queue, double sample_seconds,
+                              double seconds, struct timing *out);
 
 /* ---- what the processor can do, by plain threads (bench_limits.c) ---- */
 
@@ -72,6 +77,7 @@ struct figure {
     char size[64];      /* "1024", "16 MiB", "64-128-64-10, batch 64" */
     bool is_time;       /* best and median are times, not rates */
     double best, median;
+    double device_best; /* by the clock of the device, without the host's part; 0 = not known */
     unsigned samples;
     double limit;           /* same unit as best; 0 = none */
     double peer;            /* same unit; 0 = none */

@@ -18,7 +18,7 @@ static copse_status run_product(void *user, unsigned count)
     copse_function *f = user;
     for (unsigned i = 0; i < count; i++)
         COPSE_TRY(copse_function_run(f));
-    return copse_function_wait(f);
+    return COPSE_OK;
 }
 
 static copse_status make_product(const struct bench *b, copse_device *dev, uint32_t n,
@@ -58,7 +58,9 @@ static copse_status time_product(const struct bench *b, copse_device *dev, uint3
     copse_status s;
     COPSE_TRY_OR(done, s, copse_graph_create(b->ctx, &g));
     COPSE_TRY_OR(done, s, make_product(b, dev, n, g, &f));
-    COPSE_TRY_OR(done, s, bench_time(run_product, f, 0.005, bench_budget(b), t));
+    COPSE_TRY_OR(
+        done, s,
+        bench_time_queue(run_product, f, copse_function_queue(f), 0.005, bench_budget(b), t));
 done:
     copse_function_release(&f);
     copse_graph_release(&g);
@@ -89,6 +91,7 @@ static copse_status bench_device_products(struct bench *b, copse_device *dev)
         last = t.best / flops;
         f.best = flops / t.best;
         f.median = flops / t.median;
+        f.device_best = t.device > 0.0 ? flops / t.device : 0.0;
         f.samples = t.samples;
         f.limit = is_cpu ? b->limits.multiply_add : 0.0;
         f.peer = is_cpu && b->has_peer ? peer_matmul(sizes[i], bench_budget(b) / 2) : 0.0;
@@ -110,7 +113,7 @@ static copse_status run_copies(void *user, unsigned count)
     const struct copies *c = user;
     for (unsigned i = 0; i < count; i++)
         COPSE_TRY(copse_queue_copy(c->queue, c->from, 0, c->to, 0, c->bytes));
-    return copse_queue_finish(c->queue);
+    return COPSE_OK;
 }
 
 static copse_status time_copy(const struct bench *b, copse_device *dev, size_t bytes,
@@ -124,7 +127,7 @@ static copse_status time_copy(const struct bench *b, copse_device *dev, size_t b
     COPSE_TRY_OR(done, s,
                  copse_buffer_create(dev, &(struct copse_buffer_params){ .size = bytes }, &c.to));
     COPSE_TRY_OR(done, s, copse_queue_fill(c.queue, c.from, 0, bytes, 1));
-    COPSE_TRY_OR(done, s, bench_time(run_copies, &c, 0.005, bench_budget(b), t));
+    COPSE_TRY_OR(done, s, bench_time_queue(run_copies, &c, c.queue, 0.005, bench_budget(b), t));
 done:
     copse_buffer_release(&c.to);
     copse_buffer_release(&c.from);
@@ -149,6 +152,7 @@ static copse_status bench_device_copies(const struct bench *b, copse_device *dev
         COPSE_TRY(time_copy(b, dev, bytes, &t));
         f.best = 2.0 * (double)bytes / t.best;
         f.median = 2.0 * (double)bytes / t.median;
+        f.device_best = t.device > 0.0 ? 2.0 * (double)bytes / t.device : 0.0;
         f.samples = t.samples;
         f.limit = bench_is_cpu(info) ? limits_copy(b->limits.threads, bytes) : 0.0;
         report_figure(b->settings.is_json, &f);

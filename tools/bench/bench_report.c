@@ -99,6 +99,7 @@ static void figure_json(const struct figure *f, const struct row *row)
     cJSON_AddStringToObject(o, "unit", row->unit);
     bench_report_add(o, "best", row->scale * f->best);
     bench_report_add(o, "median", row->scale * f->median);
+    bench_report_add(o, "device_best", row->scale * f->device_best);
     bench_report_add(o, "samples", f->samples);
     bench_report_add(o, "limit", row->scale * f->limit);
     bench_report_add(o, "of_limit", f->limit > 0.0 ? bench_report_share(f) : 0.0);

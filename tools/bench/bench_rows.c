@@ -92,7 +92,7 @@ static copse_status bench_rows_run(void *user, unsigned count)
     copse_function *f = user;
     for (unsigned i = 0; i < count; i++)
         COPSE_TRY(copse_function_run(f));
-    return copse_function_wait(f);
+    return COPSE_OK;
 }
 
 static copse_status write_all(copse_function *f, const struct operands *in, uint32_t height,
@@ -146,7 +146,9 @@ static copse_status time_row(const struct bench *b, copse_device *dev, const str
     };
     COPSE_TRY_OR(done, s, copse_function_create(dev, &p, &f));
     COPSE_TRY_OR(done, s, write_all(f, &in, height, width));
-    COPSE_TRY_OR(done, s, bench_time(bench_rows_run, f, 0.005, bench_budget(b) / 3, t));
+    COPSE_TRY_OR(done, s,
+                 bench_time_queue(bench_rows_run, f, copse_function_queue(f), 0.005,
+                                  bench_budget(b) / 3, t));
 done:
     copse_function_release(&f);
     copse_graph_release(&g);
@@ -174,6 +176,7 @@ copse_status bench_rows(struct bench *b, const struct copse_device_info *info)
             COPSE_TRY_OR(done, s, time_row(b, dev, &rows[i], height, width, &t));
             f.best = rows[i].matrices * bytes / t.best;
             f.median = rows[i].matrices * bytes / t.median;
+            f.device_best = t.device > 0.0 ? rows[i].matrices * bytes / t.device : 0.0;
             f.samples = t.samples;
             report_figure(b->settings.is_json, &f);
         }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Timing with the monotonic clock: warm-up, samples of a suitable length, best and median. */
+/* Timing with the monotonic clock: warm-up, samples of a suitable length, best and median; and of the
+   same work with the clock of the device. */
 #include <stdlib.h>
 
 #include "tools/bench/bench.h"
@@ -25,8 +26,8 @@ static copse_status time_once(work_fn *work, void *user, unsigned count, double 
     return COPSE_OK;
 }
 
-copse_status bench_time(work_fn *work, void *user, double sample_seconds, double seconds,
-                        struct timing *out)
+static copse_status time_on_host(work_fn *work, void *user, double sample_seconds, double seconds,
+                                 struct timing *out, unsigned *count_out)
 {
     double samples[MOST_SAMPLES];
     unsigned count = 1, taken = 0;
@@ -47,6 +48,55 @@ copse_status bench_time(work_fn *work, void *user, double sample_seconds, double
         samples[taken++] /= count;
     }
     qsort(samples, taken, sizeof *samples, bench_time_compare);
+    *count_out = count;
     *out = (struct timing){ .best = samples[0], .median = samples[taken / 2], .samples = taken };
+    return COPSE_OK;
+}
+
+copse_status bench_time(work_fn *work, void *user, double sample_seconds, double seconds,
+                        struct timing *out)
+{
+    unsigned count;
+    return time_on_host(work, user, sample_seconds, seconds, out, &count);
+}
+
+struct queued {
+    work_fn *work;
+    void *user;
+    copse_queue *queue;
+};
+
+static copse_status finish_work(void *user, unsigned count)
+{
+    const struct queued *w = user;
+    COPSE_TRY(w->work(w->user, count));
+    return copse_queue_finish(w->queue);
+}
+
+static copse_status sample_device(const struct queued *w, unsigned count, double *spent)
+{
+    uint64_t from, to;
+    COPSE_TRY(copse_queue_stamp(w->queue, &from));
+    COPSE_TRY(w->work(w->user, count));
+    COPSE_TRY(copse_queue_stamp(w->queue, &to));
+    COPSE_TRY(copse_queue_finish(w->queue));
+    return copse_queue_elapsed(w->queue, from, to, spent);
+}
+
+copse_status bench_time_queue(work_fn *work, void *user, copse_queue *queue, double sample_seconds,
+                              double seconds, struct timing *out)
+{
+    struct queued w = { work, user, queue };
+    unsigned count;
+    COPSE_TRY(time_on_host(finish_work, &w, sample_seconds, seconds, out, &count));
+    for (unsigned i = 0; i < LEAST_SAMPLES; i++) {
+        double spent;
+        const copse_status s = sample_device(&w, count, &spent);
+        if (s == COPSE_ERR_UNSUPPORTED)
+            break; /* out->device is 0 */
+        COPSE_TRY(s);
+        spent /= count;
+        out->device = i > 0 && out->device < spent ? out->device : spent;
+    }
     return COPSE_OK;
 }

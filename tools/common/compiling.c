@@ -6,12 +6,16 @@
 #include "tools/common/json.h"
 #include "tools/tool.h"
 
+/* Between two lines where standard output is no terminal [s]. */
+#define LINE_PAUSE 1.0
+
 static enum compiling_output output = COMPILING_SILENT;
 static struct compiling_totals totals;
 static struct {
     char device[32]; /* of the newest report */
     uint32_t before; /* kernels of its earlier batches */
     double start;    /* of the batch [s] */
+    double shown;    /* the newest line [s] */
 } at;
 
 void compiling_show(enum compiling_output how)
@@ -32,7 +36,7 @@ static void compiling_begin(const struct copse_progress *p)
         at.before = 0;
         snprintf(at.device, sizeof at.device, "%s", p->device);
     }
-    at.start = system_now();
+    at.start = at.shown = system_now();
     if (output == COMPILING_JSON) {
         cJSON *o = cJSON_CreateObject();
         json_add_text(o, "event", "compiling");
@@ -45,24 +49,47 @@ static void compiling_begin(const struct copse_progress *p)
     }
 }
 
-static void compiling_draw(const struct copse_progress *p)
+/* A line that is redrawn, or where standard output is no terminal a line at times. */
+static void compiling_draw(const struct copse_progress *p, const char *verb, uint32_t before)
 {
     unsigned columns;
-    if (output != COMPILING_TEXT || !terminal_is(&columns))
+    if (output != COMPILING_TEXT)
         return;
-    printf("\r\033[K");
-    if (p->done < p->total)
-        printf("compiling %u kernels for %s ... %u of %u", at.before + p->total, p->device,
-               at.before + p->done, at.before + p->total);
+    if (terminal_is(&columns)) {
+        printf("\r\033[K");
+        if (p->done < p->total)
+            printf("%s %u kernels for %s ... %u of %u", verb, before + p->total, p->device,
+                   before + p->done, before + p->total);
+    } else if (p->done < p->total && system_now() - at.shown >= LINE_PAUSE) {
+        printf("%s: %u of %u kernels for %s\n", verb, before + p->done, before + p->total,
+               p->device);
+        at.shown = system_now();
+    }
     fflush(stdout);
+}
+
+/* It is not counted: the work is done. */
+static void storing_progress(const struct copse_progress *p)
+{
+    unsigned columns;
+    if (p->done == 0) {
+        at.shown = system_now();
+        if (output == COMPILING_TEXT && !terminal_is(&columns))
+            printf("storing %u kernels of %s for later runs\n", p->total, p->device);
+    }
+    compiling_draw(p, "storing", 0);
 }
 
 void compiling_progress(void *user, const struct copse_progress *p)
 {
     (void)user;
+    if (p->is_stored) {
+        storing_progress(p);
+        return;
+    }
     if (p->done == 0)
         compiling_begin(p);
-    compiling_draw(p);
+    compiling_draw(p, "compiling", at.before);
     if (p->done < p->total)
         return;
     at.before += p->total;

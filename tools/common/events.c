@@ -35,6 +35,26 @@ copse_status event_start(const struct train_settings *s, copse_strategy *st, siz
     return json_print(o);
 }
 
+copse_status event_shares(const struct mixture *m, const char *source)
+{
+    cJSON *o = events_event("shares");
+    cJSON *list = cJSON_AddArrayToObject(o, "devices");
+    for (size_t i = 0; i < m->count; i++) {
+        cJSON *x = cJSON_CreateObject();
+        json_add_text(x, "id", m->ids[i]);
+        json_add_number(x, "share", (double)m->weights[i]);
+        if (m->alone[i] > 0.0)
+            json_add_number(x, "alone_samples_per_s", m->alone[i]);
+        if (m->with[i] > 0.0)
+            json_add_number(x, "with_samples_per_s", m->with[i]);
+        cJSON_AddItemToArray(list, x);
+    }
+    json_add_text(o, "source", source);
+    if (m->together > 0.0)
+        json_add_number(o, "samples_per_s", m->together);
+    return json_print(o);
+}
+
 /* The score on the held-out part after an epoch. */
 static void add_held_out(cJSON *o, const struct score *test)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The run as JSON lines: start, resume, one per pass over the data, one per checkpoint, trace, done or
+/* The run as JSON lines: shares, start, resume, one per pass over the data, one per checkpoint, trace, done or
    stopped; for a parameter server: served. */
 #ifndef EVENTS_H
 #define EVENTS_H
@@ -8,9 +8,12 @@
 #include "copse/distribute/parameter_server.h"
 
 #include "tools/train/train.h"
+#include "tools/train/train_shares.h"
 
 copse_status event_start(const struct train_settings *s, copse_strategy *st, size_t train,
                          size_t test);
+/* The shares of several devices, and what was measured. */
+copse_status event_shares(const struct mixture *m, const char *source);
 copse_status event_epoch(const struct progress *p, const struct score *test);
 /* `test`: of this epoch, which is the result. */
 copse_status event_done(const struct progress *p, const struct score *test, uint32_t epoch,

@@ -24,6 +24,8 @@ void system_thread_join(void *thread);
 unsigned system_processors(void);
 void system_processor_name(char *to, size_t room);
 long system_process(void);
+/* Names of this machine and of the user; "" where they are unknown. */
+void system_names(char *host, size_t host_room, char *user, size_t user_room);
 /* A library of the system by the middle of its name: "openblas.0" is libopenblas.so.0. NULL: there
    is none. */
 void *system_library(const char *name);

@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <pwd.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -95,6 +96,16 @@ void system_processor_name(char *to, size_t room)
     }
     if (f)
         fclose(f);
+}
+
+void system_names(char *host, size_t host_room, char *user, size_t user_room)
+{
+    const struct passwd *entry = getpwuid(getuid());
+    const char *name = entry ? entry->pw_name : getenv("USER");
+    if (gethostname(host, host_room) != 0)
+        *host = '\0';
+    host[host_room - 1] = '\0';
+    snprintf(user, user_room, "%s", name ? name : "");
 }
 
 long system_process(void)

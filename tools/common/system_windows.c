@@ -192,6 +192,19 @@ void system_processor_name(char *to, size_t room)
         WideCharToMultiByte(CP_UTF8, 0, wide, -1, to, (int)room, NULL, NULL);
 }
 
+static void system_windows_variable(const char *name, char *to, size_t room)
+{
+    const DWORD length = GetEnvironmentVariableA(name, to, (DWORD)room);
+    if (length == 0 || length >= room)
+        *to = '\0';
+}
+
+void system_names(char *host, size_t host_room, char *user, size_t user_room)
+{
+    system_windows_variable("COMPUTERNAME", host, host_room);
+    system_windows_variable("USERNAME", user, user_room);
+}
+
 long system_process(void)
 {
     return (long)GetCurrentProcessId();

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* copse conformance heal: runs what blocked kernels have failed, until nothing is blocked or a run
    fails. */
+#include "copse/device/choice.h"
+
 #include "tools/conformance/conform.h"
 
 /* Kernels that are blocked on the devices; prints them if `prints`. -1: they cannot be read. */
@@ -11,7 +13,7 @@ static int count_blocked(const struct conform_settings *s, bool prints)
     size_t taken = 0, total = 0;
     copse_status status = session_open(&(struct session_how){ .is_verbose = s->is_verbose }, &ctx);
     if (status == COPSE_OK)
-        status = copse_select_devices(ctx, s->job.devices, ids, COPSE_MAX_REPLICAS, &taken);
+        status = copse_select_drivers(ctx, s->job.devices, ids, COPSE_MAX_REPLICAS, &taken);
     for (size_t i = 0; status == COPSE_OK && i < taken; i++) {
         const struct copse_blocked_kernel *list;
         size_t count = 0;

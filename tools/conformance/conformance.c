@@ -16,8 +16,9 @@ static const char summary[] =
     "that fails is blocked on that device and driver version until its failed cases pass again;\n"
     "the library then uses another variant. Each device and mode runs in its own process, so a\n"
     "driver that crashes or hangs ends one case and not the run.\n\n"
-    "Modes: run grad bitwise launch opt reduce train api args stress limits import perf tune\n"
-    "[run grad; with --kernel also launch]; and used alone:\n"
+    "Modes: run grad bitwise launch opt reduce train api args stress limits import compile "
+    "ceilings\n"
+    "perf tune [run grad; with --kernel also launch]; and used alone:\n"
     "  list         the cases that the options select\n"
     "  info         identity, limits and blocked kernels of the devices\n"
     "  support      a table of ops and devices, from the quick cases of each op\n"
@@ -101,7 +102,8 @@ static unsigned default_modes(const char *action)
         return all;
     if (strcmp(action, "heal") == 0)
         return all & ~(unsigned)(COPSE_CONFORM_API | COPSE_CONFORM_ARGS | COPSE_CONFORM_LIMITS |
-                                 COPSE_CONFORM_IMPORT | COPSE_CONFORM_PERF | COPSE_CONFORM_TUNE);
+                                 COPSE_CONFORM_IMPORT | COPSE_CONFORM_PERF | COPSE_CONFORM_TUNE |
+                                 COPSE_CONFORM_COMPILE | COPSE_CONFORM_CEILINGS);
     return strcmp(action, "support") == 0 ? COPSE_CONFORM_RUN
                                           : COPSE_CONFORM_RUN | COPSE_CONFORM_GRAD;
 }

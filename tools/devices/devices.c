@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* copse devices: devices found, devices rejected and why, limits, the same device under two APIs,
-   blocked kernels. */
+   blocked kernels, what `auto` takes and why. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "copse/device/choice.h"
 #include "copse/device/conformance_results.h"
 #include "copse/device/open.h"
 
@@ -34,11 +35,12 @@ static char *device_text(copse_context *ctx, const char *id)
     return NULL;
 }
 
-static unsigned count_tuned(copse_context *ctx, const char *id)
+/* A count of the device as JSON. */
+static unsigned device_count(copse_context *ctx, const char *id, const char *name)
 {
     char *text = device_text(ctx, id);
     cJSON *o = text ? cJSON_Parse(text) : NULL;
-    const cJSON *sizes = cJSON_GetObjectItem(o, "tuned_sizes");
+    const cJSON *sizes = cJSON_GetObjectItem(o, name);
     const unsigned count = cJSON_IsNumber(sizes) ? (unsigned)sizes->valuedouble : 0;
     cJSON_Delete(o);
     free(text);
@@ -108,26 +110,27 @@ static void print_device(copse_context *ctx, const struct copse_device_info *lis
         printf("           the same device as %s, through another API\n", list[d->same_as].id);
     print_blocked(ctx, d->id);
     print_state(ctx, d);
-    const unsigned tuned = count_tuned(ctx, d->id);
+    const unsigned tuned = device_count(ctx, d->id, "tuned_sizes");
+    const unsigned shipped = device_count(ctx, d->id, "shipped_measurements");
     if (tuned)
         printf("           tuned: kernels chosen by `copse tune` for %u size%s\n", tuned,
                tuned == 1 ? "" : "s");
+    if (shipped)
+        printf("           %s: %u measurements of this device and driver ship with the library%s\n",
+               tuned ? "others" : "tuned", shipped,
+               tuned ? ", for other sizes" : "; `copse tune` measures this machine");
 }
 
-/* Further drivers of the processor that `auto` uses through one driver. */
-static void print_other_cpus(const struct copse_device_info *list, size_t count, char (*ids)[32],
-                             size_t taken)
+/* A line for each usable device: what `auto` makes of it. */
+static void print_choices(copse_context *ctx, const struct copse_device_info *list, size_t count)
 {
-    bool has_cpu = false;
-    for (size_t i = 0; i < count; i++)
-        has_cpu |=
-            taken == 1 && list[i].kind == COPSE_DEVICE_CPU && strcmp(list[i].id, ids[0]) == 0;
-    for (size_t i = 0; has_cpu && i < count; i++)
-        if (list[i].is_usable && list[i].kind == COPSE_DEVICE_CPU &&
-            strcmp(list[i].id, ids[0]) != 0)
-            printf("%s is the same processor through another driver, which is slower; to use both: "
-                   "--devices %s,%s\n",
-                   list[i].id, ids[0], list[i].id);
+    struct copse_device_choice choice;
+    printf("\n`copse train` uses by default, as --devices auto:\n");
+    for (int taken = 1; taken >= 0; taken--)
+        for (size_t i = 0; i < count; i++)
+            if (list[i].is_usable && copse_device_choice(ctx, list[i].id, &choice) == COPSE_OK &&
+                choice.is_taken == taken)
+                printf("%-10s %s: %s\n", list[i].id, taken ? "taken" : "left out", choice.reason);
 }
 
 static void print_all(copse_context *ctx)
@@ -146,15 +149,24 @@ static void print_all(copse_context *ctx)
         if (found == 0)
             printf("%-10s no device: %s\n", backends[i].name, backends[i].detail);
     }
-    char ids[COPSE_MAX_REPLICAS][32];
-    size_t taken = 0;
-    if (copse_select_devices(ctx, "auto", ids, COPSE_MAX_REPLICAS, &taken) == COPSE_OK) {
-        printf("\n`copse train` would use");
-        for (size_t i = 0; i < taken; i++)
-            printf("%s %s", i ? "," : "", ids[i]);
-        printf("\n");
-        print_other_cpus(devices, count, ids, taken);
+    print_choices(ctx, devices, count);
+}
+
+static copse_status add_choices(copse_context *ctx, cJSON *list)
+{
+    const struct copse_device_info *devices;
+    size_t count;
+    copse_context_devices(ctx, &devices, &count);
+    for (size_t i = 0; i < count; i++) {
+        struct copse_device_choice choice;
+        cJSON *o = cJSON_CreateObject();
+        cJSON_AddItemToArray(list, o);
+        COPSE_TRY(copse_device_choice(ctx, devices[i].id, &choice));
+        json_add_text(o, "id", devices[i].id);
+        cJSON_AddBoolToObject(o, "taken", choice.is_taken);
+        json_add_text(o, "reason", choice.reason);
     }
+    return COPSE_OK;
 }
 
 static copse_status print_json(copse_context *ctx)
@@ -183,7 +195,11 @@ static copse_status print_json(copse_context *ctx)
             return session_set_error(COPSE_ERR_NO_MEMORY, "no memory for the list of devices");
         }
     }
-    return json_print(root);
+    const copse_status s = add_choices(ctx, cJSON_AddArrayToObject(root, "auto"));
+    if (s == COPSE_OK)
+        return json_print(root);
+    cJSON_Delete(root);
+    return s;
 }
 
 int cmd_devices(int argc, char **argv)
@@ -200,8 +216,9 @@ int cmd_devices(int argc, char **argv)
     int code = options_parse(argc, argv, rows,
                              "Lists the devices found, their limits, their blocked kernels, what "
                              "`copse conformance` has tested,\n"
-                             "the number of problem sizes that `copse tune` measured, and "
-                             "the reason why any device was rejected.");
+                             "the number of problem sizes that `copse tune` measured, the reason "
+                             "why any device was rejected,\n"
+                             "and which devices `auto` takes and why.");
     if (code >= 0)
         return code;
     copse_context *ctx = NULL;

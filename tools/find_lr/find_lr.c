@@ -98,6 +98,7 @@ static copse_status find_lr_test(struct run *r)
     compiling_show(is_json(r) ? COMPILING_JSON : is_talking(r) ? COMPILING_TEXT : COMPILING_SILENT);
     COPSE_TRY(run_open(r));
     COPSE_TRY(run_init(r));
+    COPSE_TRY(freeze_warn(r));
     COPSE_TRY(copse_trainer_find_lr(r->trainer, r->batches, &r->settings.find, &range));
     return find_lr_print(r, &range);
 }

@@ -78,7 +78,7 @@ static void print_names(const char *const *names, uint32_t count)
 
 static void print_column(const struct copse_schema_column *c, uint32_t i, size_t width)
 {
-    static const char *const roles[] = { "number", "category", "label", "left out" };
+    static const char *const roles[] = { "number", "category", "label", "left out", "date" };
     char plain[200], position[24];
     snprintf(position, sizeof position, "column %u", i + 1);
     printf("  ");
@@ -87,6 +87,12 @@ static void print_column(const struct copse_schema_column *c, uint32_t i, size_t
     printf(" %-9s", roles[c->role]);
     if (c->role == COPSE_COLUMN_NUMBER)
         printf(" (x - %.6g) / %.6g", c->mean, c->scale);
+    if (c->role == COPSE_COLUMN_DATE)
+        printf(" %s year, month, day, day of the year, weekday%s",
+               c->order == COPSE_DATE_YMD   ? "2024-12-31:"
+               : c->order == COPSE_DATE_DMY ? "31.12.2024:"
+                                            : "12/31/2024:",
+               c->width > 11 ? ", hour, minute" : "");
     if (c->role == COPSE_COLUMN_CATEGORY)
         print_names(c->categories, c->width);
     else

@@ -124,6 +124,7 @@ static int launch_check(struct launch *l)
     if (l->is_copse && has_word(l, "--cluster"))
         return launch_complain("the command has --cluster, which describes another job; leave it "
                                "out");
+    l->trace = l->is_copse ? value_of(l, "--trace") : NULL;
     system_program(l->program, sizeof l->program);
     if (l->is_copse && !l->program[0])
         return launch_complain("cannot find its own program file");
@@ -180,7 +181,9 @@ static int launch_job(struct launch *l, struct launch_end *ends)
         int code = launch_plan(l);
         if (code >= 0)
             return code;
+        const uint64_t since = launch_trace_now(l);
         const int signal = launch_run(l, more, attempt, ends);
+        launch_trace_join(l, since);
         if (signal < 0)
             return EXIT_FAILED;
         if (signal > 0)

@@ -19,7 +19,8 @@ struct launch {
     const char *hosts, *ssh;
     char **words; /* the command, and after it NULL */
     int word_count;
-    bool is_copse; /* the command is one of this program: words[0] is its name */
+    const char *trace; /* --trace of the command; NULL: none */
+    bool is_copse;     /* the command is one of this program: words[0] is its name */
     char program[4096];
     struct launch_task *tasks;
     uint32_t task_count;
@@ -33,6 +34,13 @@ int launch_plan(struct launch *l);
 /* The description of the job for task `i` (copse_cluster_spec_parse); to be freed. NULL: no
    memory. */
 char *launch_config(const struct launch *l, uint32_t i);
+
+/* ---- traces (launch_trace.c) ---- */
+
+/* The earliest time, in microseconds since 1970, that a trace of a job which begins now can have. */
+uint64_t launch_trace_now(const struct launch *l);
+/* Join the traces that the workers of a job have written since a time. */
+void launch_trace_join(const struct launch *l, uint64_t since);
 
 /* ---- processes (launch_run_posix.c, launch_run_windows.c) ---- */
 

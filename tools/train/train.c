@@ -88,52 +88,6 @@ static copse_status open_cluster(struct run *r)
     return COPSE_OK;
 }
 
-static copse_status open_devices(struct run *r)
-{
-    const struct train_settings *s = &r->settings;
-    char ids[COPSE_MAX_REPLICAS][32];
-    const char *names[COPSE_MAX_REPLICAS];
-    size_t count = 0;
-    COPSE_TRY(copse_select_devices(r->ctx, s->devices, ids, COPSE_MAX_REPLICAS, &count));
-    for (size_t i = 0; i < count; i++)
-        names[i] = ids[i];
-    const bool is_one = s->strategy.at->value == STRATEGY_ONE_DEVICE || r->is_evaluator;
-    if (is_one && count > 1) {
-        if (!r->is_evaluator && strcmp(s->devices, "auto") != 0 && strcmp(s->devices, "all") != 0)
-            return session_set_error(COPSE_ERR_ARGUMENT,
-                                     "--strategy one_device takes one device, --devices %s names "
-                                     "%zu",
-                                     s->devices, count);
-        count = 1;
-    }
-    const struct copse_strategy_params params = {
-        .reduction = (copse_reduce_algorithm)s->reduction.at->value,
-        .transfer = (copse_transfer)s->transfer.at->value,
-        .bucket_bytes = (size_t)s->bucket_bytes,
-        .kernels = s->kernels,
-    };
-    const struct copse_accelerator_params accelerator = {
-        .strategy = params,
-        .steps_per_run = run_steps_per_run(r),
-        .cores = s->cores,
-    };
-    COPSE_TRY(is_one             ? copse_one_device_create(r->ctx, names[0], &params, &r->strategy)
-              : run_is_served(r) ? copse_parameter_server_create(r->ctx, r->cluster, names, count,
-                                                                 &params, &r->strategy)
-              : r->cluster || s->strategy.at->value == STRATEGY_COLLECTIVE
-                  ? copse_collective_create(r->ctx, r->cluster, names, count, &params, &r->strategy)
-              : run_is_accelerator(r)
-                  ? copse_accelerator_create(r->ctx, names, count, &accelerator, &r->strategy)
-                  : copse_mirrored_create(r->ctx, names, count, &params, &r->strategy));
-    for (uint32_t i = 0;
-         is_talking(r) && !r->is_recovering && i < copse_strategy_replicas(r->strategy); i++) {
-        const struct copse_device_info *d = copse_strategy_device(r->strategy, i);
-        printf("%s %-10s %s%s%s%s\n", i == 0 ? "devices " : "        ", d->id, d->name,
-               d->driver[0] ? " (" : "", d->driver, d->driver[0] ? ")" : "");
-    }
-    return COPSE_OK;
-}
-
 static copse_status make_schedule(struct run *r)
 {
     const struct train_settings *s = &r->settings;
@@ -152,7 +106,7 @@ static copse_status make_schedule(struct run *r)
                                  &r->schedule);
 }
 
-static copse_status make_trainer(struct run *r)
+copse_status run_make_trainer(struct run *r)
 {
     const struct train_settings *s = &r->settings;
     r->progress.epochs = s->epochs;
@@ -180,7 +134,12 @@ static copse_status make_trainer(struct run *r)
         .prefetch = s->prefetch,
         .precision = (copse_type)s->precision.at->value,
         .memory_budget = s->memory,
+        .sharding = shares_are_weighted(&r->mixture) ? COPSE_SHARD_WEIGHTED : COPSE_SHARD_BALANCED,
     };
+    const char *names[COPSE_MAX_REPLICAS];
+    float weights[COPSE_MAX_REPLICAS];
+    (void)shares_replicas(&r->mixture, names, weights);
+    params.shard_weights = params.sharding == COPSE_SHARD_WEIGHTED ? weights : NULL;
     char groups[4096];
     train_optimizer_fill(s, &params.optimizer);
     COPSE_TRY(freeze_groups(r, groups, sizeof groups));
@@ -198,7 +157,6 @@ static copse_status make_trainer(struct run *r)
                s->optimizer.at->name, (double)s->lr, s->schedule, s->batch,
                is_half ? ", products of " : "", is_half ? s->precision.at->name : "");
         freeze_show(r, groups);
-        COPSE_TRY(run_show_precision(r));
         if (copse_strategy_replicas(r->strategy) > 1)
             printf("replicas %u in step, gradients through %s\n",
                    copse_strategy_replicas_in_sync(r->strategy),
@@ -211,8 +169,8 @@ static copse_status make_trainer(struct run *r)
 copse_status run_open(struct run *r)
 {
     COPSE_TRY(run_open_data(r));
-    COPSE_TRY(open_devices(r));
-    return make_trainer(r);
+    COPSE_TRY(run_open_devices(r));
+    return run_make_trainer(r);
 }
 
 void run_close(struct run *r)
@@ -368,17 +326,14 @@ static copse_status train_recover(void *user)
 {
     struct run *r = user;
     r->is_recovering = true;
-    copse_early_stopping_release(&r->stopping);
-    copse_trainer_release(&r->trainer);
-    copse_model_release(&r->model.model); /* keeps the strategy */
-    copse_strategy_release(&r->strategy);
+    run_drop_trainer(r);
     if (r->cluster && copse_cluster_lost(r->cluster) > 0) {
         const bool was_first = copse_cluster_rank(r->cluster) == 0;
         COPSE_TRY(copse_cluster_regroup(r->cluster));
         r->is_successor |= !was_first && copse_cluster_rank(r->cluster) == 0;
     }
-    COPSE_TRY(open_devices(r));
-    COPSE_TRY(make_trainer(r));
+    COPSE_TRY(run_open_strategy(r));
+    COPSE_TRY(run_make_trainer(r));
     return run_init(r);
 }
 

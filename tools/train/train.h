@@ -25,7 +25,8 @@ enum { EXIT_LOST = 3 };
 struct train_settings {
     const char *network; /* the description as it was written, for messages; NULL: `model` */
     const char *data, *labels, *model, *devices, *kernels, *save, *plot, *logdir, *trace, *cluster;
-    const char *init; /* file of weights to start from, or NULL */
+    const char *shares; /* equal, measured, or a list of numbers; NULL: measured, but for host:0 */
+    const char *init;   /* file of weights to start from, or NULL */
     struct option_choice init_layout;
     const char *checkpoint; /* folder, or file when is_one_file */
     uint64_t every_steps;
@@ -49,8 +50,8 @@ struct train_settings {
     struct option_choice unknown; /* of `copse evaluate` */
     struct option_choice tokens;  /* of a text */
     uint32_t context, stride;     /* 0 = default */
-    struct option_choice strategy, optimizer, reduction, transfer, engine, on_loss, one_sided,
-        precision;
+    struct option_choice strategy, optimizer, reduction, transfer, priority, engine, on_loss,
+        one_sided, precision;
     const char *schedule; /* copse/optim/schedule.h */
     const char *groups;   /* copse/optim/groups.h; NULL: none */
     const char *freeze;   /* patterns of variables that are not trained; NULL: none */

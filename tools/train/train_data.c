@@ -39,7 +39,7 @@ static struct copse_dataset_params params_of(const struct train_settings *s,
 
 static void show_columns(const copse_schema *schema, const struct copse_schema_info *info)
 {
-    uint32_t numbers = 0, categories = 0, values = 0, ignored = 0;
+    uint32_t numbers = 0, categories = 0, values = 0, dates = 0, ignored = 0;
     bool is_scaled = false, has_mean = false;
     struct copse_schema_column c;
     for (uint32_t i = 0; copse_schema_column(schema, i, &c) == COPSE_OK && i < info->columns; i++) {
@@ -47,6 +47,7 @@ static void show_columns(const copse_schema *schema, const struct copse_schema_i
         ignored += c.role == COPSE_COLUMN_IGNORED;
         categories += c.role == COPSE_COLUMN_CATEGORY;
         values += c.role == COPSE_COLUMN_CATEGORY ? c.width : 0;
+        dates += c.role == COPSE_COLUMN_DATE;
         is_scaled |= c.scale != 1.0;
         has_mean |= c.mean != 0.0;
     }
@@ -57,6 +58,8 @@ static void show_columns(const copse_schema *schema, const struct copse_schema_i
                         : "");
     if (categories > 0)
         printf("; %u of text, with %u categor%s", categories, values, values == 1 ? "y" : "ies");
+    if (dates > 0)
+        printf("; %u of dates, as year, month, day, weekday ...", dates);
     if (ignored > 0)
         printf("; %u left out", ignored);
     printf("\n");

@@ -9,9 +9,12 @@
 #include "copse/optim/schedule.h"
 
 #include "tools/train/train.h"
+#include "tools/train/train_shares.h"
 
 /* Room for the settings in a checkpoint. */
 #define SETTINGS_BYTES 9216
+/* In a checkpoint: shares_text. */
+#define SHARES_KEY "application.shares"
 
 enum { FOLD_MEASURES = 7 };
 
@@ -24,6 +27,7 @@ struct run {
     copse_loader *held;      /* the held-out part */
     copse_cluster_spec *job; /* NULL: a single process */
     copse_cluster *cluster;
+    struct mixture mixture; /* the devices and their shares */
     copse_strategy *strategy;
     copse_trainer *trainer;
     copse_monitor *monitor;
@@ -91,6 +95,12 @@ void text_show(const struct run *r, const copse_schema *schema);
    run. */
 copse_status run_open(struct run *r);
 void run_close(struct run *r);
+/* Parts of run_open: choose the devices and open them; the strategy on the replicas of `mixture`; the model and its trainer. */
+copse_status run_open_devices(struct run *r);
+copse_status run_open_strategy(struct run *r);
+copse_status run_make_trainer(struct run *r);
+/* Release what these made, in a run whose data stays. */
+void run_drop_trainer(struct run *r);
 
 /* Take results of finished steps; wait while more than `most` are in flight. From 8 on the trainer
    drops results that were not taken. */
@@ -111,9 +121,6 @@ void freeze_show(const struct run *r, const char *groups);
    values. */
 copse_status freeze_warn(const struct run *r);
 
-/* Say where --precision makes steps slower (train_precision.c). */
-copse_status run_show_precision(const struct run *r);
-
 /* ---- steps (train_steps.c) ---- */
 
 double run_now(void); /* [s] */
@@ -133,6 +140,8 @@ copse_status run_add_result(struct run *r, double loss, double accuracy);
 /* A run that is resumed keeps its part and its way to split, unless the command line has others.
    COPSE_ERR_ARGUMENT if other options do not fit them. */
 copse_status run_keep_split(struct run *r);
+/* The path of the newest checkpoint of a run that is resumed; false: there is none. */
+bool run_find_checkpoint(const struct run *r, char *path, size_t room);
 /* Set `train` and `held_out`, NULL without a held-out part. */
 copse_status run_divide(struct run *r);
 /* For the settings in a checkpoint; a file is known by its content. Lifetime: until the next call. */

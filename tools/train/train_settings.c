@@ -12,6 +12,7 @@
 
 #include "tools/common/use.h"
 #include "tools/train/find_lr_settings.h"
+#include "tools/train/train_shares.h"
 
 static const struct option_name strategies[] = {
     { "auto", STRATEGY_AUTO },
@@ -27,6 +28,12 @@ static const struct option_name reductions[] = {
     { "sharded", COPSE_REDUCE_SHARDED },
     { "tree", COPSE_REDUCE_TREE },
     { "to_one", COPSE_REDUCE_TO_ONE },
+    { NULL, 0 },
+};
+static const struct option_name priorities[] = {
+    { "normal", COPSE_PRIORITY_NORMAL },
+    { "low", COPSE_PRIORITY_LOW },
+    { "high", COPSE_PRIORITY_HIGH },
     { NULL, 0 },
 };
 static const struct option_name precisions[] = {
@@ -245,6 +252,8 @@ static int train_settings_check(struct train_settings *s, const char *every)
     if (!wrong)
         wrong = check_strategy(s);
     if (!wrong)
+        wrong = shares_check(s->shares);
+    if (!wrong)
         wrong = text_check(s);
     if (!wrong)
         wrong = train_optimizer_check(s);
@@ -337,6 +346,7 @@ static int parse_as(int argc, char **argv, enum command_kind kind, struct train_
         .schedule = "cosine",
         .reduction = CHOICE(reductions),
         .transfer = CHOICE(transfers),
+        .priority = CHOICE(priorities),
         .precision = CHOICE(precisions),
         .momentum = UNSET_MOMENTUM,
         .body_lr = UNSET_BODY,
@@ -448,6 +458,8 @@ static int parse_as(int argc, char **argv, enum command_kind kind, struct train_
         { "", OPTION_GROUP, NULL, NULL, "Devices" },
         { "devices", OPTION_TEXT, &s->devices, "WHICH",
           "auto, all, opencl, vulkan, host, or a list: opencl:0,vulkan:0 [auto]" },
+        { "shares", OPTION_TEXT, &s->shares, "WHICH",
+          "equal, measured, or 4,1: parts of a batch [measured; host:0: equal]" },
         { "strategy", OPTION_CHOICE, &s->strategy, "NAME",
           "see below [mirrored; in a job collective or parameter_server]" },
         { "steps-per-run", OPTION_COUNT, &s->steps_per_run, "K",
@@ -469,6 +481,8 @@ static int parse_as(int argc, char **argv, enum command_kind kind, struct train_
         { "bucket-bytes", OPTION_U64, &s->bucket_bytes, "N", "gradients summed together [4 MiB]" },
         { "kernel", OPTION_TEXT, &s->kernels, "LIST",
           "force variants: matmul=wide,column_sum=reduce; a wrong name lists them" },
+        { "priority", OPTION_CHOICE, &s->priority, "NAME",
+          "of the work, if the driver has it: low, normal, high [normal]" },
         { "no-cache", OPTION_FLAG, &s->how.no_cache, NULL, "compile all kernels anew" },
         { "allow-host", OPTION_FLAG, &s->how.allows_host, NULL,
           "compute blocked kernels on the host: right, but slow" },
@@ -563,6 +577,7 @@ static int parse_as(int argc, char **argv, enum command_kind kind, struct train_
                       "fifth of the examples).");
     if (code >= 0)
         return code;
+    s->how.priority = (copse_priority)s->priority.at->value;
     s->is_default_data = s->data == NULL;
     if (s->is_default_data)
         s->data = settings_default_data();

@@ -94,7 +94,7 @@ static bool find_value(const char *text, const char *name, char *value, size_t r
     return true;
 }
 
-static bool find_checkpoint(const struct run *r, char *path, size_t room)
+bool run_find_checkpoint(const struct run *r, char *path, size_t room)
 {
     struct copse_found_checkpoint found;
     if (r->settings.is_one_file)
@@ -111,7 +111,7 @@ copse_status run_keep_split(struct run *r)
     static char text[SETTINGS_BYTES], part[64], split[64];
     struct train_settings *s = &r->settings;
     char path[4200];
-    if (!s->is_resume || r->job || !find_checkpoint(r, path, sizeof path) ||
+    if (!s->is_resume || r->job || !run_find_checkpoint(r, path, sizeof path) ||
         run_settings_of(r->ctx, path, text, sizeof text) != COPSE_OK)
         return COPSE_OK; /* whoever restores it says why */
     if (!s->held_out && find_value(text, "--held-out=", part, sizeof part)) {

@@ -232,8 +232,8 @@ static size_t epoch_columns(const struct run *r)
    description in a checkpoint, and the history. */
 struct extras {
     struct text settings;
-    char seed[24];
-    struct copse_metadata lines[16];
+    char seed[24], shares[64 * COPSE_MAX_REPLICAS];
+    struct copse_metadata lines[17];
     size_t line_count;
     struct copse_named_array arrays[2]; /* of a model file */
     struct copse_named_array *all;      /* of a checkpoint, with early stopping; owned */
@@ -331,6 +331,8 @@ static copse_status train_state_collect(const struct run *r, bool is_checkpoint,
     e->lines[e->line_count++] = (struct copse_metadata){ "application.split_seed", e->seed };
     e->lines[e->line_count++] =
         (struct copse_metadata){ "application.split_fraction", run_held_out_text(r) };
+    if (is_checkpoint && shares_text(&r->mixture, e->shares, sizeof e->shares))
+        e->lines[e->line_count++] = (struct copse_metadata){ SHARES_KEY, e->shares };
     const struct copse_metadata *model = copse_model_metadata(r->model.model, &count);
     if (is_checkpoint && e->line_count + count + 1 > sizeof e->lines / sizeof *e->lines)
         return session_set_error(COPSE_ERR_UNSUPPORTED,

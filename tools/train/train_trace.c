@@ -1,26 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* The trace of --trace: what the host and the devices of this worker did, and what limited a
    step. */
-#include <stdlib.h>
 #include <string.h>
 
 #include "copse/device/trace.h"
 
 #include "tools/common/events.h"
+#include "tools/common/trace_files.h"
 #include "tools/train/train_run.h"
-
-/* FILE of the first worker; with ".2" before the ending for rank 2. */
-static void name_trace(const struct run *r, char *text, size_t room)
-{
-    const char *path = r->settings.trace, *name = strrchr(path, '/');
-    const char *dot = strrchr(name ? name : path, '.');
-    const size_t stem = dot ? (size_t)(dot - path) : strlen(path);
-    if (!r->cluster || copse_cluster_rank(r->cluster) == 0)
-        snprintf(text, room, "%s", path);
-    else
-        snprintf(text, room, "%.*s.%u%s", (int)stem, path, (unsigned)copse_cluster_rank(r->cluster),
-                 dot ? dot : "");
-}
 
 copse_status run_trace_open(struct run *r)
 {
@@ -29,13 +16,12 @@ copse_status run_trace_open(struct run *r)
         return COPSE_OK;
     if (strlen(r->settings.trace) > sizeof path - 16)
         return session_set_error(COPSE_ERR_ARGUMENT, "--trace: the path is too long");
-    name_trace(r, path, sizeof path);
+    const uint32_t rank = r->cluster ? copse_cluster_rank(r->cluster) : 0;
+    trace_file_name(r->settings.trace, rank, path, sizeof path);
     struct train_settings own = r->settings; /* another rank has another path */
     own.trace = path;
     COPSE_TRY(settings_check_files(&own));
-    const struct copse_trace_params params = { .path = path,
-                                               .worker = r->cluster ? copse_cluster_rank(r->cluster)
-                                                                    : 0 };
+    const struct copse_trace_params params = { .path = path, .worker = rank };
     COPSE_TRY(copse_trace_start(r->ctx, &params));
     r->is_traced = true;
     return COPSE_OK;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* copse tune: mode tune of `copse conformance` with its own command line and table. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "copse/device/tuning.h"
@@ -122,13 +123,41 @@ static int conform_tune_forget(const char *device)
     return code;
 }
 
+/* The measurements of a device as a text for other machines with it. */
+static copse_status conform_tune_write(copse_context *ctx, const char *device, FILE *to)
+{
+    size_t needed = 0;
+    COPSE_TRY(copse_device_tuning_save(ctx, device, NULL, 0, &needed));
+    char *text = malloc(needed);
+    copse_status s = text ? copse_device_tuning_save(ctx, device, text, needed, &needed)
+                          : session_set_error(COPSE_ERR_NO_MEMORY, "no memory for the record");
+    if (s == COPSE_OK)
+        fwrite(text, 1, needed - 1, to);
+    free(text);
+    return s;
+}
+
+static int conform_tune_save(const char *device, const char *path)
+{
+    struct output o;
+    copse_context *ctx = NULL;
+    copse_status s = session_open(&(struct session_how){ .no_cache = false }, &ctx);
+    if (s == COPSE_OK)
+        s = output_open(&o, path);
+    if (s == COPSE_OK)
+        s = output_end(&o, conform_tune_write(ctx, device, o.stream));
+    const int code = s == COPSE_OK ? EXIT_DONE : session_fail(s);
+    copse_context_release(&ctx);
+    return code;
+}
+
 int cmd_tune(int argc, char **argv)
 {
     struct conform_settings s = {
         .job = { .devices = "auto", .modes = COPSE_CONFORM_TUNE, .tier = COPSE_CONFORM_QUICK },
         .is_isolated = true,
     };
-    const char *device = NULL, *forgotten = NULL;
+    const char *device = NULL, *forgotten = NULL, *saved = NULL;
     float seconds = 10.0f, deadline = 60.0f;
     const struct option_row rows[] = {
         { "device", OPTION_TEXT, &device, "ID", "one device: opencl:0" },
@@ -140,6 +169,8 @@ int cmd_tune(int argc, char **argv)
           "time for each measurement before it counts as hung [60]" },
         { "forget", OPTION_TEXT, &forgotten, "ID",
           "delete the measurements of this device, and exit" },
+        { "save", OPTION_TEXT, &saved, "FILE",
+          "write the measurements that are stored of --device, and exit" },
         { "json", OPTION_FLAG, &s.is_json, NULL, "one JSON object per line" },
         { "verbose", OPTION_FLAG, &s.is_verbose, NULL,
           "every measurement, and the log of the library" },
@@ -153,6 +184,12 @@ int cmd_tune(int argc, char **argv)
                 seconds < 0.0f ? "seconds" : "deadline");
         return EXIT_BAD_INPUT;
     }
+    if (saved && !device) {
+        fprintf(stderr, "copse tune: --save FILE needs --device ID\n");
+        return EXIT_BAD_INPUT;
+    }
+    if (saved)
+        return conform_tune_save(device, saved);
     if (forgotten)
         return conform_tune_forget(forgotten);
     if (device)

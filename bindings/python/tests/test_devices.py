@@ -18,6 +18,8 @@ class Devices(unittest.TestCase):
         self.assertEqual(found["host:0"].kind, "reference")
         self.assertTrue(found["host:0"].is_usable)
         self.assertEqual(copse.select("host"), ["host:0"])
+        self.assertEqual([d.id for d in found.values() if d.is_auto], copse.select("auto"))
+        self.assertTrue(all(d.auto_reason for d in found.values()))
 
     def test_conformance(self):
         cases = []

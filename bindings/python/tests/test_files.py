@@ -86,6 +86,29 @@ class FindLearningRate(unittest.TestCase):
         with self.assertRaisesRegex(TypeError, "Model.find_lr.. takes no 'learning_rate': the test sets the rate: start_lr, end_lr"):
             model.find_lr(data, learning_rate=0.1)
 
+    def test_range_test_of_a_trainer(self):
+        x, y = toy()
+        data = copse.Dataset.arrays(x, y)
+        model = copse.Model(copse.Strategy("host"), data, "mlp:8")
+        before = [v.numpy() for v in model.variables]
+        batches = data.batches(16, seed=0)
+        by_model = model.find_lr(data, batch_size=16, steps=30, optimizer="sgd")
+        found = copse.Trainer.find_lr(model.strategy, model, batches, steps=30, optimizer="sgd")
+        np.testing.assert_array_equal(found.rates, by_model.rates)
+        self.assertAlmostEqual(found.rates[-1], 10.0, 4)
+        for v, values in zip(model.variables, before):
+            np.testing.assert_array_equal(v.numpy(), values)
+        again = copse.Trainer.find_lr(model.strategy, model, batches, steps=30, optimizer="sgd")
+        np.testing.assert_array_equal(found.losses, again.losses)
+
+        def fails(inputs):
+            raise KeyError("mine")
+
+        with self.assertRaisesRegex(KeyError, "mine"):
+            copse.Trainer.find_lr(model.strategy, fails, batches)
+        with self.assertRaisesRegex(TypeError, "Trainer.find_lr.. takes no 'learning_rate'"):
+            copse.Trainer.find_lr(model.strategy, model, batches, learning_rate=0.1)
+
     def test_wrong_numbers_of_fit(self):
         x, y = toy()
         data = copse.Dataset.table({**{f"c{i}": x[:, i] for i in range(x.shape[1])}, "label": y}, label="label")

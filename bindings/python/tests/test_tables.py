@@ -7,7 +7,9 @@ import unittest
 import numpy as np
 
 import copse
-from copse.table import _cell, columns_of, is_table
+from copse import table
+from copse._library import ffi
+from copse.table import _cell, _cells_in, columns_of, is_table
 from rig import InFolder
 
 ROWS = [{"colour": "red" if i % 2 else "blue", "width": i % 2 * 2 + i % 7 / 10, "kind": "tulip" if i % 2 else "crocus"}
@@ -142,6 +144,19 @@ class Tables(InFolder):
             copse.Dataset.table([])
 
 
+class Dates(unittest.TestCase):
+    def test_an_effect_of_the_weekday_is_learned(self):
+        days = [datetime.date(2020, 1, 1) + datetime.timedelta(i) for i in range(700)]
+        rows = {"day": days, "noise": np.arange(700) % 13, "free": ["yes" if d.weekday() > 4 else "no" for d in days]}
+        data = copse.Dataset.table(rows, label="free")
+        model = copse.Model(copse.Strategy("host"), data, "mlp:8")
+        model.fit(data, 20, learning_rate=0.02, verbose=False)
+        self.assertGreater(model.evaluate(data).accuracy, 0.98)
+        later = [datetime.datetime(2022, 1, d, 12) for d in range(1, 15)]
+        found = model.predict({"day": later, "noise": [1] * 14})
+        self.assertEqual([model.classes[k] for k in found.argmax(1)], ["yes" if d.weekday() > 4 else "no" for d in later])
+
+
 class Cells(unittest.TestCase):
     def test_cells(self):
         for x, text in (("red", b"red"), ("", b""), ("\u00fc", "\u00fc".encode()), (3, b"3"),
@@ -151,6 +166,24 @@ class Cells(unittest.TestCase):
                         (np.float32("nan"), None),
                         (float("inf"), b"inf"), (datetime.date(2020, 1, 2), b"2020-01-02")):
             self.assertEqual(_cell(x), text)
+
+    def test_numbers_at_once_are_the_texts_one_by_one(self):
+        random = np.random.default_rng(1)
+        floats = np.concatenate([random.normal(size=50) * 10.0 ** random.integers(-300, 300, 50),
+                                 [0.0, -0.0, np.nan, np.inf, -np.inf, 1e16, 1e-5, 2.0, 5e-324]])
+        with np.errstate(over="ignore"):
+            smaller = floats.astype(np.float32), floats.astype(np.float16)
+        for column in (floats, *smaller, np.arange(-5, 60, dtype=np.int8),
+                       np.array([2**63 - 1, -2**63]), np.array([2**64 - 1, 0], np.uint64), np.array([True, False]),
+                       np.array([7.5]), floats[::2], floats.reshape(1, -1)[0]):
+            self.assertIs(_cells_in(column).dtype, column.dtype)
+            cells = table.Cells(["a", "b"], [column, [str(x) for x in range(len(column))]])
+            got = [cells.struct.cells[i] for i in range(2 * len(column))]
+            got = [None if p == ffi.NULL else ffi.string(p) for p in got]
+            self.assertEqual(got[::2], [_cell(x) for x in column.tolist()])
+            self.assertEqual(got[1::2], [str(x).encode() for x in range(len(column))])
+        for column in (np.array([1, "x"], object), np.array(["a"]), np.array(["2020-01-01"], "M8[D]"), [1.0, 2]):
+            self.assertIsInstance(_cells_in(column), list)
 
     @unittest.skipUnless(importlib.util.find_spec("pandas"), "pandas is not installed")
     def test_missing_cells_of_pandas(self):

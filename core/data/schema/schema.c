@@ -83,16 +83,20 @@ static bool copy_columns(copse_schema *s, const struct copse_schema_parts *from)
 
     s->is.columns = to;
     for (uint32_t i = 0; to != NULL && i < from->column_count; i++) {
-        const bool is_category = from->columns[i].role == COPSE_COLUMN_CATEGORY;
+        const bool is_category = from->columns[i].role == COPSE_COLUMN_CATEGORY,
+                   is_date = from->columns[i].role == COPSE_COLUMN_DATE;
         to[i] = from->columns[i];
         to[i].name = copse__arena_strdup(&s->arena, from->columns[i].name);
         if (to[i].role == COPSE_COLUMN_NUMBER)
             to[i].width = 1;
-        else if (!is_category)
+        else if (!is_category && !is_date)
             to[i].width = 0;
         to[i].first = to[i].width > 0 ? place : 0;
         place += to[i].width;
         if (to[i].name == NULL ||
+            (is_date &&
+             (!copy_doubles(&s->arena, from->columns[i].means, to[i].width, &to[i].means) ||
+              !copy_doubles(&s->arena, from->columns[i].scales, to[i].width, &to[i].scales))) ||
             (is_category &&
              !copy_texts(&s->arena, from->columns[i].categories, to[i].width, &to[i].categories)))
             return false;

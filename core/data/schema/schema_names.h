@@ -3,18 +3,21 @@
 #ifndef COPSE_CORE_DATA_SCHEMA_NAMES_H
 #define COPSE_CORE_DATA_SCHEMA_NAMES_H
 
-#define COPSE_SCHEMA_VERSION 1
-#define COPSE_SCHEMA_RESIZE  "bilinear" /* how pictures are resized */
+#define COPSE_SCHEMA_VERSION      2 /* has dates */
+#define COPSE_SCHEMA_BEFORE_DATES 1
+#define COPSE_SCHEMA_RESIZE       "bilinear" /* how pictures are resized */
 enum {
     COPSE_SCHEMA_KINDS = 4,
     COPSE_SCHEMA_TASKS = 4,
-    COPSE_SCHEMA_ROLES = 4,
+    COPSE_SCHEMA_ROLES = 5,
+    COPSE_SCHEMA_ORDERS = 3,
     COPSE_SCHEMA_MISSING = 2
 };
 
 extern const char *const copse__schema_kinds[COPSE_SCHEMA_KINDS];
 extern const char *const copse__schema_tasks[COPSE_SCHEMA_TASKS];
 extern const char *const copse__schema_roles[COPSE_SCHEMA_ROLES];
+extern const char *const copse__schema_orders[COPSE_SCHEMA_ORDERS];
 extern const char *const copse__schema_missing[COPSE_SCHEMA_MISSING];
 
 #endif

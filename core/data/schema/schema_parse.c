@@ -149,19 +149,19 @@ static copse_status take_texts(struct parser *p, const cJSON *item, const char *
     return COPSE_OK;
 }
 
-static copse_status take_doubles(struct parser *p, const cJSON *item, const char *name,
-                                 bool is_scale, const double **out, size_t *count)
+static copse_status take_doubles(struct parser *p, const cJSON *item, const char *where,
+                                 const char *name, bool is_scale, const double **out, size_t *count)
 {
     if (!cJSON_IsArray(item) || item->child == NULL)
-        return schema_parse_wrong("scaling", name, "an array of numbers");
+        return schema_parse_wrong(where, name, "an array of numbers");
     *count = schema_parse_length(item);
     double *to = copse__arena_alloc(&p->arena, *count, sizeof *to);
     if (to == NULL)
         return no_memory();
     *out = to;
     for (const cJSON *each = item->child; each != NULL; each = each->next, to++)
-        COPSE_TRY(is_scale ? take_scale(each, "scaling", name, to)
-                           : take_number(each, "scaling", name, to));
+        COPSE_TRY(is_scale ? take_scale(each, where, name, to)
+                           : take_number(each, where, name, to));
     return COPSE_OK;
 }
 
@@ -254,14 +254,35 @@ static copse_status check_categories(const struct copse_schema_column *c, const 
     return COPSE_OK;
 }
 
+/* As many means as scales: with or without times. */
+static copse_status take_date(struct parser *p, const char *where, const cJSON *order,
+                              const cJSON *means, const cJSON *scales,
+                              struct copse_schema_column *to)
+{
+    size_t width = 0, scale_count = 0;
+    int at;
+
+    COPSE_TRY(take_word(order, where, "order", copse__schema_orders, COPSE_SCHEMA_ORDERS, &at));
+    to->order = (copse_date_order)at;
+    COPSE_TRY(take_doubles(p, means, where, "means", false, &to->means, &width));
+    COPSE_TRY(take_doubles(p, scales, where, "scales", true, &to->scales, &scale_count));
+    if ((width != COPSE_DATE_WIDTH && width != COPSE_DATE_TIME_WIDTH) || scale_count != width)
+        return schema_parse_wrong(where, "means",
+                                  "an array of 11 numbers, or 13 with times, as \"scales\" is");
+    to->width = (uint32_t)width;
+    return COPSE_OK;
+}
+
 static copse_status take_column(struct parser *p, const cJSON *object, uint32_t i,
                                 struct copse_schema_column *to)
 {
     const cJSON *name = NULL, *role = NULL, *mean = NULL, *scale = NULL, *fill = NULL,
-                *categories = NULL;
-    const struct field fields[] = { { "name", &name }, { "role", &role },
-                                    { "mean", &mean }, { "scale", &scale },
-                                    { "fill", &fill }, { "categories", &categories } };
+                *categories = NULL, *order = NULL, *means = NULL, *scales = NULL;
+    const struct field fields[] = { { "name", &name },    { "role", &role },
+                                    { "mean", &mean },    { "scale", &scale },
+                                    { "fill", &fill },    { "categories", &categories },
+                                    { "order", &order },  { "means", &means },
+                                    { "scales", &scales } };
     char where[32];
     int at;
 
@@ -274,19 +295,25 @@ static copse_status take_column(struct parser *p, const cJSON *object, uint32_t 
     COPSE_TRY(take_word(role, where, "role", copse__schema_roles, COPSE_SCHEMA_ROLES, &at));
     to->role = (copse_column_role)at;
     const bool is_number = to->role == COPSE_COLUMN_NUMBER,
-               is_category = to->role == COPSE_COLUMN_CATEGORY;
+               is_category = to->role == COPSE_COLUMN_CATEGORY,
+               is_date = to->role == COPSE_COLUMN_DATE;
     if ((mean != NULL) != is_number || (scale != NULL) != is_number ||
-        (fill != NULL) != is_number || (categories != NULL) != is_category)
+        (fill != NULL) != is_number || (categories != NULL) != is_category ||
+        (order != NULL) != is_date || (means != NULL) != is_date || (scales != NULL) != is_date)
         return copse_fail(
             COPSE_ERR_FORMAT,
             "schema: %s: the role \"number\" has the fields \"mean\", \"scale\" and \"fill\", "
-            "\"category\" has \"categories\", and no other role has them",
+            "\"category\" has \"categories\", \"date\" has \"order\", \"means\" and \"scales\", "
+            "and no "
+            "other role has them",
             where);
     if (is_number) {
         COPSE_TRY(take_number(mean, where, "mean", &to->mean));
         COPSE_TRY(take_scale(scale, where, "scale", &to->scale));
         COPSE_TRY(take_number(fill, where, "fill", &to->fill));
     }
+    if (is_date)
+        COPSE_TRY(take_date(p, where, order, means, scales, to));
     if (is_category) {
         COPSE_TRY(take_texts(p, categories, where, "categories", &to->categories, &to->width));
         COPSE_TRY(check_categories(to, where));
@@ -460,8 +487,8 @@ static copse_status take_scaling(struct parser *p, const cJSON *object)
     if (object == NULL)
         return COPSE_OK;
     COPSE_TRY(take_fields(object, "scaling", fields, COPSE_COUNT(fields)));
-    COPSE_TRY(take_doubles(p, mean, "mean", false, &p->parts.means, &means));
-    COPSE_TRY(take_doubles(p, scale, "scale", true, &p->parts.scales, &scales));
+    COPSE_TRY(take_doubles(p, mean, "scaling", "mean", false, &p->parts.means, &means));
+    COPSE_TRY(take_doubles(p, scale, "scaling", "scale", true, &p->parts.scales, &scales));
     for (uint32_t i = 0; i < p->parts.shape.rank; i++)
         elements *= p->parts.shape.dims[i];
     p->parts.scaling_count = means;
@@ -508,10 +535,10 @@ static copse_status take_schema(struct parser *p, const cJSON *root)
     version = cJSON_GetObjectItemCaseSensitive(root, "version");
     if (version != NULL) {
         COPSE_TRY(take_count(version, "the schema", "version", &number));
-        if (number != COPSE_SCHEMA_VERSION)
+        if (number > COPSE_SCHEMA_VERSION)
             return copse_fail(COPSE_ERR_UNSUPPORTED,
-                              "schema: it has version %u, this version of Copse reads %d", number,
-                              COPSE_SCHEMA_VERSION);
+                              "schema: it has version %u, this version of Copse reads 1 to %d",
+                              number, COPSE_SCHEMA_VERSION);
     }
     version = NULL;
     COPSE_TRY(take_fields(root, "the schema", fields, COPSE_COUNT(fields)));

@@ -13,7 +13,8 @@ const char *const copse__schema_kinds[COPSE_SCHEMA_KINDS] = { "array", "table", 
 const char *const copse__schema_tasks[COPSE_SCHEMA_TASKS] = { "none", "classification",
                                                               "regression", "sequence" };
 const char *const copse__schema_roles[COPSE_SCHEMA_ROLES] = { "number", "category", "label",
-                                                              "ignored" };
+                                                              "ignored", "date" };
+const char *const copse__schema_orders[COPSE_SCHEMA_ORDERS] = { "ymd", "dmy", "mdy" };
 const char *const copse__schema_missing[COPSE_SCHEMA_MISSING] = { "refuse", "mean" };
 
 /* The functions return false without memory. */
@@ -96,6 +97,10 @@ static bool add_column(cJSON *list, const struct copse_schema_column *c)
              add_number(o, "fill", c->fill);
     if (c->role == COPSE_COLUMN_CATEGORY)
         ok = ok && add_texts(o, "categories", c->categories, c->width);
+    if (c->role == COPSE_COLUMN_DATE)
+        ok = ok && add_text(o, "order", copse__schema_orders[c->order]) &&
+             add_doubles(o, "means", c->means, c->width) &&
+             add_doubles(o, "scales", c->scales, c->width);
     return ok;
 }
 
@@ -150,12 +155,21 @@ static bool add_scaling(cJSON *root, const struct copse_schema_parts *p)
            add_doubles(o, "scale", p->scales, p->scaling_count);
 }
 
+/* The oldest version that has all of it. */
+static int schema_text_version(const struct copse_schema_parts *p)
+{
+    for (uint32_t i = 0; i < p->column_count; i++)
+        if (p->columns[i].role == COPSE_COLUMN_DATE)
+            return COPSE_SCHEMA_VERSION;
+    return COPSE_SCHEMA_BEFORE_DATES;
+}
+
 char *copse__schema_print(const struct copse_schema_parts *p)
 {
     cJSON *root = cJSON_CreateObject();
     char *text = NULL;
 
-    if (root != NULL && add_number(root, "version", COPSE_SCHEMA_VERSION) &&
+    if (root != NULL && add_number(root, "version", schema_text_version(p)) &&
         add_text(root, "kind", copse__schema_kinds[p->kind]) &&
         add_text(root, "task", copse__schema_tasks[p->task]) && add_input(root, p) &&
         add_outputs(root, p) && (p->kind != COPSE_DATA_TABLE || add_table(root, p)) &&

@@ -7,6 +7,7 @@
 #include "core/data/reader/csv_lines.h"
 #include "core/data/reader/dictionary.h"
 #include "core/data/schema/schema.h"
+#include "core/data/table/table_dates.h"
 
 #define COPSE_CATEGORIES_MAX 1000u /* of a column, and classes in words */
 /* so many different cells are categories or classes without more conditions */
@@ -44,6 +45,7 @@ struct copse_table_column {
     bool rises, counts, is_kept;
     bool is_row_number; /* and therefore IGNORED */
     struct copse_table_numbers ids;
+    struct copse_date_facts dates[COPSE_DATE_ORDERS]; /* of the texts */
 };
 
 struct copse_table_facts {

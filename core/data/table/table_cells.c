@@ -113,8 +113,8 @@ const char *copse__table_looks_like(const struct copse_dictionary *words)
         { is_separated, "numbers with a decimal comma or separators; with '.' alone the column is "
                         "one number" },
         { is_date,
-          "dates; leave the column out (ignore, --ignore), or make columns of numbers of it, "
-          "such as year, month and day" },
+          "dates; write all of them as 2024-12-31, and they become year, month, day and weekday, "
+          "or leave the column out (ignore, --ignore)" },
     };
 
     for (size_t k = 0; k < COPSE_COUNT(kinds); k++) {

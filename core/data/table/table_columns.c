@@ -6,7 +6,8 @@
 
 static bool is_feature(const struct copse_schema_column *c)
 {
-    return c->role == COPSE_COLUMN_NUMBER || c->role == COPSE_COLUMN_CATEGORY;
+    return c->role == COPSE_COLUMN_NUMBER || c->role == COPSE_COLUMN_CATEGORY ||
+           c->role == COPSE_COLUMN_DATE;
 }
 
 /* The number of columns with this name; *at is the last of them. */

@@ -110,6 +110,26 @@ static copse_status take_category(struct copse_row_reader *r, size_t column,
     return COPSE_OK;
 }
 
+/* A cell that is no date counts as a missing one. */
+static copse_status take_date(struct copse_row_reader *r, size_t column,
+                              const struct copse_schema_column *c, const struct copse_cell *cell,
+                              float *to)
+{
+    static const char *const orders[] = { "2024-12-31", "31.12.2024", "12/31/2024" };
+
+    if (copse__date_numbers(c, cell->text, cell->size, to))
+        return COPSE_OK;
+    if (copse__table_is_missing(cell))
+        return take_missing(r, column, c, cell, r->schema->missing == COPSE_MISSING_MEAN);
+    if (r->unknown == COPSE_UNKNOWN_REFUSE)
+        return copse__table_fail(COPSE_ERR_FORMAT, r->csv->path, r->csv->row, column, c->name,
+                                 "\"%.*s\" is no date as %s; correct it, or let it count as "
+                                 "missing (unknown: ignore, --unknown ignore)",
+                                 copse__csv_shown(cell), cell->text, orders[c->order]);
+    note_replaced(&r->missing_cells, r->csv, column, c->name, cell, true);
+    return COPSE_OK;
+}
+
 /* ---- labels ---- */
 
 static copse_status refuse_label(const struct copse_row_reader *r, size_t column, const char *name,
@@ -193,6 +213,8 @@ static copse_status take_cell(struct copse_row_reader *r, size_t column,
         return COPSE_OK;
     if (c->role == COPSE_COLUMN_LABEL)
         return take_label(r, column, c->name, cell);
+    if (c->role == COPSE_COLUMN_DATE)
+        return take_date(r, column, c, cell, row + c->first);
     return c->role == COPSE_COLUMN_NUMBER ? take_number(r, column, c, cell, row + c->first)
                                           : take_category(r, column, u, cell, row + c->first);
 }

@@ -105,6 +105,26 @@ static double table_schema_deviation(const struct copse_table_column *c)
     return d > 0 && isfinite(d) ? d : 1;
 }
 
+static copse_status set_date(struct copse_table_facts *f, size_t column, bool is_guess,
+                             struct copse_schema_column *to)
+{
+    char place[COPSE_PLACE_BYTES];
+
+    to->role = COPSE_COLUMN_DATE;
+    if (!copse__dates_column(&f->columns[column].dates[to->order], &f->arena, to))
+        return no_memory(f);
+    if (is_guess)
+        copse__log(f->log, COPSE_LOG_WARN,
+                   "csv: %s: its dates are read with the month first; if the day is first, write "
+                   "them as 2024-12-31 or 31.12.2024",
+                   copse__table_place(f, column, place));
+    copse__log(f->log, COPSE_LOG_INFO,
+               "csv: %s: dates become year, month, day, day of the year, weekday%s",
+               copse__table_place(f, column, place),
+               to->width == COPSE_DATE_PLACES ? ", hour and minute" : "");
+    return COPSE_OK;
+}
+
 static copse_status set_feature(struct copse_table_facts *f, size_t column,
                                 struct copse_schema_column *to)
 {
@@ -127,6 +147,10 @@ static copse_status set_feature(struct copse_table_facts *f, size_t column,
                                                                  : 1;
         return COPSE_OK;
     }
+    bool is_guess;
+    if (c->numbers == 0 && copse__dates_order(c->dates, c->texts, &to->order, &is_guess))
+        return set_date(f, column, is_guess, to);
+    to->order = COPSE_DATE_YMD;
     COPSE_TRY(check_texts(f, column));
     to->role = COPSE_COLUMN_CATEGORY;
     COPSE_TRY(sort_texts(f, column, &to->categories, &to->width));

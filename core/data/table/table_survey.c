@@ -222,7 +222,15 @@ static copse_status take_text(struct survey *v, size_t column, const struct cops
 {
     struct copse_table_column *c = &v->facts->columns[column];
 
+    copse_date_order order;
+    bool is_guess;
     c->texts++;
+    if (c->role != COPSE_COLUMN_LABEL && c->numbers == 0) {
+        copse__dates_take(c->dates, cell->text, cell->size);
+        if (c->words.entries.count > COPSE_CATEGORIES_MAX &&
+            copse__dates_order(c->dates, c->texts, &order, &is_guess))
+            return COPSE_OK; /* how many different dates there are does not matter */
+    }
     c->commas += copse__table_has_comma(cell);
     if (!copse__dictionary_add(&c->words, cell->text, cell->size, v->csv->path, v->csv->row))
         return no_memory(v);
@@ -231,7 +239,8 @@ static copse_status take_text(struct survey *v, size_t column, const struct cops
             v->facts, (double)(copse__dictionary_find(&c->words, cell->text, cell->size) -
                                c->words.entries.at)))
         return no_memory(v);
-    if (c->words.entries.count <= COPSE_CATEGORIES_MAX)
+    if (c->words.entries.count <= COPSE_CATEGORIES_MAX ||
+        (c->numbers == 0 && copse__dates_order(c->dates, c->texts, &order, &is_guess)))
         return COPSE_OK;
     const char *what = copse__table_looks_like(&c->words);
     return copse__table_fail(

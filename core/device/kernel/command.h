@@ -23,6 +23,8 @@ struct copse_kernel {
     /* blocked on the device: core runs the row's host function, and the backend never sees the
        kernel */
     bool on_host;
+    /* set by the backend: it is slower to load than a form that kernel_keep stores */
+    bool keeps_later;
     struct copse_kernel *next;
     void *priv;
 };

@@ -207,8 +207,7 @@ static uint32_t divide_up(uint32_t n, uint32_t by)
     return (n + by - 1) / by;
 }
 
-/* Multiples of 1/16: sums are in the non-flat range of activations and still exact. */
-static void matmul_kernels_soften(struct copse_self_test *t, uint32_t buffer, int32_t activation)
+void copse__matmul_soften(struct copse_self_test *t, uint32_t buffer, int32_t activation)
 {
     for (uint32_t i = 0; i < COPSE_SELF_TEST_WORDS; i++)
         copse__test_set(t, buffer, i, (float)((int)(7 * i + i / 9) % 9 - 4) / 16.0f);
@@ -230,7 +229,7 @@ static void matmul_test(const struct copse_kernel *k, struct copse_self_test *t)
                                            .b_count = k->spec[4] ? 1 : 2 };
     COPSE_SELF_TEST(t, p, 2 * (uint64_t)divide_up(M, 4 * k->group_y) * divide_up(N, 4 * k->group_x),
                     2 * M * K, 2 * K * N, N, 2 * M * N);
-    matmul_kernels_soften(t, 0, k->spec[1]);
+    copse__matmul_soften(t, 0, k->spec[1]);
 }
 
 static double matmul_wide_at(const void *params, const int32_t *spec,
@@ -274,7 +273,7 @@ static void matmul_wide_test(const struct copse_kernel *k, struct copse_self_tes
         .b_count = 1,
     };
     COPSE_SELF_TEST(t, p, (uint64_t)divide_up(M, 6) * panels, M * K, panels * K * width, N, M * N);
-    matmul_kernels_soften(t, 0, k->spec[1]);
+    copse__matmul_soften(t, 0, k->spec[1]);
 }
 
 /* Place i of `x` is element i % cols of row i / cols, where rows are padded to a multiple of the
@@ -409,7 +408,7 @@ static void matmul_texel_test(const struct copse_kernel *k, struct copse_self_te
     };
     COPSE_SELF_TEST(t, p, 2 * (uint64_t)divide_up(M, 8) * divide_up(N, 64), 8 * a_row * a_rows,
                     8 * b_row * b_rows, N, 2 * M * N);
-    matmul_kernels_soften(t, 0, k->spec[1]);
+    copse__matmul_soften(t, 0, k->spec[1]);
 }
 
 /* Whole numbers from -4 to 4, divided by `by`. */
@@ -440,7 +439,7 @@ static void matmul_half_test(const struct copse_kernel *k, struct copse_self_tes
                                                 .b_count = 1 };
     COPSE_SELF_TEST(t, p, 2 * (uint64_t)divide_up(M, 4 * k->group_y) * divide_up(N, 4 * k->group_x),
                     M * TERMS, TERMS * N / 2, N, 2 * M * N);
-    matmul_kernels_soften(t, 2, k->spec[1]);
+    copse__matmul_soften(t, 2, k->spec[1]);
     set_halves(t, 0, 16, k->spec[4] != 0);
     set_halves(t, 1, 1, k->spec[4] != 0);
 }
@@ -460,7 +459,7 @@ static void matmul_cooperative_test(const struct copse_kernel *k, struct copse_s
                                                        .b_count = 1 };
     COPSE_SELF_TEST(t, p, 2 * (uint64_t)divide_up(M, 64) * divide_up(N, 64), M * TERMS,
                     TERMS * N / 2, N, 2 * M * N);
-    matmul_kernels_soften(t, 2, k->spec[1]);
+    copse__matmul_soften(t, 2, k->spec[1]);
     set_halves(t, 0, 16, false);
     set_halves(t, 1, 1, false);
 }
@@ -469,8 +468,8 @@ static void bias_activation_test(const struct copse_kernel *k, struct copse_self
 {
     const struct copse_params_bias_activation p = { 91, 7 };
     COPSE_SELF_TEST(t, p, copse__test_groups(k, p.count), 91, 7, 91);
-    matmul_kernels_soften(t, 0, k->spec[1]);
-    matmul_kernels_soften(t, 1, k->spec[1]);
+    copse__matmul_soften(t, 0, k->spec[1]);
+    copse__matmul_soften(t, 1, k->spec[1]);
 }
 
 /* ---- laws ---- */

@@ -6,13 +6,14 @@
 #include "core/graph/type.h"
 #include "core/graph/variant.h"
 #include "core/ops/ops.h"
+#include "core/ops/product/matmul_tile.h"
 #include "core/ops/product/precision.h"
 #include "core/ops/product/product.h"
 
 /* A longer sum is split over several launches. Each launch adds to the result of the launch before.
    Some drivers leave a loop after 65535 rounds, so loops must be shorter; chains of additions must
    be short, too. */
-#define SHARED_MAX_K 8192u /* 5.6 rounds per element, if inner loops are not unrolled */
+#define SHARED_MAX_K 8192u /* 6.1 rounds per element, if inner loops are not unrolled */
 #define TEXEL_MAX_K  65536u
 
 static uint64_t divide_up(uint64_t n, uint64_t by)
@@ -62,6 +63,20 @@ static copse_status lower_shared(struct copse_lowering *l, const void *work)
         COPSE_TRY(COPSE_LAUNCH(l, matmul, spec, params, groups, p->a, p->b, bias_of(p), p->c));
     } while (params.k_end < p->k);
     return COPSE_OK;
+}
+
+/* ---- tiles for GPUs ---- */
+
+static copse_status lower_tile(struct copse_lowering *l, const void *work)
+{
+    struct copse_product wide;
+    COPSE_TRY(matmul_widened(l, work, &wide));
+    return copse__lower_tile(l, &wide);
+}
+
+static bool fits_tile(const struct copse_limits *limits, const void *work)
+{
+    return copse__tile_fits(limits, work);
 }
 
 /* ---- wide vectors ---- */
@@ -354,6 +369,12 @@ static const struct copse_variant variants[] = {
       .fits = is_one_product,
       .lower = lower_clblast,
       COPSE_NEEDS(COPSE_KERNEL_bias_activation) },
+    { "tile",
+      COPSE_KERNEL_matmul_tile,
+      { MEASURED_ONLY },
+      .fits = fits_tile,
+      .lower = lower_tile,
+      COPSE_NEEDS(COPSE_KERNEL_matmul_join) },
     { "half", COPSE_KERNEL_matmul_half, { MEASURED_ONLY }, .fits = is_half, .lower = lower_half },
     { "cooperative",
       COPSE_KERNEL_matmul_cooperative,

@@ -25,6 +25,11 @@ struct copse_product {
     copse_activation activation; /* up to COPSE_TANH */
 };
 
+/* The content of a buffer of a self-test: multiples of 1/16, so that sums are in the non-flat range
+   of activations and still exact. */
+struct copse_self_test;
+void copse__matmul_soften(struct copse_self_test *t, uint32_t buffer, int32_t activation);
+
 /* f(z) in double, for references. */
 double copse__activate(int32_t activation, double z);
 

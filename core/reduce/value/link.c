@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* Measurement of links and estimates of reductions. The best of a few trials counts: other load can
-   only make a trial slower. */
-#include "core/reduce/value/link.h"
+   only make a trial slower. Sums are timed by the device's clock, if it has one; reads and writes by the
+   host's, because the host copies a part of the way. */
+#include <math.h>
+
 #include "core/reduce/tree.h"
+#include "core/reduce/value/link.h"
 
 #define TRIALS 3
 #define BYTES  ((size_t)1 << 20)
@@ -57,6 +60,34 @@ static copse_status time_of(struct trial *t, trial_fn *run, double *seconds)
     return COPSE_OK;
 }
 
+/* Seconds of the device alone; those of time_of without the latency where it has no clock. */
+static copse_status time_on_device(struct trial *t, trial_fn *run, double latency, double *seconds)
+{
+    double best = HUGE_VAL;
+    for (int i = 0; i <= TRIALS; i++) {
+        uint64_t from, to;
+        double spent = 0;
+        copse_status s = copse_queue_stamp(t->queue, &from);
+        if (!s)
+            s = run(t);
+        if (!s)
+            s = copse_queue_stamp(t->queue, &to);
+        if (!s)
+            s = copse_queue_finish(t->queue);
+        if (!s)
+            s = copse_queue_elapsed(t->queue, from, to, &spent);
+        if (s == COPSE_ERR_UNSUPPORTED || (!s && !(spent > 0))) {
+            COPSE_TRY(time_of(t, run, seconds));
+            *seconds -= latency;
+            return COPSE_OK;
+        }
+        COPSE_TRY(s);
+        best = i > 0 ? COPSE_MIN(best, spent) : best;
+    }
+    *seconds = best;
+    return COPSE_OK;
+}
+
 static double link_rate(double bytes, double seconds, double latency)
 {
     return bytes / COPSE_MAX(seconds - latency, 1e-9);
@@ -71,10 +102,10 @@ static copse_status measure_device(struct trial *t, struct copse_link *out)
     t->size = BYTES;
     COPSE_TRY(time_of(t, read_bytes, &read));
     COPSE_TRY(time_of(t, write_bytes, &write));
-    COPSE_TRY(time_of(t, sum_rows, &sum));
+    COPSE_TRY(time_on_device(t, sum_rows, out->latency, &sum));
     out->read_rate = link_rate(BYTES, read, out->latency);
     out->write_rate = link_rate(BYTES, write, out->latency);
-    out->sum_rate = link_rate(ROWS * BYTES, sum, out->latency);
+    out->sum_rate = link_rate(ROWS * BYTES, sum, 0);
     return COPSE_OK;
 }
 

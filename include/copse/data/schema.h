@@ -11,6 +11,11 @@
  * cells, each text at least twice. The label is the last column unless params.csv names another. Means
  * and deviations are computed over all rows, before a split; a constant column has scale 1.
  *
+ * A column of dates becomes numbers, always scaled: COPSE_COLUMN_DATE. Dates have four digits for
+ * the year and '-', '/' or '.' between their parts, and may have a time, as
+ * "2024-12-31T23:59:00Z"; the zone does not count. Where day and month could be exchanged in all
+ * cells, '.' means the day first, and otherwise the month is first, with a warning.
+ *
  * Columns that number the rows are ignored: an unnamed first one that counts from 0 or 1, and in
  * tables of at least 20 rows one of whole numbers that rises in each row and has a name such as
  * "id", "row" or "user_id". The item "none" of params.ignore keeps them, and the only column is
@@ -29,7 +34,8 @@
  * By a schema the columns of a table are found by name if the training data and the file have a
  * header, else by position; other columns are passed over, with a line in the log
  * (COPSE_LOG_INFO), and the label column may be missing. A missing number becomes the `fill` of its
- * column. A missing or unknown category takes the place of missing cells if the column has one;
+ * column, a missing date the mean of each part and no weekday; so does a cell that is no date,
+ * unless params.unknown refuses it. A missing or unknown category takes the place of missing cells if the column has one;
  * otherwise all places of the column are 0. The log warns once for each kind and file, with the
  * number of the cells and the place of the first, unless training had missing cells in the column
  * or the caller asked for COPSE_MISSING_MEAN. Labels are never replaced.
@@ -82,7 +88,17 @@ typedef enum copse_column_role {
     COPSE_COLUMN_CATEGORY,
     COPSE_COLUMN_LABEL, /**< class, or target of a regression */
     COPSE_COLUMN_IGNORED,
+    /** `width` numbers of "x": year, month, day, day of the year; 1 at the place of the weekday,
+        Monday to Sunday; hour and minute, if there are times */
+    COPSE_COLUMN_DATE,
 } copse_column_role;
+
+/** Order of the parts of a date in a cell. */
+typedef enum copse_date_order {
+    COPSE_DATE_YMD, /**< "2024-12-31" */
+    COPSE_DATE_DMY, /**< "31.12.2024", "31/12/2024" */
+    COPSE_DATE_MDY, /**< "12/31/2024" */
+} copse_date_order;
 
 struct copse_schema_column {
     const char *name; /**< "" without a header */
@@ -92,7 +108,9 @@ struct copse_schema_column {
     double fill;           /**< of a number: the mean of its cells, which replaces missing ones */
     const char *const *categories; /**< [width], sorted by bytes */
     bool has_missing;              /**< the last category, "", means missing cells */
-    uint64_t reserved[4];          /**< 0 */
+    copse_date_order order;        /**< of a date; dates that begin with the year are known, too */
+    const double *means, *scales;  /**< of a date, [width]: (part - mean) / scale */
+    uint64_t reserved[2];          /**< 0 */
 };
 /** Column `i` of the file, from 0.
     @retval COPSE_ERR_ARGUMENT  The schema has no such column. */

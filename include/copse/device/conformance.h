@@ -74,6 +74,9 @@ typedef enum copse_conformance_mode {
     /** no mode, but a filter of the others: only cases that a kernel has failed on this device,
        and launches of kernels that failed their self-test */
     COPSE_CONFORM_FAILED = 1 << 14,
+    COPSE_CONFORM_COMPILE = 1 << 15,  /**< how long each kernel compiles without a cache */
+    COPSE_CONFORM_CEILINGS = 1 << 16, /**< copies, products, launches, waits and transfers at their
+                                           fastest, no verdict of its own */
 } copse_conformance_mode;
 
 /** How much is checked. */

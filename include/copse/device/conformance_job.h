@@ -117,7 +117,10 @@ struct copse_conformance_job_params {
     /** file of known failures, as in copse_conformance_params; crashes and hangs count, too
        [none] */
     const char *known;
-    uint64_t reserved[6]; /**< 0 */
+    /** go on after this case of the first device, in its mode: "mode/op/name/variant"; earlier
+       modes are not run [from the start] */
+    const char *after;
+    uint64_t reserved[5]; /**< 0 */
 };
 
 /**

@@ -6,6 +6,7 @@
 #define COPSE_PUBLIC_DEVICE_FUNCTION_H
 
 #include "copse/device/open.h"
+#include "copse/device/queue.h"
 #include "copse/tensor.h"
 
 #if defined(__cplusplus)
@@ -47,6 +48,8 @@ COPSE_API COPSE_CHECKED copse_status copse_function_write(copse_function *f,
                                                           const void *values);
 /** Queue one run. Inputs keep their values from run to run. */
 COPSE_API COPSE_CHECKED copse_status copse_function_run(copse_function *f);
+/** The queue of the runs, for stamps; not a reference. Lifetime: the function. */
+COPSE_API copse_queue *copse_function_queue(copse_function *f);
 /** Wait for all queued runs, at most as long as copse_queue_finish. */
 COPSE_API COPSE_CHECKED copse_status copse_function_wait(copse_function *f);
 /** Copy an output of the newest run to host memory. Blocks until it is computed. */

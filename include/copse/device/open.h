@@ -44,6 +44,28 @@ COPSE_API const struct copse_device_info *copse_device_describe(const copse_devi
 COPSE_API COPSE_CHECKED copse_status copse_device_memory(copse_device *dev, uint64_t *free_bytes,
                                                          uint64_t *total_bytes);
 
+/** How the driver chooses between work of several programs, or of several devices opened here. */
+typedef enum copse_priority {
+    COPSE_PRIORITY_NORMAL, /**< as other programs */
+    COPSE_PRIORITY_LOW,    /**< training gives way to what draws or answers */
+    COPSE_PRIORITY_HIGH,   /**< drivers may ask for a right: CAP_SYS_NICE on Linux */
+} copse_priority;
+
+/**
+ * Set the priority of devices that are opened from now on, by strategies too
+ * [COPSE_PRIORITY_NORMAL]. Vulkan: VK_KHR_global_priority or VK_EXT_global_priority, and
+ * VK_NV_compute_occupancy_priority; OpenCL: cl_khr_priority_hints with
+ * cl_khr_create_command_queue. A device that has none of them, or whose driver refuses, is opened
+ * with normal priority, and a line of the log (COPSE_LOG_WARN) says so once. A lent device keeps
+ * the priority that the application gave it. No result depends on it.
+ * @retval COPSE_ERR_ARGUMENT  No such priority.
+ * Thread-safety: any.
+ */
+COPSE_API COPSE_CHECKED copse_status copse_context_prioritize(copse_context *ctx,
+                                                              copse_priority priority);
+/** The priority that an open device has; COPSE_PRIORITY_NORMAL where it got no other. */
+COPSE_API copse_priority copse_device_priority(const copse_device *dev);
+
 /** One backend as found. */
 struct copse_backend_info {
     char name[16];        /**< "opencl" */

@@ -89,6 +89,26 @@ COPSE_API COPSE_CHECKED copse_status copse_queue_submit(copse_queue *queue, uint
 COPSE_API uint64_t copse_queue_submissions(const copse_queue *queue);
 
 /**
+ * Queue a stamp: the device notes when all earlier commands of the queue are complete. The first one
+ * of a queue makes what stamps need; queues without stamps have no cost.
+ * @param stamp  Receives a number for copse_queue_elapsed.
+ * @retval COPSE_ERR_UNSUPPORTED  The device or its driver has no clock that queues can read.
+ * @retval COPSE_ERR_ARGUMENT     256 stamps were queued since the last wait.
+ * The thread that uses the queue.
+ */
+COPSE_API COPSE_CHECKED copse_status copse_queue_stamp(copse_queue *queue, uint64_t *stamp);
+/**
+ * The time between two stamps of a queue by the clock of its device, after copse_queue_wait or
+ * copse_queue_finish has told that both are complete.
+ * @param seconds  Receives it; at least 0. What the device waits for the host between the two counts.
+ * @retval COPSE_ERR_ARGUMENT     A stamp is not complete, or more than 255 stamps came after it.
+ * @retval COPSE_ERR_UNSUPPORTED  The driver did not tell the times.
+ * The thread that uses the queue.
+ */
+COPSE_API COPSE_CHECKED copse_status copse_queue_elapsed(copse_queue *queue, uint64_t from,
+                                                         uint64_t to, double *seconds);
+
+/**
  * Wait until a ticket is reached.
  *
  * @param timeout_ns  Longest wait, without time in which the process was stopped (SIGSTOP); 0 only

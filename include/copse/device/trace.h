@@ -30,8 +30,8 @@ struct copse_trace_summary {
     uint64_t events, dropped; /**< spans in the file, and spans for which it had no room */
     uint64_t steps; /**< of trainers, runs of an accelerator, or slices (train/advance.h) */
     double seconds; /**< that time; 0 without a step, and all parts are 0 */
-    /** the busiest queue had work, queued or running, as far as the host knew: it asks when it
-        queues work and when it waits */
+    /** the busiest queue computed, by the clock of its device; of a device without one: it had work
+        as far as the host knew, which asks when it queues work and when it waits */
     double devices;
     double wait;       /**< the host waited for devices */
     double data;       /**< for the next batch */

@@ -57,6 +57,11 @@ struct copse_tuning_entry {
     uint64_t rate;       /**< million operations per second, up to 10^15; 0 = take the entry out */
 };
 
+/** The family of entries that are no variants: shares of a mixture of devices, as `copse train`
+    measured them. Class: a digest of the job and its devices; variant: "replica-0" and so on; rate:
+    1 + sixteenths of the share of the replica that has most. */
+#define COPSE_TUNED_SHARES "shares"
+
 /**
  * What is known about a device's variants. Entries come from mode COPSE_CONFORM_TUNE of
  * `copse_conformance_run`, which measures only variants whose results were right, from

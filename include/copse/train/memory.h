@@ -57,8 +57,8 @@ COPSE_API COPSE_CHECKED copse_status copse_trainer_memory(copse_trainer *t, uint
  * least recently used recordings, until each device of this process reports so many bytes as free
  * (copse_device_memory). Recordings of batches that are fed stay. Later calls record again what
  * they need, and compute the same bits. The log has a line of what was given. In a program that
- * renders: call it with what the next scene needs; memory follows the budget of a device with
- * VK_EXT_memory_budget. A device that does not report its free memory counts as full.
+ * renders: call it with what the next scene needs. Where a device is over the budget that
+ * VK_EXT_memory_budget reports, trainers give back by themselves. A device that does not report its free memory counts as full.
  *
  * @param wanted  0: only what is kept for reuse; UINT64_MAX: all that can be given [bytes].
  * @param freed   Bytes given, over all devices; NULL: not wanted.

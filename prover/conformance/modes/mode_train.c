@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Mode train: a small network on fixed data. Compares its losses with the same training in double
-   precision, compares one replica with several, and checks that all replicas hold the same bits. */
+   precision, compares one replica with several, and checks that all replicas hold the same bits, and so
+   does the same training again, with audits. */
 #include <math.h>
 #include <stdio.h>
 
@@ -73,6 +74,7 @@ static copse_tensor *mode_train_network(copse_graph *g, copse_tensor *x, copse_t
 struct job {
     const char *ids[MAX_REPLICAS];
     uint32_t replicas, steps;
+    bool is_audited; /* with cross-check and audits, as applications train */
     struct copse_optimizer_params optimizer;
     struct data data;
     copse_variable *variables[VARIABLES];
@@ -146,7 +148,8 @@ static copse_status train_model(struct copse_conform_run *r, struct job *j)
     COPSE_TRY_OR(done, s, read_all(j, 0, j->start));
     COPSE_TRY_OR(done, s, copse_trainer_create(st, &params, &t));
     static const struct copse_audit_params none = { .is_off = true, .is_cross_check_off = true };
-    COPSE_TRY_OR(done, s, copse_trainer_audit(t, &none)); /* the comparisons are this mode's own */
+    if (!j->is_audited) /* the comparisons are this mode's own */
+        COPSE_TRY_OR(done, s, copse_trainer_audit(t, &none));
     COPSE_TRY_OR(done, s, take_steps(t, j));
     for (uint32_t k = 0; k < j->replicas; k++)
         COPSE_TRY_OR(done, s, read_all(j, k, j->values + k * mode_train_parameters()));
@@ -306,6 +309,31 @@ static copse_status check_losses(struct copse_conform_run *r, void *user,
     return s;
 }
 
+/* Twice the same training gives the same bits, and no audit finds a difference. */
+static copse_status check_twice(struct copse_conform_run *r, void *user,
+                                struct copse_conform_outcome *out)
+{
+    const size_t bytes = mode_train_parameters() * COPSE_WORD_BYTES;
+    struct job *first = NULL, *second = NULL;
+    copse_status s = make_job(r, user, &first);
+    if (!s)
+        s = make_job(r, user, &second);
+    if (!s)
+        s = train_model(r, first);
+    if (!s)
+        s = train_model(r, second);
+    if (!s) {
+        copse__conform_digest(out, first->values, bytes);
+        if (memcmp(first->values, second->values, bytes) != 0 ||
+            memcmp(first->losses, second->losses, sizeof first->losses) != 0)
+            copse__conform_set(out, COPSE_VERDICT_FAIL,
+                               "a second training from the same values has other bits");
+    }
+    free_job(r, first);
+    free_job(r, second);
+    return s;
+}
+
 static void compare_replicas(const struct job *one, const struct job *several,
                              struct copse_conform_outcome *out)
 {
@@ -390,6 +418,11 @@ copse_status copse__conform_train(struct copse_conform_run *r)
     copse__conform_one(r,
                        &(struct copse_conform_case){ "train", "mlp", "momentum, 100 steps", NULL },
                        check_losses, &momentum);
+    struct job twice = adam;
+    twice.is_audited = true;
+    copse__conform_one(
+        r, &(struct copse_conform_case){ "train", "audit", "mlp, 100 steps, twice", NULL },
+        check_twice, &twice);
     for (uint32_t replicas = 2; replicas <= MAX_REPLICAS; replicas++) {
         struct job j = { .ids = { own, own, own }, .replicas = replicas, .steps = SHORT_RUN };
         snprintf(name, sizeof name, "%u replicas", replicas);

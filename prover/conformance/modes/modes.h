@@ -19,6 +19,8 @@ copse_status copse__conform_perf(struct copse_conform_run *r);
 copse_status copse__conform_limits(struct copse_conform_run *r);
 copse_status copse__conform_import(struct copse_conform_run *r);
 copse_status copse__conform_tune(struct copse_conform_run *r);
+copse_status copse__conform_compile(struct copse_conform_run *r);
+copse_status copse__conform_ceilings(struct copse_conform_run *r);
 
 /* Compare the result of a case with the double reference (mode_run.c). */
 copse_status copse__conform_result(struct copse_conform_run *r, const struct copse_case *c,

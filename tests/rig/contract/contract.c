@@ -60,6 +60,8 @@ int contract_set_up(void **state)
     if (is_fake()) {
         fake_reset();
         copse_fake.devices[0].delay_polls = 2; /* the first poll never finds a result */
+        copse_fake.devices[0].has_clock = true;
+        copse_fake.devices[0].launch_ns = 1000;
     }
     r->ctx = rig_context();
     /* A context keeps the records of a device's kernels after the first open. */

@@ -9,7 +9,7 @@
 #include "tests/rig/fake/fake_backend.h"
 
 /* In the order in which they run: contract_memory.c, contract_order.c, contract_segment.c,
-   contract_limits.c. */
+   contract_stamp.c, contract_limits.c. */
 #define CONTRACT(X)                                     \
     X(write_and_read_keep_neighbours)                   \
     X(sizes_are_rounded_up_to_words)                    \
@@ -39,6 +39,9 @@
     X(a_device_opens_several_times_and_in_parts)        \
     X(unknown_ids_are_no_devices)                       \
     X(the_description_makes_sense)                      \
+    X(stamps_are_ordered_and_fit_the_hosts_time)        \
+    X(stamps_that_are_not_known_are_refused)            \
+    X(a_trace_of_the_devices_clock_changes_no_bit)      \
     X(broken_rules_are_named_and_queue_nothing)         \
     X(queues_are_limited_and_their_places_return)
 #define CONTRACT_DECLARE(test) void test(void **state);

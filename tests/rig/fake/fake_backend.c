@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define HOST_ROOM 64 /* for the host backend's private part, which comes first */
+#define HOST_ROOM 4096 /* for the host backend's private part, which comes first */
 
 extern const struct copse_backend copse_backend_host;
 static const struct copse_backend *const host = &copse_backend_host;
@@ -42,7 +42,10 @@ struct fake_queue {
     uint64_t hung;
     struct fake_read *reads;     /* oldest first */
     struct fake_ticket *tickets; /* in flight, oldest first */
+    uint64_t clock_ns, stamps[COPSE_STAMPS];
 };
+
+#define FAKE_CLOCK_NS 1000u /* when a queue is made */
 
 #define LONG_NS 500000000u /* core waits tick by tick: a tick of the library's deadline is longer */
 
@@ -160,6 +163,7 @@ static copse_status fake_lend(copse_queue *q, const struct copse_queue_guard *gu
 static copse_status fake_open(copse_device *dev)
 {
     COPSE_TRY(enter(fake(dev), FAKE_OPEN));
+    dev->has_priority = fake(dev)->has_priorities;
     return host->open(dev);
 }
 
@@ -169,15 +173,16 @@ static void fake_close(copse_device *dev)
     host->close(dev);
 }
 
-static copse_status fake_memory(copse_device *dev, uint64_t *free_bytes, uint64_t *total_bytes)
+static copse_status fake_memory(copse_device *dev, struct copse_device_memory *out)
 {
     COPSE_TRY(enter(fake(dev), FAKE_MEMORY));
     const uint64_t budget = fake(dev)->memory_budget, used = atomic_load(&dev->bytes);
-    COPSE_TRY(host->memory(dev, free_bytes, total_bytes));
-    if (budget > 0) {
-        *total_bytes = budget;
-        *free_bytes = budget > used ? budget - used : 0;
-    }
+    COPSE_TRY(host->memory(dev, out));
+    if (budget > 0)
+        *out = (struct copse_device_memory){ .total = budget,
+                                             .is_free_known = true,
+                                             .free = budget > used ? budget - used : 0,
+                                             .over_budget = used > budget ? used - budget : 0 };
     return COPSE_OK;
 }
 
@@ -405,6 +410,7 @@ static copse_status run(copse_queue *q, const struct copse_command *c, bool is_r
 {
     struct cut cut;
     const bool has_cut = is_cut(fake(q->dev), c, is_replay);
+    fake_queue(q)->clock_ns += c->kind == COPSE_COMMAND_DISPATCH ? fake(q->dev)->launch_ns : 0;
     use(q, c->bindings, c->binding_count);
     const bool is_folded = c->kind == COPSE_COMMAND_DISPATCH && c->groups_y > 1;
     const bool is_dropped =
@@ -557,6 +563,20 @@ static copse_status fake_settle(copse_queue *q, uint64_t timeout_ns)
     return COPSE_OK;
 }
 
+static copse_status fake_stamp(copse_queue *q, uint32_t slot)
+{
+    if (!fake(q->dev)->has_clock)
+        return copse_fail(COPSE_ERR_UNSUPPORTED, "fake: there is no clock");
+    fake_queue(q)->stamps[slot] = FAKE_CLOCK_NS + fake_queue(q)->clock_ns;
+    return COPSE_OK;
+}
+
+static copse_status fake_stamp_read(copse_queue *q, uint32_t slot, uint64_t *ns)
+{
+    *ns = fake_queue(q)->stamps[slot];
+    return COPSE_OK;
+}
+
 /* No wait_queue and no time, so that core's fallbacks are tested. */
 const struct copse_backend copse_backend_fake = {
     .name = "fake",
@@ -584,6 +604,8 @@ const struct copse_backend copse_backend_fake = {
     .submit = fake_submit,
     .wait = fake_wait,
     .settle = fake_settle,
+    .stamp = fake_stamp,
+    .stamp_read = fake_stamp_read,
 };
 
 const struct copse_backend *const fake_backends[] = { &copse_backend_fake, &copse_backend_host,

@@ -69,6 +69,10 @@ struct fake_device {
     /* Called with the application's lock held, at each submit of a lent device. */
     bool forgets_lock, takes_lock_twice, gives_lock_twice;
 
+    bool has_priorities; /* a device has the priority that it should have */
+    bool has_clock; /* of its own: a launch takes launch_ns, nothing else takes time */
+    uint64_t launch_ns;
+
     uint64_t memory_budget; /* bytes of buffers that it reports as free and used [0 = unknown] */
 
     void (*describe)(struct copse_device_info *info); /* changes limits, kind, uuid; may be NULL */

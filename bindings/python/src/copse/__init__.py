@@ -7,7 +7,7 @@ from typing import Any as _Any
 from . import conformance, errors, nn, ops, options, safetensors
 from .cluster import Cluster
 from .data import Dataset, Loader
-from .devices import Device, context, devices, select, version
+from .devices import Device, context, devices, prioritize, select, version
 from .distributed import Distributed, InputContext, ValueContext
 from .errors import Error
 from .events import EventFile
@@ -51,7 +51,7 @@ __all__ = [
     "PerReplica", "Regressor", "ReplicaContext", "Schedule", "SingleLossStep", "Step", "StepResult", "Strategy",
     "Tensor", "TowerOptimizer", "TraceSummary", "TrainStep", "TrainStepResult", "Trainer", "Value", "ValueContext", "Variable",
     "conformance", "context", "current_strategy", "devices", "errors", "function", "global_step", "gradients",
-    "has_strategy", "in_cross_replica_context", "nn", "ops", "options", "replica_context",
+    "has_strategy", "in_cross_replica_context", "nn", "ops", "options", "prioritize", "replica_context",
     "require_replica_context", "safetensors", "select", "set_output", "trace", "value", "version",
 ]
 

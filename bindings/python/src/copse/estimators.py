@@ -16,7 +16,7 @@ from .inputs import Inputs
 from .model import Model
 from .options import Missing, Optimizer, Scale, Task
 from .strategy import Strategy
-from .table import Cells, columns_of, is_frame
+from .table import Cells, _cells_in, columns_of, is_frame
 from .tensor import Tensor
 from .trainer import Loss, Trainer
 
@@ -127,7 +127,7 @@ class _Estimator(BaseEstimator):
         names, columns = columns_of(x)
         assert names is not None
         label = next(n for n in chain(["label"], (f"label{i}" for i in count(1))) if n not in names)
-        return Dataset._of_cells(Cells([*names, label], [*columns, y.tolist()]), label=label, task=task,
+        return Dataset._of_cells(Cells([*names, label], [*columns, _cells_in(y)]), label=label, task=task,
                                  scale=self.scale, missing=self.missing,
                                  is_weighted=getattr(self, "class_weight", None) is not None)
 

@@ -86,6 +86,12 @@ class LearningRates:
     suggestion: Optional[float]
     has_diverged: bool
 
+    @classmethod
+    def _of(cls, found: Any) -> LearningRates:
+        points = [found.points[i] for i in range(found.count)]
+        return cls(np.array([p.lr for p in points]), np.array([p.loss for p in points]),
+                   np.array([p.smoothed for p in points]), found.suggestion or None, bool(found.has_diverged))
+
 
 class Model:
     """A network for a data set. `Trainer(strategy, model)` trains it.
@@ -206,9 +212,7 @@ class Model:
         params = ffi.new("struct copse_find_lr_params *", {"start_lr": start_lr, "end_lr": end_lr, "steps": steps})
         found = ffi.new("struct copse_lr_range *")
         check(lib.copse_model_find_lr(self._pointer, rows._pointer, how, params, found))
-        points = [found.points[i] for i in range(found.count)]
-        return LearningRates(np.array([p.lr for p in points]), np.array([p.loss for p in points]),
-                             np.array([p.smoothed for p in points]), found.suggestion or None, bool(found.has_diverged))
+        return LearningRates._of(found)
 
     @property
     def outputs(self) -> int:

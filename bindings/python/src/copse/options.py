@@ -24,6 +24,7 @@ Resizing = Literal["nearest", "linear", "area"]
 Optimizer = Literal["adam", "adamw", "sgd", "momentum", "nesterov", "adagrad", "adadelta", "rmsprop", "amsgrad",
                     "adamax", "nadam", "lion", "ftrl", "proximal_sgd", "proximal_adagrad", "lars", "lamb", "adam8",
                     "adopt"]
+Priority = Literal["normal", "low", "high"]
 Layout = Literal["auto", "copse", "torch"]
 StrategyKind = Literal["one_device", "mirrored", "collective", "parameter_server", "accelerator"]
 GradientReduction = Literal["auto", "sharded", "tree", "to_one"]
@@ -48,7 +49,7 @@ Unknown = Literal["ignore", "refuse"]
 
 # Of conformance.
 Tier = Literal["quick", "standard", "full", "exhaustive"]
-Mode = Literal["run", "grad", "opt", "reduce", "train", "bitwise", "args", "perf", "stress", "limits", "import", "tune",
+Mode = Literal["run", "grad", "opt", "reduce", "train", "bitwise", "args", "perf", "stress", "limits", "import", "tune", "compile", "ceilings",
                "launch", "api"]
 
 

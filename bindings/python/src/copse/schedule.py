@@ -2,6 +2,8 @@
 """Learning rates that change over the steps of a run."""
 from __future__ import annotations
 
+from typing import Any
+
 from ._library import c_string, check, ffi, lib, make, text
 from .devices import context
 
@@ -17,6 +19,12 @@ class Schedule:
         written = c_string(text)
         params = ffi.new("struct copse_schedule_params *", {"text": written, "rate": rate, "steps": steps})
         self._pointer = make("schedule", lib.copse_schedule_create, context(), params)
+
+    @classmethod
+    def _of(cls, pointer: Any) -> Schedule:
+        schedule = cls.__new__(cls)
+        schedule._pointer = pointer
+        return schedule
 
     def rate(self, step: int) -> float:
         """The rate of a step, from 1."""

@@ -13,12 +13,12 @@ from . import ops
 from ._library import Guard, c_string, check, choice, ffi, lib, make, text
 from ._names import named_options
 from .data import Dataset, HostBatch, Loader
-from .devices import compiling
+from .devices import compiling, context
 from .errors import ArgumentError, NonFiniteError
 from .events import EventFile
 from .fit import Callbacks, History, Means, Progress, Verbose, listed, tags
 from .inputs import Inputs
-from .model import LAYOUTS, Loaded, Model
+from .model import LAYOUTS, LearningRates, Loaded, Model
 from .options import Averaging, Layout, Optimizer, OptimizerOptions, PathLike, Precision
 from .schedule import Schedule
 from .strategy import Strategy, Variable
@@ -275,6 +275,31 @@ class Trainer:
             rule.schedule.trainer = ffi.cast("copse_trainer *", self._pointer)
         if strategy.cluster is not None:
             strategy.cluster._use(self)
+
+    @staticmethod
+    @named_options(OptimizerOptions, learning_rate="the test sets the rate: start_lr, end_lr")
+    def find_lr(strategy: Strategy, loss: Union[Loss, Model], batches: Union[Loader, Dataset, Mapping[str, Any]], *,
+                start_lr: float = 1e-7, end_lr: float = 10.0, steps: int = 100, optimizer: Optimizer = "adam", seed: int = 0,
+                accumulate: int = 0, variables: Optional[Sequence[Variable]] = None, reduction: Averaging = "mean",
+                check_gradients: bool = False, transform: Optional[Transform] = None, groups: str = "",
+                freeze: Freeze = None, precision: Precision = "float32", memory_budget: int = 0,
+                **options: Unpack[OptimizerOptions]) -> LearningRates:
+        """The learning-rate range test: a trainer with these settings makes a few steps while the rate grows exponentially.
+        The variables keep their values. The batches are those of `fit`, the other settings those of a Trainer."""
+        if not isinstance(batches, Loader):
+            batches = Dataset._of(batches)._in_batches()
+        params = ffi.new("struct copse_find_lr_params *", {"start_lr": start_lr, "end_lr": end_lr, "steps": steps})
+        rates = Schedule._of(make("schedule", lib.copse_find_lr_schedule, context(), params))
+        trainer = Trainer(strategy, loss, optimizer=optimizer, learning_rate=rates, seed=seed, accumulate=accumulate,
+                          variables=variables, reduction=reduction, check_numerics=True, check_gradients=check_gradients,
+                          transform=transform, groups=groups, freeze=freeze, precision=precision,
+                          memory_budget=memory_budget, **options)
+        try:
+            found = ffi.new("struct copse_lr_range *")
+            trainer._loss.check(lib.copse_trainer_find_lr(trainer._pointer, batches._pointer, params, found))
+            return LearningRates._of(found)
+        finally:
+            trainer.close()
 
     def close(self) -> None:
         """Wait for its steps and release it; afterwards calls on it fail."""

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: MIT */
+/* The product in tiles for GPUs: which tiles and how many parts of k a product gets. Both depend on
+   its shape alone, so that every device adds in the same order. */
+#ifndef COPSE_MATMUL_TILE_H
+#define COPSE_MATMUL_TILE_H
+
+#include "core/ops/product/product.h"
+
+/* SHAPE of the kernel. */
+enum copse_tile_shape {
+    COPSE_TILE_LARGE, /* 128 x 128, an invocation has 8 x 8; the others 4 x 4 */
+    COPSE_TILE_SMALL, /* 64 x 64 */
+    COPSE_TILE_FLAT,  /* 32 x 128 */
+    COPSE_TILE_THIN,  /* 128 x 32 */
+    COPSE_TILE_SHAPES
+};
+#define COPSE_TILE_LEAST_GROUP 64u /* invocations; 256 where the device has them */
+
+/* Rows and columns of a tile in groups of so many invocations. */
+COPSE_PRIVATE void copse__tile_size(enum copse_tile_shape shape, uint32_t group, uint32_t *rows,
+                                    uint32_t *cols);
+
+bool copse__tile_fits(const struct copse_limits *limits, const struct copse_product *p);
+/* `p` has operands of f32. */
+copse_status copse__lower_tile(struct copse_lowering *l, const struct copse_product *p);
+
+#endif
