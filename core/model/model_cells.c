@@ -172,12 +172,13 @@ copse_status copse_model_predict_cells(copse_model *m, const struct copse_cells 
     struct copse_row_reader *r = &m->cells->reader;
     r->missing = p->missing;
     r->unknown = p->unknown;
-    r->missing_cells = r->unknown_cells = (struct copse_replaced){ .count = 0 };
+    copse__row_forget(r);
     const copse_status s = predict_all(m, cells, values);
     r->csv = NULL;
     if (p->counts)
-        *p->counts = (struct copse_cell_counts){ .missing = r->missing_cells.count,
-                                                 .unknown = r->unknown_cells.count };
+        *p->counts =
+            (struct copse_cell_counts){ .missing = r->missing_cells.count + r->date_cells.count,
+                                        .unknown = r->unknown_cells.count };
     if (s == COPSE_OK)
         copse__row_report(r, COPSE_CELLS_NAME);
     return s;

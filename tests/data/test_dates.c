@@ -69,7 +69,7 @@ static void forms_and_impossible_dates(void **state)
     (void)state;
     for (size_t i = 0; i < COPSE_COUNT(rows); i++)
         for (int order = 0; order < COPSE_DATE_ORDERS; order++) {
-            struct copse_date d = { { 0 } };
+            struct copse_date d = { .has_time = false };
             const bool is =
                 copse__date_parse(rows[i].text, strlen(rows[i].text), (copse_date_order)order, &d);
             if (is != (order == rows[i].order))
@@ -194,13 +194,138 @@ static void parts_are_scaled_and_missing_dates_are_means(void **state)
     for (int i = 12; i < 12 + 11; i++)
         assert_true(x[i] == 0 && x[12 + i] == 0);
     assert_memory_equal(&x[36], second, 11 * sizeof *second);
-    assert_non_null(strstr(warnings, "missing cells: 2, the first is row 3, column 1 (\"day\")"));
+    assert_non_null(strstr(warnings, "missing cells: 1, the first is row 3, column 1 (\"day\")"));
+    assert_non_null(strstr(warnings,
+                           "cells of dates that cannot be read: 1, the first is \"soon\" in "
+                           "row 4, column 1 (\"day\"), no date; training had dates as "
+                           "2024-12-31; such a cell becomes the mean of its column"));
     copse_dataset_release(&more);
     by.unknown = COPSE_UNKNOWN_REFUSE;
-    FAILS(COPSE_ERR_FORMAT, copse_dataset_open(of_dates, path, &by, &more),
-          "row 4, column 1 (\"day\"): \"soon\" is no date as 2024-12-31");
+    FAILS(
+        COPSE_ERR_FORMAT, copse_dataset_open(of_dates, path, &by, &more),
+        "row 4, column 1 (\"day\"): \"soon\" is no date; training had dates as 2024-12-31: correct "
+        "it, or let it count as missing (unknown: ignore, --unknown ignore)");
+    by.unknown = COPSE_UNKNOWN_IGNORE;
+    by.missing = COPSE_MISSING_REFUSE;
+    FAILS(
+        COPSE_ERR_FORMAT,
+        copse_dataset_open(of_dates, temp_text("r.csv", "day,n\nsoon,1\n"), &by, &more),
+        "row 2, column 1 (\"day\"): \"soon\" is no date; training had dates as 2024-12-31: correct "
+        "it, or let it count as missing (missing: mean, --missing mean)");
     copse_schema_release(&schema);
     copse_dataset_release(&data);
+}
+
+/* 60 rows of dates, with times or as 31/12/2024, where row 33 has another cell. */
+static const char *table_with(bool is_iso, const char *odd)
+{
+    static char text[64 * 64];
+    char date[32];
+    size_t used = (size_t)snprintf(text, sizeof text, "day,y\n");
+
+    for (int i = 0; i < 60; i++) {
+        if (is_iso)
+            snprintf(date, sizeof date, "2024-03-%02d 10:%02d", 1 + i % 28, 1 + i / 28);
+        else
+            snprintf(date, sizeof date, "%02d/%02d/2024", 1 + i % 28, 1 + i / 28);
+        used += (size_t)snprintf(text + used, sizeof text - used, "%s,%d\n", i == 31 ? odd : date,
+                                 i % 2);
+    }
+    return text;
+}
+
+static void a_cell_among_dates_that_is_none_is_named(void **state)
+{
+    static const struct {
+        bool is_iso;
+        const char *odd, *error;
+    } rows[] = {
+        { true, "rubbish",
+          "\"rubbish\" is no date; nearly all cells of the column are dates as "
+          "2024-12-31T23:59: correct it, leave the column out (ignore, --ignore), "
+          "or let the mean replace it (missing: mean, --missing mean)" },
+        { true, "17", "\"17\" is no date; nearly all" },
+        { true, "2024-13-45", "is no date: there is no such month; nearly all" },
+        { true, "2024-02-30", "is no date: the month has no such day; nearly all" },
+        { true, "2024-02-03T25:61", "is no date: there is no such time; nearly all" },
+        { true, "3.1.2022", "\"3.1.2022\" is a date in another form; nearly all" },
+        { false, "13/13/2024",
+          "is no date: there is no such month; nearly all cells of the column "
+          "are dates as 31.12.2024 or 31/12/2024: " },
+    };
+    static const struct copse_dataset_params mean = { .missing = COPSE_MISSING_MEAN };
+    float x[60 * COPSE_DATE_PLACES];
+    char warning[200];
+    (void)state;
+    for (size_t i = 0; i < COPSE_COUNT(rows); i++) {
+        const char *text = table_with(rows[i].is_iso, rows[i].odd);
+        copse_dataset *data = NULL;
+        FAILS(COPSE_ERR_FORMAT, copse_dataset_open(of_dates, temp_text("o.csv", text), NULL, &data),
+              rows[i].error);
+        assert_non_null(strstr(copse_last_error(), "row 33, column 1 (\"day\")"));
+        data = open_table(text, &mean);
+        const uint32_t width = column_of(copse_dataset_schema(data)).width;
+        assert_int_equal(column_of(copse_dataset_schema(data)).role, COPSE_COLUMN_DATE);
+        snprintf(warning, sizeof warning, "cannot be read: 1, the first is \"%s\" in row 33",
+                 rows[i].odd);
+        if (!strstr(warnings, warning))
+            fail_msg("%zu: %s", i, warnings);
+        OK(copse_dataset_gather(data, "x", NULL, 60, x));
+        for (uint32_t k = 0; k < width; k++)
+            assert_true(x[31 * width + k] == 0);
+        copse_dataset_release(&data);
+    }
+    /* an empty cell after it is not named first */
+    copse_dataset *data = NULL;
+    char *text = (char *)(uintptr_t)table_with(true, "rubbish");
+    strcat(text, ",1\n");
+    FAILS(COPSE_ERR_FORMAT, copse_dataset_open(of_dates, temp_text("o.csv", text), NULL, &data),
+          "row 33, column 1 (\"day\"): \"rubbish\" is no date");
+}
+
+static void new_dates_in_another_form_are_told_or_refused(void **state)
+{
+    static const char ask[] = "day\n3.1.2022\n01/10/2024\n";
+    struct copse_dataset_params by = { .schema = NULL };
+    copse_dataset *more = NULL;
+    (void)state;
+    copse_dataset *data = open_table("day,y\n2024-01-01 10:00,0\n2026-03-05 11:30,1\n", NULL);
+    by.schema = copse_dataset_schema(data);
+    FAILS(
+        COPSE_ERR_FORMAT, copse_dataset_open(of_dates, temp_text("a.csv", ask), &by, &more),
+        "row 2, column 1 (\"day\"): the cell is a date in another form, and no cell of the column "
+        "is a date as 2024-12-31T23:59, which training had: write them so, or let the mean "
+        "replace them (missing: mean, --missing mean)");
+    by.missing = COPSE_MISSING_MEAN;
+    warnings[0] = '\0';
+    OK(copse_dataset_open(of_dates, temp_text("a.csv", ask), &by, &more));
+    assert_non_null(strstr(warnings, "cells of dates that cannot be read: 2, the first is "
+                                     "\"3.1.2022\" in row 2, column 1 (\"day\"), a date in another "
+                                     "form; training had dates as 2024-12-31T23:59;"));
+    copse_dataset_release(&more);
+    by.missing = COPSE_MISSING_AUTO;
+    warnings[0] = '\0';
+    OK(copse_dataset_open(of_dates,
+                          temp_text("a.csv", "day\n2024-01-01 00:00\n2024-01-01\n2024-01-02\n"),
+                          &by, &more));
+    assert_non_null(strstr(warnings,
+                           "dates without a time, where training had times: 2, the first "
+                           "is \"2024-01-01\" in row 3, column 1 (\"day\"); their time is "
+                           "00:00"));
+    copse_dataset_release(&more);
+    copse_dataset_release(&data);
+}
+
+static void a_date_is_no_label(void **state)
+{
+    const struct copse_dataset_params label = { .csv = { .label_name = "day" } };
+    copse_dataset *data = NULL;
+    (void)state;
+    FAILS(COPSE_ERR_FORMAT,
+          copse_dataset_open(of_dates, temp_text("l.csv", table_with(false, "01/01/2025")), &label,
+                             &data),
+          "these are dates, and a date cannot be the label; is another column the label (label, "
+          "--label)?");
 }
 
 /* Tables without dates stay readable by versions that know none. */
@@ -297,6 +422,9 @@ int main(void)
         cmocka_unit_test(weekdays_and_days_of_the_year),
         cmocka_unit_test(order_is_found_or_guessed),
         cmocka_unit_test(parts_are_scaled_and_missing_dates_are_means),
+        cmocka_unit_test(a_cell_among_dates_that_is_none_is_named),
+        cmocka_unit_test(new_dates_in_another_form_are_told_or_refused),
+        cmocka_unit_test(a_date_is_no_label),
         cmocka_unit_test(older_schemas_are_read_and_written),
         cmocka_unit_test(an_effect_of_the_weekday_is_learned),
     };

@@ -67,7 +67,26 @@ hostile ignored 'no column "z" to leave out' 'a,b,c\n1,2,x\n' --ignore z
 { echo name,age,class; for i in $(seq 60); do echo "person $i,$i,$((i % 2))"; done; } >"$work/people.csv"
 hostile people 'row 2, column 1 ."name".*60 different texts in 60 rows.*ignore' "$(sed 's/$/\\n/' "$work/people.csv" | tr -d '\n')"
 
+# dates NAME CELL: a table of 300 days, where row 79 has another cell
+dates() {
+    awk -v odd="$2" 'BEGIN { print "day,x,kind"; for (i = 0; i < 300; i++)
+        printf "%s,%d,%s\n", i == 77 ? odd : sprintf("2024-%02d-%02d", 1 + i % 12, 1 + i % 28), i * 7 % 60, i % 2 ? "a" : "b" }' >"$work/$1.csv"
+}
+hostile_dates() {
+    dates "$1" "$2"
+    bad "$1" "$3" train --devices host:0 --data "$work/$1.csv" --save p.safetensors
+}
+hostile_dates rubbish rubbish 'row 79, column 1 ."day".: "rubbish" is no date; nearly all cells of the column are dates as 2024-12-31: correct it'
+hostile_dates month 2024-13-45 'row 79, column 1 ."day".: "2024-13-45" is no date: there is no such month'
+hostile_dates hour 2024-12-31T25:61 'row 79, column 1 ."day".: "2024-12-31T25:61" is no date: there is no such time'
+
 # ---- good ones ----
+good dates_mean '1 of dates' --data "$work/rubbish.csv" --missing mean --epochs 1 --save "$work/dates"
+grep -q 'cells of dates that cannot be read: 1, the first is "rubbish" in row 79' "$work/stderr" || no "dates: $(cat "$work/stderr")"
+printf 'day,x\n3.1.2022,1\n4.1.2022,2\n' | "$copse" predict "$work/dates" - --devices host:0 >"$work/stdout" 2>"$work/stderr"
+[ $? -eq 2 ] && grep -q 'no cell of the column is a date as 2024-12-31, which training had' "$work/stderr" || no "dates: $(cat "$work/stderr")"
+printf 'day,x\n3.1.2022,1\n2024-01-04,2\n' | "$copse" predict "$work/dates" - --devices host:0 >"$work/stdout" 2>"$work/stderr"
+[ $? -eq 0 ] && grep -q 'cannot be read: 1, the first is "3.1.2022" in row 2' "$work/stderr" || no "dates: $(cat "$work/stderr")"
 good people_without_names 'columns: 1 of numbers, each with mean 0 and deviation 1; 1 left out' \
     --data "$work/people.csv" --ignore name --epochs 2
 good by_label_name 'task: classification, .* classes 0, 1' --data "$work/people.csv" --ignore name --label class --epochs 2

@@ -87,12 +87,17 @@ static void print_column(const struct copse_schema_column *c, uint32_t i, size_t
     printf(" %-9s", roles[c->role]);
     if (c->role == COPSE_COLUMN_NUMBER)
         printf(" (x - %.6g) / %.6g", c->mean, c->scale);
-    if (c->role == COPSE_COLUMN_DATE)
-        printf(" %s year, month, day, day of the year, weekday%s",
-               c->order == COPSE_DATE_YMD   ? "2024-12-31:"
-               : c->order == COPSE_DATE_DMY ? "31.12.2024:"
-                                            : "12/31/2024:",
-               c->width > 11 ? ", hour, minute" : "");
+    if (c->role == COPSE_COLUMN_DATE) {
+        const bool has_time = c->width > 11;
+        printf(" %s%s: year, month, day, day of the year, weekday%s",
+               c->order == COPSE_DATE_YMD   ? "2024-12-31"
+               : c->order == COPSE_DATE_DMY ? "31.12.2024"
+                                            : "12/31/2024",
+               !has_time                    ? ""
+               : c->order == COPSE_DATE_YMD ? "T23:59"
+                                            : " 23:59",
+               has_time ? ", hour, minute" : "");
+    }
     if (c->role == COPSE_COLUMN_CATEGORY)
         print_names(c->categories, c->width);
     else

@@ -127,13 +127,16 @@ copse_status copse__table_number(const struct copse_csv *c, size_t column, const
 /* "csv: FILE, row R, column C ("NAME"): " and a text about the cell. */
 copse_status copse__table_fail(copse_status code, const char *path, size_t row, size_t column,
                                const char *name, const char *fmt, ...) COPSE_PRINTF(6, 7);
+/* The first cell that is no date, of a column where nearly all are dates of an order. */
+copse_status copse__table_fail_date(size_t column, const struct copse_table_column *c,
+                                    copse_date_order order);
 /* A missing cell that is not replaced. */
 copse_status copse__table_fail_missing(const struct copse_csv *c, size_t column, const char *name,
                                        const struct copse_cell *cell, bool is_label,
                                        bool is_by_schema);
-/* What the different texts of a column are if all are written numbers or dates, and what to do;
-   else NULL. */
-const char *copse__table_looks_like(const struct copse_dictionary *words);
+/* What the different texts of a column or label are if all are written numbers or dates, and what
+   to do; else NULL. */
+const char *copse__table_looks_like(const struct copse_dictionary *words, bool is_label);
 /* Whether a cell is a number with a decimal comma. */
 bool copse__table_has_comma(const struct copse_cell *cell);
 /* Whether a number can be the name of a class. */

@@ -102,7 +102,7 @@ static bool is_date(const char *text, size_t size)
                           strspn(text + at + 1, "0123456789:.+-Z ") == size - at - 1);
 }
 
-const char *copse__table_looks_like(const struct copse_dictionary *words)
+const char *copse__table_looks_like(const struct copse_dictionary *words, bool is_label)
 {
     static const struct {
         bool (*is)(const char *text, size_t size);
@@ -123,7 +123,10 @@ const char *copse__table_looks_like(const struct copse_dictionary *words)
                kinds[k].is(words->entries.at[i].text, words->entries.at[i].size))
             i++;
         if (i > 0 && i == words->entries.count)
-            return kinds[k].what;
+            return kinds[k].is == is_date && is_label
+                       ? "dates, and a date cannot be the label; is another column the label "
+                         "(label, --label)?"
+                       : kinds[k].what;
     }
     return NULL;
 }
@@ -144,6 +147,20 @@ copse_status copse__table_fail(copse_status code, const char *path, size_t row, 
         return copse_fail(code, "csv: %s, row %zu, column %zu: %s", path, row, column + 1, text);
     return copse_fail(code, "csv: %s, row %zu, column %zu (\"%.*s\"): %s", path, row, column + 1,
                       copse__csv_shown(&title), name, text);
+}
+
+copse_status copse__table_fail_date(size_t column, const struct copse_table_column *c,
+                                    copse_date_order order)
+{
+    const struct copse_date_odd *odd = &c->dates[order].odd;
+    const struct copse_cell cell = { (char *)(uintptr_t)odd->text, strlen(odd->text) };
+
+    return copse__table_fail(
+        COPSE_ERR_FORMAT, odd->path, odd->row, column, c->name,
+        "\"%.*s\" is %s; nearly all cells of the column are dates as %s: correct it, leave the "
+        "column out (ignore, --ignore), or let the mean replace it (missing: mean, --missing mean)",
+        copse__csv_shown(&cell), odd->text, copse__date_fault(odd->text, cell.size, order),
+        copse__date_form(order, c->dates[order].has_time));
 }
 
 copse_status copse__table_fail_missing(const struct copse_csv *c, size_t column, const char *name,

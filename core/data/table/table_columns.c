@@ -44,7 +44,8 @@ static bool row_is_header(const struct copse_row_reader *r, const struct copse_c
 
 static void use_column(struct copse_row_reader *r, size_t source_column, uint32_t i)
 {
-    r->uses.at[source_column] = (struct copse_table_use){ &r->schema->columns[i], &r->codes[i] };
+    r->uses.at[source_column] =
+        (struct copse_table_use){ .column = &r->schema->columns[i], .codes = &r->codes[i] };
     r->has_label |= r->schema->columns[i].role == COPSE_COLUMN_LABEL;
 }
 

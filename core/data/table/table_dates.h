@@ -16,6 +16,14 @@ enum {
 /* The values of a date before they are scaled: numbers, and 1 at its weekday. */
 struct copse_date {
     double at[COPSE_DATE_PLACES];
+    bool has_time; /* the text has one */
+};
+
+/* The first cell of a column that is no date in an order. */
+struct copse_date_odd {
+    size_t row; /* 0: there is none */
+    const char *path;
+    char text[48]; /* as much of it as messages show */
 };
 
 /* What is known of the texts of a column that are dates in one order. */
@@ -24,15 +32,23 @@ struct copse_date_facts {
     bool has_time; /* other than midnight */
     bool has_dots; /* "31.12.2024" */
     double mean[COPSE_DATE_PLACES], squares[COPSE_DATE_PLACES];
+    struct copse_date_odd odd;
 };
 
 /* A date of four digits for the year in an order, alone or with a time. A date that begins with the
    year belongs to COPSE_DATE_YMD alone. */
 bool copse__date_parse(const char *text, size_t size, copse_date_order order,
                        struct copse_date *out);
-/* Note a text in all orders in which it is a date. */
+/* What a text is that is no date in an order: "no date: there is no such month" and so on. */
+const char *copse__date_fault(const char *text, size_t size, copse_date_order order);
+/* How a date of an order is written: "2024-12-31". */
+const char *copse__date_form(copse_date_order order, bool has_time);
+/* Note a text in all orders: as a date, or with its place as the first that is none. */
 void copse__dates_take(struct copse_date_facts facts[COPSE_DATE_ORDERS], const char *text,
-                       size_t size);
+                       size_t size, const char *path, size_t row);
+/* Whether 9 of 10 cells or more are dates in one order. */
+bool copse__dates_most(const struct copse_date_facts facts[COPSE_DATE_ORDERS], size_t cells,
+                       copse_date_order *order, bool *is_guess);
 /* Whether all of `texts` are dates, and in which order. *is_guess: the day and the month could be
    exchanged. */
 bool copse__dates_order(const struct copse_date_facts facts[COPSE_DATE_ORDERS], size_t texts,
@@ -40,8 +56,9 @@ bool copse__dates_order(const struct copse_date_facts facts[COPSE_DATE_ORDERS], 
 /* Width, means and scales of a column; false without memory. */
 bool copse__dates_column(const struct copse_date_facts *facts, struct copse_arena *arena,
                          struct copse_schema_column *to);
-/* The numbers of a cell, [c->width]; false, and those of a missing cell: it is no date. */
+/* The numbers of a cell, [c->width]; false, and those of a missing cell: it is no date. *has_time:
+   the cell has a time. */
 bool copse__date_numbers(const struct copse_schema_column *c, const char *text, size_t size,
-                         float *to);
+                         float *to, bool *has_time);
 
 #endif

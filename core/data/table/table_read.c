@@ -80,6 +80,8 @@ static copse_status read_part(struct reader *r, size_t part)
         if (s == COPSE_OK)
             s = copse__csv_next(&csv, &line, &has);
     }
+    if (s == COPSE_OK)
+        s = copse__row_check_dates(&r->row);
     copse__csv_close(&csv);
     r->row.csv = NULL;
     if (s == COPSE_OK)

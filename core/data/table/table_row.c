@@ -65,7 +65,39 @@ void copse__row_report(struct copse_row_reader *r, const char *path)
                    "csv: %s: cells with a category that training did not have: %zu, the first is "
                    "%s; they count as missing, or as none of the column's categories",
                    path, r->unknown_cells.told, r->unknown_cells.first);
-    r->missing_cells = r->unknown_cells = (struct copse_replaced){ .count = 0 };
+    if (r->date_cells.told > 0)
+        copse__log(r->log, COPSE_LOG_WARN,
+                   "csv: %s: cells of dates that cannot be read: %zu, the first is %s, %s; %s had "
+                   "dates as %s; such a cell becomes the mean of its column",
+                   path, r->date_cells.told, r->date_cells.first, r->date_fault,
+                   r->is_surveyed ? "the column" : "training", r->date_form);
+    if (r->time_cells.told > 0)
+        copse__log(r->log, COPSE_LOG_WARN,
+                   "csv: %s: dates without a time, where training had times: %zu, the first is %s; "
+                   "their time is 00:00",
+                   path, r->time_cells.told, r->time_cells.first);
+    copse__row_forget(r);
+}
+
+void copse__row_forget(struct copse_row_reader *r)
+{
+    r->missing_cells = r->unknown_cells = r->date_cells = r->time_cells =
+        (struct copse_replaced){ .count = 0 };
+}
+
+copse_status copse__row_check_dates(const struct copse_row_reader *r)
+{
+    for (size_t i = 0; i < r->uses.count && r->missing != COPSE_MISSING_MEAN; i++) {
+        const struct copse_table_use *u = &r->uses.at[i];
+        if (u->date_fault != NULL && u->dates == 0)
+            return copse__table_fail(
+                COPSE_ERR_FORMAT, r->csv->path, u->fault_row, i, u->column->name,
+                "the cell is %s, and no cell of the column is a date as %s, which training had: "
+                "write them so, or let the mean replace them (missing: mean, --missing mean)",
+                u->date_fault,
+                copse__date_form(u->column->order, u->column->width == COPSE_DATE_PLACES));
+    }
+    return COPSE_OK;
 }
 
 /* ---- features ---- */
@@ -111,22 +143,41 @@ static copse_status take_category(struct copse_row_reader *r, size_t column,
 }
 
 /* A cell that is no date counts as a missing one. */
-static copse_status take_date(struct copse_row_reader *r, size_t column,
-                              const struct copse_schema_column *c, const struct copse_cell *cell,
-                              float *to)
+static copse_status take_date(struct copse_row_reader *r, size_t column, struct copse_table_use *u,
+                              const struct copse_cell *cell, float *to)
 {
-    static const char *const orders[] = { "2024-12-31", "31.12.2024", "12/31/2024" };
+    const struct copse_schema_column *c = u->column;
+    const bool has_times = c->width == COPSE_DATE_PLACES;
+    const char *form = copse__date_form(c->order, has_times);
+    bool has_time;
 
-    if (copse__date_numbers(c, cell->text, cell->size, to))
+    if (copse__date_numbers(c, cell->text, cell->size, to, &has_time)) {
+        u->dates++;
+        if (has_times && !has_time)
+            note_replaced(&r->time_cells, r->csv, column, c->name, cell, !r->is_surveyed);
         return COPSE_OK;
+    }
     if (copse__table_is_missing(cell))
         return take_missing(r, column, c, cell, r->schema->missing == COPSE_MISSING_MEAN);
-    if (r->unknown == COPSE_UNKNOWN_REFUSE)
+    const char *fault = copse__date_fault(cell->text, cell->size, c->order);
+    if (!r->is_surveyed &&
+        (r->unknown == COPSE_UNKNOWN_REFUSE || r->missing == COPSE_MISSING_REFUSE))
         return copse__table_fail(COPSE_ERR_FORMAT, r->csv->path, r->csv->row, column, c->name,
-                                 "\"%.*s\" is no date as %s; correct it, or let it count as "
-                                 "missing (unknown: ignore, --unknown ignore)",
-                                 copse__csv_shown(cell), cell->text, orders[c->order]);
-    note_replaced(&r->missing_cells, r->csv, column, c->name, cell, true);
+                                 "\"%.*s\" is %s; training had dates as %s: correct it, or let it "
+                                 "count as missing (%s)",
+                                 copse__csv_shown(cell), cell->text, fault, form,
+                                 r->unknown == COPSE_UNKNOWN_REFUSE
+                                     ? "unknown: ignore, --unknown ignore"
+                                     : "missing: mean, --missing mean");
+    if (u->date_fault == NULL) {
+        u->date_fault = fault;
+        u->fault_row = r->csv->row;
+    }
+    if (r->date_cells.count == 0) {
+        r->date_form = form;
+        r->date_fault = fault;
+    }
+    note_replaced(&r->date_cells, r->csv, column, c->name, cell, true);
     return COPSE_OK;
 }
 
@@ -206,7 +257,7 @@ static copse_status take_label(struct copse_row_reader *r, size_t column, const 
 static copse_status take_cell(struct copse_row_reader *r, size_t column,
                               const struct copse_cell *cell, float *row)
 {
-    const struct copse_table_use *u = &r->uses.at[column];
+    struct copse_table_use *u = &r->uses.at[column];
     const struct copse_schema_column *c = u->column;
 
     if (c == NULL)
@@ -214,7 +265,7 @@ static copse_status take_cell(struct copse_row_reader *r, size_t column,
     if (c->role == COPSE_COLUMN_LABEL)
         return take_label(r, column, c->name, cell);
     if (c->role == COPSE_COLUMN_DATE)
-        return take_date(r, column, c, cell, row + c->first);
+        return take_date(r, column, u, cell, row + c->first);
     return c->role == COPSE_COLUMN_NUMBER ? take_number(r, column, c, cell, row + c->first)
                                           : take_category(r, column, u, cell, row + c->first);
 }

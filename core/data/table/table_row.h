@@ -11,6 +11,9 @@
 struct copse_table_use {
     const struct copse_schema_column *column; /* NULL: none */
     const struct copse_dictionary *codes;     /* of a category: entry i is category i */
+    /* of dates: cells that were read, and the first one that is no date; NULL: there is none */
+    size_t dates, fault_row;
+    const char *date_fault;
 };
 
 /* Cells of one kind that were replaced. */
@@ -42,7 +45,8 @@ struct copse_row_reader {
     int32_t class;  /* of the row that was read */
     float target;
     /* since the last report */
-    struct copse_replaced missing_cells, unknown_cells;
+    struct copse_replaced missing_cells, unknown_cells, date_cells, time_cells;
+    const char *date_form, *date_fault; /* of the first of date_cells */
 };
 
 /* Retains nothing: the schema outlives the reader. Fini also on failure. */
@@ -57,6 +61,10 @@ copse_status copse__row_columns(struct copse_row_reader *r, const struct copse_c
                                 bool *is_header);
 /* The numbers of a line, [width] of the schema; r->class or r->target if there is a label. */
 copse_status copse__row_read(struct copse_row_reader *r, struct copse_cell line, float *to);
+/* COPSE_ERR_FORMAT if a column of dates has cells, and none of them is a date as training had. */
+copse_status copse__row_check_dates(const struct copse_row_reader *r);
+/* Forget what was replaced. */
+void copse__row_forget(struct copse_row_reader *r);
 /* Log what was replaced since the last report. */
 void copse__row_report(struct copse_row_reader *r, const char *path);
 

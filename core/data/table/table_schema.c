@@ -50,7 +50,7 @@ static copse_status check_texts(const struct copse_table_facts *f, size_t column
     if (different <= COPSE_FEW || 2 * different <= f->rows)
         return COPSE_OK;
     char why[200];
-    const char *what = copse__table_looks_like(&c->words);
+    const char *what = copse__table_looks_like(&c->words, column == f->label);
     snprintf(why, sizeof why, "is one of %zu different texts in %zu rows: these are %s", different,
              f->rows,
              what != NULL         ? what
@@ -63,7 +63,7 @@ static copse_status check_texts(const struct copse_table_facts *f, size_t column
 static void warn_of_texts(const struct copse_table_facts *f, size_t column, const char *use)
 {
     const struct copse_table_column *c = &f->columns[column];
-    const char *what = copse__table_looks_like(&c->words);
+    const char *what = copse__table_looks_like(&c->words, column == f->label);
     char place[COPSE_PLACE_BYTES];
 
     if (what != NULL)
@@ -150,6 +150,12 @@ static copse_status set_feature(struct copse_table_facts *f, size_t column,
     bool is_guess;
     if (c->numbers == 0 && copse__dates_order(c->dates, c->texts, &to->order, &is_guess))
         return set_date(f, column, is_guess, to);
+    if (copse__dates_most(c->dates, c->texts + c->numbers, &to->order, &is_guess)) {
+        if (f->params->missing == COPSE_MISSING_MEAN)
+            return set_date(f, column, is_guess, to); /* the others count as missing */
+        if (c->numbers > 0 || c->words.entries.count > COPSE_FEW)
+            return copse__table_fail_date(column, c, to->order);
+    }
     to->order = COPSE_DATE_YMD;
     COPSE_TRY(check_texts(f, column));
     to->role = COPSE_COLUMN_CATEGORY;

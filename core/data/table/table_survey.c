@@ -200,6 +200,8 @@ static copse_status take_number(struct survey *v, size_t column, const struct co
     if (!isfinite((float)x))
         return copse__table_number(v->csv, column, c->name, cell, &x); /* too large */
     c->numbers++;
+    if (c->numbers == 1) /* may be the cell that is no date */
+        copse__dates_take(c->dates, cell->text, cell->size, v->csv->path, v->csv->row);
     const double before = x - c->mean;
     c->mean += before / (double)c->numbers; /* Welford */
     c->squares += before * (x - c->mean);
@@ -225,10 +227,10 @@ static copse_status take_text(struct survey *v, size_t column, const struct cops
     copse_date_order order;
     bool is_guess;
     c->texts++;
-    if (c->role != COPSE_COLUMN_LABEL && c->numbers == 0) {
-        copse__dates_take(c->dates, cell->text, cell->size);
+    if (c->role != COPSE_COLUMN_LABEL) {
+        copse__dates_take(c->dates, cell->text, cell->size, v->csv->path, v->csv->row);
         if (c->words.entries.count > COPSE_CATEGORIES_MAX &&
-            copse__dates_order(c->dates, c->texts, &order, &is_guess))
+            copse__dates_most(c->dates, c->texts + c->numbers, &order, &is_guess))
             return COPSE_OK; /* how many different dates there are does not matter */
     }
     c->commas += copse__table_has_comma(cell);
@@ -240,9 +242,9 @@ static copse_status take_text(struct survey *v, size_t column, const struct cops
                                c->words.entries.at)))
         return no_memory(v);
     if (c->words.entries.count <= COPSE_CATEGORIES_MAX ||
-        (c->numbers == 0 && copse__dates_order(c->dates, c->texts, &order, &is_guess)))
+        copse__dates_most(c->dates, c->texts + c->numbers, &order, &is_guess))
         return COPSE_OK;
-    const char *what = copse__table_looks_like(&c->words);
+    const char *what = copse__table_looks_like(&c->words, c->role == COPSE_COLUMN_LABEL);
     return copse__table_fail(
         COPSE_ERR_FORMAT, v->csv->path, v->csv->row, column, c->name,
         "the column has more than %u different texts: these are %s", COPSE_CATEGORIES_MAX,
@@ -255,6 +257,8 @@ static copse_status take_cell(struct survey *v, size_t column, const struct cops
 {
     struct copse_table_facts *f = v->facts;
     struct copse_table_column *c = &f->columns[column];
+    copse_date_order order;
+    bool is_guess;
     double x = 0;
 
     const bool is_number = copse__number_parse(cell->text, cell->size, &x);
@@ -265,6 +269,10 @@ static copse_status take_cell(struct survey *v, size_t column, const struct cops
     if (!copse__table_is_missing(cell))
         return take_text(v, column, cell);
     c->missing++;
+    if (f->params->missing != COPSE_MISSING_MEAN && c->role != COPSE_COLUMN_LABEL &&
+        copse__dates_most(c->dates, c->texts + c->numbers, &order, &is_guess) &&
+        c->dates[order].odd.row > 0) /* who fills this one in would meet the other next */
+        return copse__table_fail_date(column, c, order);
     return c->role == COPSE_COLUMN_LABEL || f->params->missing != COPSE_MISSING_MEAN
                ? copse__table_fail_missing(v->csv, column, c->name, cell,
                                            c->role == COPSE_COLUMN_LABEL, false)

@@ -14,7 +14,9 @@
  * A column of dates becomes numbers, always scaled: COPSE_COLUMN_DATE. Dates have four digits for
  * the year and '-', '/' or '.' between their parts, and may have a time, as
  * "2024-12-31T23:59:00Z"; the zone does not count. Where day and month could be exchanged in all
- * cells, '.' means the day first, and otherwise the month is first, with a warning.
+ * cells, '.' means the day first, and otherwise the month is first, with a warning. Where 9 of 10
+ * cells are dates and another is none, it is COPSE_ERR_FORMAT, or with COPSE_MISSING_MEAN counts as
+ * missing, with a warning; without that, up to 20 different texts are categories.
  *
  * Columns that number the rows are ignored: an unnamed first one that counts from 0 or 1, and in
  * tables of at least 20 rows one of whole numbers that rises in each row and has a name such as
@@ -35,8 +37,9 @@
  * header, else by position; other columns are passed over, with a line in the log
  * (COPSE_LOG_INFO), and the label column may be missing. A missing number becomes the `fill` of its
  * column, a missing date the mean of each part and no weekday; so does a cell that is no date,
- * unless params.unknown refuses it. A missing or unknown category takes the place of missing cells if the column has one;
- * otherwise all places of the column are 0. The log warns once for each kind and file, with the
+ * unless params.unknown or params.missing refuses it. It is COPSE_ERR_FORMAT if no cell of a column
+ * can be read as a date, unless params.missing is COPSE_MISSING_MEAN. A missing or unknown category
+ * takes the place of missing cells if the column has one; otherwise all places of the column are 0. The log warns once for each kind and file, with the
  * number of the cells and the place of the first, unless training had missing cells in the column
  * or the caller asked for COPSE_MISSING_MEAN. Labels are never replaced.
  */
