@@ -283,6 +283,30 @@ static void a_cell_among_dates_that_is_none_is_named(void **state)
           "row 33, column 1 (\"day\"): \"rubbish\" is no date");
 }
 
+/* 9 of 10 are enough; with fewer the cells are categories, as they are with few different texts. */
+static void nine_of_ten_cells_make_a_column_of_dates(void **state)
+{
+    static const struct copse_dataset_params mean = { .missing = COPSE_MISSING_MEAN };
+    static char text[2000];
+    (void)state;
+    for (int odd = 1; odd <= 3; odd++) {
+        size_t used = (size_t)snprintf(text, sizeof text, "day,y\n");
+        for (int i = 0; i < 20; i++)
+            used += (size_t)snprintf(text + used, sizeof text - used, "%s%02d,%d\n",
+                                     i < odd ? "soon" : "2024-01-", 1 + i, i % 2);
+        copse_dataset *data = open_table(text, &mean);
+        assert_int_equal(column_of(copse_dataset_schema(data)).role,
+                         odd <= 2 ? COPSE_COLUMN_DATE : COPSE_COLUMN_CATEGORY);
+        copse_dataset_release(&data);
+        data = open_table(text, NULL);
+        assert_int_equal(column_of(copse_dataset_schema(data)).role, COPSE_COLUMN_CATEGORY);
+        assert_true((odd <= 2) == (strstr(warnings, "its 20 different texts become categories; "
+                                                    "nearly all are dates, but \"soon01\" in row 2 "
+                                                    "is no date: correct it") != NULL));
+        copse_dataset_release(&data);
+    }
+}
+
 static void new_dates_in_another_form_are_told_or_refused(void **state)
 {
     static const char ask[] = "day\n3.1.2022\n01/10/2024\n";
@@ -423,6 +447,7 @@ int main(void)
         cmocka_unit_test(order_is_found_or_guessed),
         cmocka_unit_test(parts_are_scaled_and_missing_dates_are_means),
         cmocka_unit_test(a_cell_among_dates_that_is_none_is_named),
+        cmocka_unit_test(nine_of_ten_cells_make_a_column_of_dates),
         cmocka_unit_test(new_dates_in_another_form_are_told_or_refused),
         cmocka_unit_test(a_date_is_no_label),
         cmocka_unit_test(older_schemas_are_read_and_written),

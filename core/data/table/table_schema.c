@@ -72,6 +72,23 @@ static void warn_of_texts(const struct copse_table_facts *f, size_t column, cons
                    copse__table_place(f, column, place), c->words.entries.count, use, what);
 }
 
+/* Categories that would be dates but for a cell. */
+static void warn_of_date(const struct copse_table_facts *f, size_t column, copse_date_order order)
+{
+    const struct copse_table_column *c = &f->columns[column];
+    const struct copse_date_odd *odd = &c->dates[order].odd;
+    const struct copse_cell cell = { (char *)(uintptr_t)odd->text, strlen(odd->text) };
+    char place[COPSE_PLACE_BYTES];
+
+    copse__log(f->log, COPSE_LOG_WARN,
+               "csv: %s: its %zu different texts become categories; nearly all are dates, but "
+               "\"%.*s\" in row %zu is %s: correct it, or let it count as missing (missing: mean, "
+               "--missing mean), and they become dates",
+               copse__table_place(f, column, place), c->words.entries.count,
+               copse__csv_shown(&cell), odd->text, odd->row,
+               copse__date_fault(odd->text, cell.size, order));
+}
+
 static int by_text(const void *a, const void *b)
 {
     return strcmp(*(const char *const *)a, *(const char *const *)b);
@@ -155,6 +172,7 @@ static copse_status set_feature(struct copse_table_facts *f, size_t column,
             return set_date(f, column, is_guess, to); /* the others count as missing */
         if (c->numbers > 0 || c->words.entries.count > COPSE_FEW)
             return copse__table_fail_date(column, c, to->order);
+        warn_of_date(f, column, to->order);
     }
     to->order = COPSE_DATE_YMD;
     COPSE_TRY(check_texts(f, column));
