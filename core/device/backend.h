@@ -78,7 +78,6 @@ struct copse_device {
        (pace.h) [ps] */
     struct {
         uint64_t submission_ns;
-        bool cuts_launches; /* false: the cross-check compares each command with a whole launch */
         _Atomic uint64_t ps;
     } pace;
     struct copse_tuning tuning;    /* the measurements of variants, read when it was opened */
