@@ -30,6 +30,7 @@ enum fake_fn {
     FAKE_REPLAY,
     FAKE_SUBMIT,
     FAKE_WAIT,
+    FAKE_STAMP, /* of a device that has a clock */
     FAKE_FN_COUNT,
 };
 
@@ -70,7 +71,7 @@ struct fake_device {
     bool forgets_lock, takes_lock_twice, gives_lock_twice;
 
     bool has_priorities; /* a device has the priority that it should have */
-    bool has_clock; /* of its own: a launch takes launch_ns, nothing else takes time */
+    bool has_clock;      /* of its own: a launch takes launch_ns, nothing else takes time */
     uint64_t launch_ns;
 
     uint64_t memory_budget; /* bytes of buffers that it reports as free and used [0 = unknown] */
