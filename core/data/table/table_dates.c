@@ -135,7 +135,7 @@ void copse__dates_take(struct copse_date_facts facts[COPSE_DATE_ORDERS], const c
             continue;
         f->count++;
         f->has_time |= d.at[COPSE_DATE_HOUR] != 0 || d.at[COPSE_DATE_HOUR + 1] != 0;
-        f->has_dots |= memchr(text, '.', COPSE_MIN(size, 3)) != NULL;
+        f->dotted += memchr(text, '.', COPSE_MIN(size, 3)) != NULL;
         for (int i = 0; i < COPSE_DATE_PLACES; i++) { /* Welford */
             const double before = d.at[i] - f->mean[i];
             f->mean[i] += before / (double)f->count;
@@ -149,10 +149,10 @@ bool copse__dates_order(const struct copse_date_facts facts[COPSE_DATE_ORDERS], 
 {
     const bool is_dmy = facts[COPSE_DATE_DMY].count == texts,
                is_mdy = facts[COPSE_DATE_MDY].count == texts,
-               has_dots = facts[COPSE_DATE_DMY].has_dots;
-    *is_guess = is_dmy && is_mdy && !has_dots;
+               is_dotted = facts[COPSE_DATE_DMY].dotted == texts;
+    *is_guess = is_dmy && is_mdy && !is_dotted;
     *order = facts[COPSE_DATE_YMD].count == texts ? COPSE_DATE_YMD
-             : is_dmy && (has_dots || !is_mdy)    ? COPSE_DATE_DMY
+             : is_dmy && (is_dotted || !is_mdy)   ? COPSE_DATE_DMY
                                                   : COPSE_DATE_MDY;
     return texts > 0 && facts[*order].count == texts;
 }
