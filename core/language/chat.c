@@ -10,7 +10,7 @@
 #include "core/base/base.h"
 #include "core/language/language.h"
 
-#define MOST_BYTES (256u << 20) /* of a question, or of what the system says */
+#define MOST_BYTES (16u << 20) /* bytes: of a question, or of what the system says */
 
 static const struct copse_chat_form forms[] = {
     { "chatml", "<|im_start|>", "<|im_start|>system\n", "<|im_end|>\n", "<|im_start|>user\n",

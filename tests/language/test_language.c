@@ -422,6 +422,17 @@ static void test_tokens(void **state)
     OK(copse_language_chat(language, "", "Why?", chat, sizeof chat, &size));
     assert_memory_equal(chat, "<|im_start|>user", 16);
     FAILS(COPSE_ERR_ARGUMENT, copse_language_chat(language, "", "Why?", chat, 9, &size), "bytes");
+    char *long_text = malloc((16 << 20) + 2);
+    assert_non_null(long_text);
+    memset(long_text, 'a', (16 << 20) + 1);
+    long_text[(16 << 20) + 1] = '\0';
+    FAILS(COPSE_ERR_ARGUMENT, copse_language_chat(language, long_text, "", chat, 0, &size),
+          "the text of the system has more than 16777216 bytes");
+    FAILS(COPSE_ERR_ARGUMENT, copse_language_chat(language, "", long_text, chat, 0, &size),
+          "the question has more than 16777216 bytes");
+    OK(copse_language_chat(language, long_text + 1, "", NULL, 0, &size));
+    assert_true(size > 16 << 20);
+    free(long_text);
     close_file();
 }
 

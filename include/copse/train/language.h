@@ -79,7 +79,7 @@ COPSE_API const char *copse_language_token(const copse_language *language, int32
  * @param needed  Receives the bytes of the text with its NUL.
  * @retval COPSE_ERR_UNSUPPORTED  The form is unknown.
  * @retval COPSE_ERR_ARGUMENT     `room` is not 0 and smaller than *needed; or `system` or `question`
- *                                has more than 256 MiB.
+ *                                has more than 16 MiB.
  */
 COPSE_API COPSE_CHECKED copse_status copse_language_chat(const copse_language *language,
                                                          const char *system, const char *question,
