@@ -230,7 +230,8 @@ bool copse_cl_free_bytes(const struct copse_cl_api *cl, cl_device_id id, uint64_
 /* priority.c */
 /* Find out whether the device, which has a context, takes the priority it should have. */
 void copse_cl_priority_init(copse_device *dev);
-cl_command_queue copse_cl_queue_make(copse_device *dev, cl_int *e);
+/* A queue of the device's priority that also has the properties `has`. */
+cl_command_queue copse_cl_queue_make(copse_device *dev, cl_command_queue_properties has, cl_int *e);
 
 /* memory.c */
 copse_status copse_cl_buffer_init(copse_buffer *buf);

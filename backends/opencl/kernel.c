@@ -310,8 +310,8 @@ copse_status copse_cl_create_kernel(struct copse_kernel *k, cl_kernel *out)
 /* When a linked program is asked for its binary, PoCL generates code for groups of any size. No
    launch uses it: the first one generates code for the group size of the kernel. But a start that
    has this binary loads it at once, where the binary of a program that is only compiled must be
-   linked: about 0.3 s, and 10 ms a kernel. So the latter is stored now, and the former when the
-   device closes. */
+   linked: about 0.3 s, and 10 ms a kernel. So the compiled program is stored now, and the linked
+   one when the device closes. */
 static copse_status text_link(struct copse_kernel *k, cl_program object, const char *options)
 {
     struct copse_cl_kernel *ck = k->priv;

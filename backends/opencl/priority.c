@@ -11,14 +11,15 @@
 #define HINTS   "cl_khr_priority_hints"
 #define CREATOR "cl_khr_create_command_queue"
 
-static cl_command_queue make_queue(const copse_device *dev, cl_int *e)
+static cl_command_queue make_queue(const copse_device *dev, cl_command_queue_properties has,
+                                   cl_int *e)
 {
     const struct copse_cl_device *d = dev->priv;
     const cl_bitfield properties[] = { CL_QUEUE_PRIORITY_KHR,
                                        dev->priority == COPSE_PRIORITY_LOW
                                            ? CL_QUEUE_PRIORITY_LOW_KHR
                                            : CL_QUEUE_PRIORITY_HIGH_KHR,
-                                       0 };
+                                       has ? CL_QUEUE_PROPERTIES : 0, has, 0 };
     return d->create_queue(d->context, d->id, properties, e);
 }
 
@@ -40,7 +41,7 @@ void copse_cl_priority_init(copse_device *dev)
         return;
     }
     cl_int e = CL_SUCCESS;
-    cl_command_queue queue = make_queue(dev, &e);
+    cl_command_queue queue = make_queue(dev, 0, &e);
     dev->has_priority = e == CL_SUCCESS;
     if (dev->has_priority) {
         d->cl.ReleaseCommandQueue(queue);
@@ -51,9 +52,9 @@ void copse_cl_priority_init(copse_device *dev)
     }
 }
 
-cl_command_queue copse_cl_queue_make(copse_device *dev, cl_int *e)
+cl_command_queue copse_cl_queue_make(copse_device *dev, cl_command_queue_properties has, cl_int *e)
 {
     struct copse_cl_device *d = dev->priv;
-    return d->create_queue != NULL ? make_queue(dev, e)
-                                   : d->cl.CreateCommandQueue(d->context, d->id, 0, e);
+    return d->create_queue != NULL ? make_queue(dev, has, e)
+                                   : d->cl.CreateCommandQueue(d->context, d->id, has, e);
 }

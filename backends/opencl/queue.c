@@ -142,7 +142,7 @@ copse_status copse_cl_queue_init(copse_queue *q)
         COPSE_TRY(copse_cl_check(d->cl.RetainCommandQueue(d->lent), "clRetainCommandQueue"));
         p->queue = d->lent;
     } else {
-        p->queue = copse_cl_queue_make(q->dev, &e);
+        p->queue = copse_cl_queue_make(q->dev, 0, &e);
         COPSE_TRY(copse_cl_check(e, "create a queue"));
     }
     /* Memory allocated by the driver, because only such memory is certain to be copied without

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Stamps: markers of a command queue with CL_QUEUE_PROFILING_ENABLE. Queues are made without it, because
-   drivers then keep times of every command; the first stamp replaces the queue. */
+/* Stamps: markers of a command queue with CL_QUEUE_PROFILING_ENABLE. Queues are made without it,
+   because with it drivers keep times of every command. The first stamp replaces the queue by one of
+   the same priority. */
 #include "backends/opencl/cl_internal.h"
 
 static copse_status check_lent(copse_queue *q)
@@ -41,12 +42,11 @@ static copse_status enable_times(copse_queue *q)
     cl_int e = CL_SUCCESS;
     if (d->lent != NULL)
         return check_lent(q);
-    cl_command_queue next =
-        d->cl.CreateCommandQueue(d->context, d->id, CL_QUEUE_PROFILING_ENABLE, &e);
-    if (e == CL_INVALID_QUEUE_PROPERTIES)
-        return copse_fail(COPSE_ERR_UNSUPPORTED, "opencl: %s makes no queues with times",
-                          q->dev->info.id);
-    COPSE_TRY(copse_cl_check(e, "clCreateCommandQueue with times"));
+    cl_command_queue next = copse_cl_queue_make(q->dev, CL_QUEUE_PROFILING_ENABLE, &e);
+    if (e == CL_INVALID_QUEUE_PROPERTIES || e == CL_INVALID_VALUE)
+        return copse_fail(COPSE_ERR_UNSUPPORTED, "opencl: %s makes no queues with times%s",
+                          q->dev->info.id, d->create_queue != NULL ? " and a priority" : "");
+    COPSE_TRY(copse_cl_check(e, "create a queue with times"));
     const copse_status s = follow_queue(q, next);
     if (s == COPSE_OK) {
         cl_command_queue old = p->queue;

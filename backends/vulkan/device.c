@@ -127,10 +127,8 @@ static copse_status make_device(copse_device *dev)
 {
     struct vk_device *vd = dev->priv;
     VkResult r = device_create(dev);
-    if (r != VK_SUCCESS && copse_vk_wants_global_priority(dev)) {
-        copse_vk_priority_refused(dev, r);
+    while (r != VK_SUCCESS && copse_vk_priority_refused(dev, r))
         r = device_create(dev);
-    }
     if (r != VK_SUCCESS)
         return copse_vk_fail(r, "create a device");
     vd->owns_device = true;

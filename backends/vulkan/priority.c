@@ -42,16 +42,20 @@ VkQueueGlobalPriorityEXT copse_vk_global_priority(copse_priority priority)
                                              : VK_QUEUE_GLOBAL_PRIORITY_MEDIUM_EXT;
 }
 
-/* What the driver has is no longer wanted. */
-void copse_vk_priority_refused(copse_device *dev, VkResult r)
+bool copse_vk_priority_refused(copse_device *dev, VkResult r)
 {
     struct vk_device *vd = dev->priv;
-    vd->traits.global_priority = NULL;
-    vd->traits.has_occupancy = false;
+    if (copse_vk_wants_global_priority(dev))
+        vd->traits.global_priority = NULL;
+    else if (copse_vk_wants_occupancy(dev))
+        vd->traits.has_occupancy = false;
+    else
+        return false;
     snprintf(dev->why_not, sizeof dev->why_not, "the driver refuses it: %s%s",
              copse_vk_result_name(r),
              r == VK_ERROR_NOT_PERMITTED_EXT ? "; the process lacks a right (CAP_SYS_NICE on Linux)"
                                              : "");
+    return true;
 }
 
 void copse_vk_priority_given(copse_device *dev)

@@ -266,8 +266,9 @@ void copse_vk_occupancy_chain(struct copse_vk_occupancy_features *f, void *next,
 bool copse_vk_wants_global_priority(const copse_device *dev);
 bool copse_vk_wants_occupancy(const copse_device *dev);
 VkQueueGlobalPriorityEXT copse_vk_global_priority(copse_priority priority);
-/* The device was not made with a priority, and will be made without. */
-void copse_vk_priority_refused(copse_device *dev, VkResult r);
+/* The device was not made with what is wanted. Want less: at first no global priority, then no
+   occupancy. False: nothing more can be left out. */
+bool copse_vk_priority_refused(copse_device *dev, VkResult r);
 /* The device was made with what it wants. */
 void copse_vk_priority_given(copse_device *dev);
 /* At the begin of a command buffer. */

@@ -6,6 +6,7 @@
 #include "core/check/bound.h"
 #include "core/check/part.h"
 #include "core/device/host_launch.h"
+#include "core/device/pace.h"
 
 #define MOST_BYTES ((size_t)1 << 30)   /* of the buffers of a launch */
 #define MOST_WORK  ((uint64_t)1 << 26) /* of a launch that cannot be compared in part */
@@ -39,7 +40,8 @@ static uint64_t work_within(struct copse_segment *const *segments, uint32_t coun
     for (uint32_t i = 0; i < count; i++)
         for (const struct copse_segment *part = segments[i]; part; part = part->rest)
             for (size_t k = 0; k < part->count; k++)
-                sum += work_of(&part->commands[k], most);
+                if (!copse__pace_continues(&part->commands[k]))
+                    sum += work_of(&part->commands[k], most);
     return sum;
 }
 
@@ -103,7 +105,7 @@ static copse_status run_one(struct copse_chain *c, copse_queue *q,
     const enum scope scope = scope_of(command, c->most);
     if (scope == NOT || copse__probe_reserve(&c->probe, q, command) != COPSE_OK) {
         c->skipped++;
-        return c->restores ? COPSE_OK : copse__queue_encode(q, command);
+        return c->restores ? COPSE_OK : copse__pace_encode(q, command);
     }
     c->probe.is_sampled = scope == IN_PART;
     c->compared++;
@@ -116,7 +118,8 @@ copse_status copse__chain_run(struct copse_chain *c, const struct copse_segment 
 {
     for (const struct copse_segment *part = segment; part; part = part->rest) {
         for (size_t i = 0; i < part->count && !c->fault.is_found; i++)
-            COPSE_TRY(run_one(c, part->queue, &part->commands[i]));
+            if (!copse__pace_continues(&part->commands[i]))
+                COPSE_TRY(run_one(c, part->queue, &part->commands[i]));
         if (part->host && !c->restores && !c->fault.is_found)
             COPSE_TRY(copse__host_launch_run(part->queue, part->host));
     }

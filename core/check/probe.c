@@ -2,6 +2,7 @@
 #include "core/check/probe.h"
 
 #include "core/device/host_launch.h"
+#include "core/device/pace.h"
 
 /* Of `memory`. */
 enum area { BEFORE, AFTER, KEPT, AREAS };
@@ -84,7 +85,7 @@ static copse_status write_all(const struct copse_probe *p, copse_queue *q, enum 
 copse_status copse__probe_reserve(struct copse_probe *p, const copse_queue *q,
                                   const struct copse_command *c)
 {
-    p->command = *c;
+    p->command = copse__pace_whole(c);
     p->bytes = 0;
     for (uint32_t i = 0; i < c->binding_count; i++) {
         p->at[i] = p->bytes;
@@ -100,7 +101,7 @@ copse_status copse__probe_queue(struct copse_probe *p, copse_queue *q,
     if (!p->is_written)
         COPSE_TRY(read_all(p, q, BEFORE));
     p->is_written = false;
-    COPSE_TRY(copse__queue_encode(q, c));
+    COPSE_TRY(copse__pace_encode(q, c));
     return read_all(p, q, AFTER);
 }
 
@@ -174,30 +175,42 @@ copse_status copse__probe_restore(const struct copse_probe *p, copse_queue *q)
 
 const struct copse_command *copse__probe_command(const struct copse_segment *seg, size_t which)
 {
-    for (; seg; seg = seg->rest) {
-        if (which < seg->count)
-            return &seg->commands[which];
-        which -= seg->count;
-    }
+    for (; seg; seg = seg->rest)
+        for (size_t i = 0; i < seg->count; i++)
+            if (!copse__pace_continues(&seg->commands[i]) && which-- == 0)
+                return &seg->commands[i];
     return NULL;
+}
+
+static copse_status end_part(const struct copse_segment *part)
+{
+    if (part->rest && copse__pace_is_on(part->queue->dev))
+        COPSE_TRY(copse_queue_submit(part->queue, NULL));
+    return part->host ? copse__host_launch_run(part->queue, part->host) : COPSE_OK;
 }
 
 copse_status copse__probe_replay(struct copse_probe *p, const struct copse_segment *seg,
                                  size_t which)
 {
+    const struct copse_command *probed = copse__probe_command(seg, which);
     for (; seg; seg = seg->rest) {
-        for (size_t i = 0; i < seg->count; i++)
-            COPSE_TRY(i == which ? copse__probe_queue(p, seg->queue, &seg->commands[i])
-                                 : copse__queue_encode(seg->queue, &seg->commands[i]));
-        which = which < seg->count ? SIZE_MAX : which - seg->count;
-        if (seg->host)
-            COPSE_TRY(copse__host_launch_run(seg->queue, seg->host));
+        for (size_t i = 0; i < seg->count; i++) {
+            const struct copse_command *c = &seg->commands[i];
+            if (!copse__pace_continues(c))
+                COPSE_TRY(c == probed ? copse__probe_queue(p, seg->queue, c)
+                                      : copse__pace_encode(seg->queue, c));
+        }
+        COPSE_TRY(end_part(seg));
     }
     return COPSE_OK;
 }
 
-uint64_t copse__probe_hash(uint64_t hash, const struct copse_command *c)
+/* Cuts by measured rates differ from start to start. */
+uint64_t copse__probe_hash(uint64_t hash, const struct copse_command *command)
 {
+    const struct copse_command whole = copse__pace_whole(command), *c = &whole;
+    if (copse__pace_continues(command))
+        return hash;
     uint64_t words[COPSE_MAX_BINDINGS + 3] = { (uint64_t)c->kind, c->binding_count, c->word };
     for (uint32_t i = 0; i < c->binding_count; i++)
         words[3 + i] = c->bindings[i].size;

@@ -41,7 +41,8 @@ size_t copse__probe_bytes(const struct copse_command *c);
 copse_status copse__probe_reserve(struct copse_probe *p, const copse_queue *q,
                                   const struct copse_command *c);
 /* Queue reads of the buffers, the command, and reads of its results. Allocates if the memory is too
-   small; no earlier read may be under way. */
+   small; no earlier read may be under way. Of the first piece of a launch (core/device/pace.h), all
+   pieces are queued; so in all functions here. */
 copse_status copse__probe_queue(struct copse_probe *p, copse_queue *q,
                                 const struct copse_command *c);
 /* Before copse__probe_queue: keep the content of the buffers; then fill those of floats with
@@ -60,12 +61,13 @@ copse_status copse__probe_judge(const struct copse_probe *p, struct copse_probe_
 
 /* ---- segments ---- */
 
-/* The command number `which` of a segment, its parts counted through; NULL: it has fewer. */
+/* The command number `which` of a segment, its parts counted through; NULL: it has fewer. A launch
+   in pieces counts as one command, its first piece. */
 const struct copse_command *copse__probe_command(const struct copse_segment *seg, size_t which);
 /* Queue the commands of a segment one by one, the one with number `which` with the probe. */
 copse_status copse__probe_replay(struct copse_probe *p, const struct copse_segment *seg,
                                  size_t which);
-/* Digest of what a command does: its kernel, sizes and parameters; no addresses. */
-uint64_t copse__probe_hash(uint64_t hash, const struct copse_command *c);
+/* Digest of what a command does: its kernel, sizes and parameters; no addresses, no cuts. */
+uint64_t copse__probe_hash(uint64_t hash, const struct copse_command *command);
 
 #endif

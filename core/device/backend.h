@@ -78,15 +78,14 @@ struct copse_device {
        (pace.h) [ps] */
     struct {
         uint64_t submission_ns;
-        bool cuts_launches; /* false: the cross-check compares each command with a whole launch */
         _Atomic uint64_t ps;
     } pace;
     struct copse_tuning tuning;    /* the measurements of variants, read when it was opened */
     struct copse_buffer *garbage;  /* released, waiting for tickets */
     struct copse_buffer *pool;     /* released and idle, for reuse */
-    atomic_size_t bytes;           /* of all buffers, those of the pool among them */
+    atomic_size_t bytes;           /* of all buffers, with the pool */
     atomic_uint imports;           /* buffers of imported host memory */
-    atomic_bool is_clock_reported; /* the log says that it has no clock */
+    atomic_bool is_clock_reported; /* the log says that it has no clock, or that a stamp failed */
     struct copse_queue *queues;    /* all queues of the device */
     void *priv;
 };
@@ -108,7 +107,7 @@ struct copse_queue {
     uint64_t submitted;   /* newest ticket given out */
     uint64_t reached;     /* newest ticket known to have completed */
     bool has_open_work;   /* commands since the last submit */
-    uint64_t paced_ns;    /* estimate of those of segments (pace.h) */
+    uint64_t paced_ns;    /* estimate of its segments (pace.h) */
     uint64_t read_ticket; /* the ticket of the newest read into host memory; 0: none */
     bool is_unsettled;    /* a call has failed, and work may use host memory for good */
     uint32_t slot;        /* index into copse_buffer.after */

@@ -12,6 +12,7 @@ struct copse_candidate {
     size_t physical;            /* the first entry of the list for the same physical device */
     bool is_trusted;            /* usable, and its faults do not come and go */
     char fault[96];             /* why it is not trusted, though it is usable */
+    bool is_selected;           /* by the words of copse_select_devices so far */
     struct copse_tuning tuning; /* where the physical device has several drivers */
 };
 
@@ -23,7 +24,7 @@ struct copse_choices {
 copse_status copse__choices_open(copse_context *ctx, struct copse_choices *out);
 void copse__choices_close(struct copse_choices *c);
 
-/* The best usable driver of a physical device among those of the backend; NULL: of all backends.
+/* The best usable driver of a physical device that belongs to the backend; NULL: of all backends.
    SIZE_MAX: none. A driver that is not trusted is the best only without a trusted one. `why`: what
    it is better in than another one, "" for a single driver. */
 size_t copse__choices_best(const struct copse_choices *c, size_t physical, const char *backend,

@@ -18,7 +18,7 @@ struct copse_clock {
     struct copse_stamp stamps[COPSE_STAMPS]; /* stamp n is in slot n % COPSE_STAMPS */
     uint64_t next, unread; /* numbers: of the next stamp, of the oldest unread one */
     bool is_missing;       /* the device has none */
-    bool has_gap;          /* a stamp had no room: spans begin again at the next BEGIN */
+    bool has_gap;          /* a stamp is missing: spans begin again at the next BEGIN */
     /* host time = device time + offset */
     bool is_aligned;
     int64_t offset;
@@ -62,7 +62,7 @@ static copse_status append_stamp(copse_queue *q, enum copse_stamp_kind kind)
 {
     struct copse_clock *c = q->clock;
     const copse_status s = q->dev->backend->stamp(q, (uint32_t)(c->next % COPSE_STAMPS));
-    c->is_missing = s != COPSE_OK;
+    c->is_missing = s == COPSE_ERR_UNSUPPORTED; /* another failure may pass */
     if (s)
         return copse__device_result(q->dev, s);
     c->stamps[c->next++ % COPSE_STAMPS] = (struct copse_stamp){ .kind = kind,
@@ -105,11 +105,14 @@ void copse__clock_note(copse_queue *q, enum copse_stamp_kind kind)
         if (c->has_gap)
             return;
         s = append_stamp(q, kind);
+        c->has_gap = s != COPSE_OK;
     }
     if (s && !atomic_exchange(&dev->is_clock_reported, true))
         copse__log(&dev->base->log, COPSE_LOG_WARN,
-                   "trace: the spans of %s are of the host's clock: %s", dev->info.id,
-                   copse_last_error());
+                   s == COPSE_ERR_UNSUPPORTED
+                       ? "trace: the spans of %s are of the host's clock: %s"
+                       : "trace: spans of %s are missing, because a stamp failed: %s",
+                   dev->info.id, copse_last_error());
 }
 
 /* ---- times ---- */

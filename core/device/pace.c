@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* The estimates are the law's work times the slowest rate of recent measurements; before the first one,
-   the rate of a slow integrated GPU. */
+/* The estimates are the law's work times the slowest rate of recent measurements; before the first
+   one, the rate of a slow integrated GPU. */
 #include <stdlib.h>
 
 #include "core/device/pace.h"
 
 #include "core/device/device.h"
 
-enum { USUAL_MS = 100, MOST_MS = 60000, WORD_UNITS = 16, MOST_HALVINGS = 6 };
+enum { USUAL_MS = 100, MOST_MS = 60000, WORD_UNITS = 16, MOST_HALVINGS = 6, SHORT = 16 };
 
 #define MS_NS    1000000u
 #define FIRST_PS 50u      /* 20 G operations or 5 GB/s */
@@ -94,6 +94,8 @@ void copse__pace_note(copse_device *dev, uint64_t units, uint64_t ns)
     const double measured = (double)ns * 1e3 / (double)COPSE_MAX(units, 1);
     const uint64_t old = atomic_load(&dev->pace.ps), least = COPSE_MAX(old - old / 8, 1);
     const uint64_t ps = measured < MOST_PS ? (uint64_t)measured : MOST_PS;
+    if (ps > old && ns < dev->pace.submission_ns / SHORT)
+        return;
     atomic_store(&dev->pace.ps, COPSE_MAX(ps, least));
 }
 
@@ -104,10 +106,15 @@ static uint64_t groups_of(const struct copse_command *c)
     return (uint64_t)c->groups_x * c->groups_y;
 }
 
+static uint32_t base_of(const struct copse_command *c)
+{
+    return c->params[c->kernel->row->param_words];
+}
+
 /* Kernels of applications may number their groups in another way. */
 static bool can_cut(const copse_device *dev, const struct copse_command *c)
 {
-    return c->kind == COPSE_COMMAND_DISPATCH && dev->limits->has_group_base &&
+    return c->kind == COPSE_COMMAND_DISPATCH && dev->limits->has_group_base && base_of(c) == 0 &&
            c->kernel->row >= copse_kernel_table &&
            c->kernel->row < copse_kernel_table + copse_kernel_count;
 }
@@ -127,8 +134,41 @@ uint64_t copse__pace_piece(const copse_device *dev, const struct copse_command *
 struct copse_command copse__pace_cut(const struct copse_command *c, uint64_t from, uint64_t groups)
 {
     struct copse_command piece = *c;
-    piece.params[c->kernel->row->param_words] += (uint32_t)from;
+    piece.params[c->kernel->row->param_words] = (uint32_t)from;
     piece.groups_x = (uint32_t)groups;
     piece.groups_y = 1;
+    piece.whole_x = c->groups_x;
+    piece.whole_y = c->groups_y;
     return piece;
+}
+
+bool copse__pace_continues(const struct copse_command *c)
+{
+    return c->whole_x > 0 && base_of(c) > 0;
+}
+
+struct copse_command copse__pace_whole(const struct copse_command *c)
+{
+    struct copse_command whole = *c;
+    if (c->whole_x > 0) {
+        whole.groups_x = c->whole_x;
+        whole.groups_y = c->whole_y;
+        whole.whole_x = whole.whole_y = 0;
+    }
+    return whole;
+}
+
+copse_status copse__pace_encode(copse_queue *q, const struct copse_command *c)
+{
+    const struct copse_command whole = copse__pace_whole(c);
+    const uint64_t groups = groups_of(&whole), each = groups_of(c);
+    if (each == groups)
+        return copse__queue_encode(q, &whole);
+    for (uint64_t from = 0; from < groups; from += each) {
+        const struct copse_command piece =
+            copse__pace_cut(&whole, from, COPSE_MIN(each, groups - from));
+        COPSE_TRY(copse__queue_encode(q, &piece));
+        COPSE_TRY(copse_queue_submit(q, NULL));
+    }
+    return COPSE_OK;
 }

@@ -152,14 +152,14 @@ static copse_status cut_launch(copse_device *dev, const struct copse_command *c,
     bool is_empty = true;
     if (copse__command_check(dev, c, &is_empty) || is_empty || copse__is_on_host(c))
         return push_piece(p, mem, c, 0);
-    const uint64_t units = copse__pace_units(c),
-                   each = dev->pace.cuts_launches ? copse__pace_piece(dev, c, units) : groups;
+    const uint64_t units = copse__pace_units(c), each = copse__pace_piece(dev, c, units);
     if (each >= groups)
         return push_piece(p, mem, c, units);
     for (uint64_t from = 0; from < groups; from += each) {
         const uint64_t some = COPSE_MIN(each, groups - from);
         const struct copse_command piece = copse__pace_cut(c, from, some);
-        COPSE_TRY(push_piece(p, mem, &piece, units / groups * some));
+        const double share = (double)some / (double)groups;
+        COPSE_TRY(push_piece(p, mem, &piece, (uint64_t)((double)units * share)));
     }
     return COPSE_OK;
 }

@@ -7,18 +7,11 @@
 
 struct selection {
     struct copse_context *ctx;
-    const struct copse_choices *choices; /* NULL: each driver of a physical device counts */
+    struct copse_choices *choices; /* NULL: each driver of a physical device counts */
     char (*ids)[32];
     size_t room, count;
     size_t matched; /* usable devices that the words mean, also where another driver is taken */
 };
-
-static void select_take(struct selection *sel, const struct copse_device_info *d)
-{
-    if (sel->count < sel->room)
-        memcpy(sel->ids[sel->count], d->id, sizeof d->id);
-    sel->count++;
-}
 
 /* The index of a listed device; SIZE_MAX: an application lent it. */
 static size_t index_of(const struct copse_context *ctx, const char *id)
@@ -29,17 +22,29 @@ static size_t index_of(const struct copse_context *ctx, const char *id)
     return SIZE_MAX;
 }
 
-/* The device that is taken already and is the same physical one; NULL: none. */
+static void select_take(struct selection *sel, const struct copse_device_info *d)
+{
+    const size_t index = index_of(sel->ctx, d->id);
+    if (sel->count < sel->room)
+        memcpy(sel->ids[sel->count], d->id, sizeof d->id);
+    sel->count++;
+    if (sel->choices && index != SIZE_MAX)
+        sel->choices->at[index].is_selected = true;
+}
+
+/* The device that is taken already and is the same physical one, best itself; NULL: none. */
 static const char *taken_as(const struct selection *sel, const struct copse_device_info *d)
 {
     const struct copse_context *ctx = sel->ctx;
     const size_t index = index_of(ctx, d->id);
-    for (size_t i = 0; i < COPSE_MIN(sel->count, sel->room); i++) {
-        const size_t k = index_of(ctx, sel->ids[i]);
-        if (index != SIZE_MAX && k != SIZE_MAX &&
-            sel->choices->at[index].physical == sel->choices->at[k].physical)
-            return sel->ids[i];
-    }
+    if (index == SIZE_MAX)
+        return NULL;
+    const struct copse_candidate *at = sel->choices->at;
+    if (at[index].is_selected)
+        return d->id;
+    for (size_t i = 0; i < ctx->device_count; i++)
+        if (at[i].is_selected && at[i].physical == at[index].physical)
+            return ctx->devices[i].id;
     return NULL;
 }
 

@@ -108,7 +108,8 @@ struct copse_case {
     bool has_no_gradient;
     bool skips_differences; /* the derivative is not compared with central differences */
     bool is_poor;           /* many zeros are expected: never MISTRUSTED */
-    enum copse_tier tier;   /* the lowest tier that runs it */
+    /* the lowest tier that runs it; of rows of QUICK that are alike, tier quick runs one (walk.c) */
+    enum copse_tier tier;
     /* of kernel variants (variant.h), which are forced in turn; NULL = none */
     const char *family;
     bool family_is_of_gradient; /* variants are forced in mode grad only */
@@ -165,6 +166,7 @@ struct copse_case_table {
     const struct copse_case *speeds;
     size_t speed_count;
     void (*refusals)(struct copse_refusals *r);
+    bool is_sampled; /* of an application's op: tier quick runs all its rows */
 };
 
 #endif

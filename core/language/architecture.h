@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Architectures of language models as data: what a file calls their weights and settings, and how
-   a block differs from that of LLaMA. */
+   a block differs from a block of LLaMA. */
 #ifndef COPSE_LANGUAGE_ARCHITECTURE_H
 #define COPSE_LANGUAGE_ARCHITECTURE_H
 

@@ -10,6 +10,8 @@
 #include "core/base/base.h"
 #include "core/language/language.h"
 
+#define MOST_BYTES (16u << 20) /* bytes: of a question, or of what the system says */
+
 static const struct copse_chat_form forms[] = {
     { "chatml", "<|im_start|>", "<|im_start|>system\n", "<|im_end|>\n", "<|im_start|>user\n",
       "<|im_end|>\n", "<|im_start|>assistant\n" },
@@ -70,16 +72,19 @@ copse_status copse_language_chat(const copse_language *language, const char *sys
                           "%s: the form of its conversations is not known; chatml, llama3 and "
                           "zephyr are: write the prompt in its own form",
                           language->path);
-    const int given =
-        system ? (int)COPSE_MIN(strlen(system), (size_t)1 << 20) : (int)chat->system_size;
+    if (strlen(question) > MOST_BYTES || (system && strlen(system) > MOST_BYTES))
+        return copse_fail(COPSE_ERR_ARGUMENT, "language chat: the %s has more than %u bytes",
+                          strlen(question) > MOST_BYTES ? "question" : "text of the system",
+                          MOST_BYTES);
+    const int given = (int)(system ? strlen(system) : chat->system_size);
     const char *words = system ? system : chat->system ? chat->system : "";
     const bool has_system = system ? *system != '\0' : chat->system != NULL;
     const int n =
         snprintf(text, text ? room : 0, "%s%.*s%s%s%s%s%s", has_system ? form->system_begin : "",
                  given, words, has_system ? form->system_end : "", form->user_begin, question,
                  form->user_end, form->model_begin);
-    *needed = n < 0 ? 0 : (size_t)n + 1;
-    return n >= 0 && (room == 0 || *needed <= room)
+    *needed = (size_t)n + 1;
+    return room == 0 || *needed <= room
                ? COPSE_OK
                : copse_fail(COPSE_ERR_ARGUMENT, "language chat: the text needs %zu bytes, not %zu",
                             *needed, room);

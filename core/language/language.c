@@ -3,6 +3,7 @@
 #include "core/language/language.h"
 
 #include "core/replica/strategy.h"
+#include "core/variable/variable.h"
 
 copse_status copse_language_open(copse_strategy *st, const char *path, copse_language **out)
 {
@@ -37,6 +38,20 @@ copse_status copse_language_open(copse_strategy *st, const char *path, copse_lan
     return s;
 }
 
+/* The variables go with the model, if nothing else can use them. */
+static void release_variables(copse_language *l)
+{
+    size_t count = 0;
+    for (size_t i = 0; l->variables && i < (size_t)l->is.layers * COPSE_PARTS; i++)
+        if (l->variables[i])
+            l->variables[count++] = l->variables[i];
+    if (count > 0 && !copse__variables_release(l->strategy, l->variables, count))
+        copse__log(&l->strategy->ctx->base.log, COPSE_LOG_INFO,
+                   "language: its %zu variables stay with the strategy, which has trainers, calls, "
+                   "values or workers that may use them",
+                   count);
+}
+
 void copse_language_release(copse_language **language)
 {
     copse_language *l = language ? *language : NULL;
@@ -48,6 +63,7 @@ void copse_language_release(copse_language **language)
     struct copse_mem *mem = l->arena.mem;
     if (l->predictor.strategy)
         copse__predictor_fini(&l->predictor);
+    release_variables(l);
     copse__tokenizer_fini(&l->tokenizer);
     copse__arena_fini(&l->arena);
     copse__free(mem, l);

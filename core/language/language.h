@@ -12,7 +12,7 @@
 #include "core/train/predictor.h"
 
 #define COPSE_LANGUAGE_CHUNK   64u    /* tokens of a prompt that are computed at once */
-#define COPSE_LANGUAGE_LONGEST 16384u /* tokens: the limit of copse_attention */
+#define COPSE_LANGUAGE_LONGEST 16384u /* keys, and queries of a key head: limits of attention */
 
 struct copse_language {
     copse_strategy *strategy;

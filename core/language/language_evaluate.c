@@ -65,7 +65,10 @@ copse_status copse_language_evaluate(copse_language *language, const char *text,
     COPSE_TRY(copse_need("language", language, text, out));
     COPSE_TRY(copse__require_no_replica("copse_language_evaluate", language->strategy));
     *out = (struct copse_language_evaluation){ .tokens = 0 };
-    const uint32_t most = COPSE_MIN(language->is.context, COPSE_LANGUAGE_LONGEST);
+    /* the last token of a window is no query, and all heads of a key head ask together */
+    const uint32_t queries = COPSE_LANGUAGE_LONGEST / (language->is.heads / language->is.kv_heads);
+    const uint32_t most =
+        COPSE_MIN(language->is.context, COPSE_MIN(queries + 1, COPSE_LANGUAGE_LONGEST));
     if (window == 0)
         window = COPSE_MIN(most, 512u);
     if (window < 2 || window > most)

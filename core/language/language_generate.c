@@ -20,6 +20,15 @@ struct writing {
     struct copse_candidate *candidates;
 };
 
+/* Tokens that fit, by the limits of attention and of a tensor with all keys and values; a multiple
+   of a chunk, so that no chunk begins in front of the limit and ends after it. */
+static uint32_t writing_most(const copse_language *l)
+{
+    const size_t most = INT32_MAX / copse__language_memory(l);
+    return (uint32_t)COPSE_MIN(most, (size_t)COPSE_LANGUAGE_LONGEST) / COPSE_LANGUAGE_CHUNK *
+           COPSE_LANGUAGE_CHUNK;
+}
+
 static copse_status writing_make(struct writing *w, const char *prompt, size_t size,
                                  uint64_t length)
 {
@@ -30,7 +39,7 @@ static copse_status writing_make(struct writing *w, const char *prompt, size_t s
         !COPSE_PUSH(mem, &w->tokens,
                     (int32_t)(l->tokenizer.begin != COPSE_NO_TOKEN ? l->tokenizer.begin : 0)))
         return copse_no_memory("language");
-    const uint64_t most = COPSE_MIN(l->is.context, COPSE_LANGUAGE_LONGEST);
+    const uint64_t most = COPSE_MIN(l->is.context, writing_most(l));
     if (w->tokens.count > most || length > most - w->tokens.count)
         return copse_fail(
             COPSE_ERR_ARGUMENT,
@@ -50,12 +59,14 @@ static copse_status writing_make(struct writing *w, const char *prompt, size_t s
         w->in.tokens && w->in.turns && w->in.mask && w->outputs && w->candidates, "language");
 }
 
-/* Memory of at least `used` slots; their number doubles, so that few programs are recorded. */
+/* Memory of at least `used` slots. Their number doubles, so that few programs are recorded; the
+   last number leaves room for the new keys below the limit. */
 static copse_status writing_grow(struct writing *w)
 {
     uint32_t slots = w->used > 0 ? FEWEST_SLOTS : 0;
     while (slots < w->used)
         slots *= 2;
+    slots = COPSE_MIN(slots, writing_most(w->l) - w->in.count);
     const size_t before = w->past.count, all = slots * copse__language_memory(w->l);
     if (all > before) {
         if (!COPSE_RESERVE(w->l->arena.mem, &w->past, all))
@@ -76,8 +87,8 @@ static copse_status writing_step(struct writing *w)
     const uint32_t left = (uint32_t)w->tokens.count - w->used,
                    real = COPSE_MIN(left, COPSE_LANGUAGE_CHUNK);
     const int32_t last = (int32_t)real - 1;
-    COPSE_TRY(writing_grow(w));
     w->in.count = real == 1 ? 1 : COPSE_LANGUAGE_CHUNK;
+    COPSE_TRY(writing_grow(w));
     for (uint32_t i = 0; i < w->in.count; i++) /* those after the last are not seen by others */
         w->in.tokens[i] = i < real ? w->tokens.at[w->used + i] : 0;
     copse__language_place(l, &w->in, w->used, w->used);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The network: blocks of attention and gated units around a stream of numbers (LLaMA; Touvron et
-   al., 2023). Keys and values of earlier tokens are an input, those of new ones a result. */
+   al., 2023). Keys and values of earlier tokens are an input, keys and values of new
+   ones a result. */
 #include <math.h>
 
 #include "copse/ops.h"

@@ -50,15 +50,31 @@ static copse_status read_real(const copse_language *l, const copse_gguf *f, cons
                             l->architecture->name, name);
 }
 
+/* Positions are scaled where a type says so, or a factor without a type. */
+static copse_status check_scaling(const copse_language *l, const copse_gguf *f)
+{
+    static const char *const factors[] = { "rope.scaling.factor", "rope.scale_linear" };
+    struct copse_gguf_value v;
+    if (read_key(l, f, "rope.scaling.type", &v) && v.text)
+        return v.size == 4 && memcmp(v.text, "none", 4) == 0
+                   ? COPSE_OK
+                   : copse_fail(COPSE_ERR_UNSUPPORTED,
+                                "%s scales its rotary positions (%.*s), which is not implemented",
+                                l->path, (int)COPSE_MIN(v.size, (size_t)64), v.text);
+    for (size_t i = 0; i < COPSE_COUNT(factors); i++)
+        if (read_key(l, f, factors[i], &v) && !(v.real == 0.0 || v.real == 1.0))
+            return copse_fail(COPSE_ERR_UNSUPPORTED,
+                              "%s scales its rotary positions (\"%s.%s\" is %g), which is not "
+                              "implemented",
+                              l->path, l->architecture->name, factors[i], v.real);
+    return COPSE_OK;
+}
+
 static copse_status check_sizes(const copse_language *l, const copse_gguf *f)
 {
     const struct copse_language_sizes *is = &l->is;
     struct copse_gguf_value v;
-    if (read_key(l, f, "rope.scaling.type", &v) && v.text &&
-        !(v.size == 4 && memcmp(v.text, "none", 4) == 0))
-        return copse_fail(COPSE_ERR_UNSUPPORTED,
-                          "%s scales its rotary positions (%.*s), which is not implemented",
-                          l->path, (int)COPSE_MIN(v.size, (size_t)64), v.text);
+    COPSE_TRY(check_scaling(l, f));
     if (read_key(l, f, "rope.dimension_count", &v) && v.whole != is->head)
         return copse_fail(COPSE_ERR_UNSUPPORTED,
                           "%s turns %lld of the %u numbers of a head, which is not implemented",
@@ -70,6 +86,10 @@ static copse_status check_sizes(const copse_language *l, const copse_gguf *f)
         return copse_fail(COPSE_ERR_UNSUPPORTED,
                           "%s has heads of %u numbers; attention takes up to 128", l->path,
                           is->head);
+    if (is->heads / is->kv_heads > COPSE_LANGUAGE_LONGEST / COPSE_LANGUAGE_CHUNK)
+        return copse_fail(COPSE_ERR_UNSUPPORTED,
+                          "%s has %u heads for each key head; attention takes up to %u", l->path,
+                          is->heads / is->kv_heads, COPSE_LANGUAGE_LONGEST / COPSE_LANGUAGE_CHUNK);
     if (is->layers > 10000 || is->width > 1 << 20 || is->hidden > 1 << 20 || is->heads > 1 << 16)
         return copse_fail(COPSE_ERR_FORMAT, "%s: %u layers of width %u, %u heads: is it damaged?",
                           l->path, is->layers, is->width, is->heads);
@@ -241,7 +261,8 @@ static copse_status read_parts(copse_language *l, copse_gguf *f)
 copse_status copse__language_read(copse_language *l, copse_gguf *f)
 {
     struct copse_gguf_value v;
-    COPSE_TRY(copse_gguf_get(f, "general.architecture", 0, &v));
+    if (copse_gguf_get(f, "general.architecture", 0, &v) != COPSE_OK)
+        return copse_fail(COPSE_ERR_FORMAT, "%s has no key \"general.architecture\"", l->path);
     l->architecture = v.text ? copse__architecture_find(v.text, v.size) : NULL;
     if (!l->architecture)
         return copse_fail(COPSE_ERR_UNSUPPORTED,

@@ -71,7 +71,7 @@ const struct copse_token_slot *copse__tokenizer_pair(const struct copse_tokenize
 /* ---- texts (tokenizer_encode.c) ---- */
 
 /* Add the tokens of a text. `is_named`: special tokens that it has are found; else they are text
-   as all else. */
+   as all else. COPSE_ERR_ARGUMENT: a byte has no token, and there is none for what is unknown. */
 copse_status copse__tokenizer_encode(struct copse_tokenizer *t, const char *text, size_t size,
                                      bool is_named, struct copse_tokens *out);
 

@@ -28,6 +28,7 @@ struct joining {
         struct joint *at;
         size_t count, room;
     } heap;
+    int lost; /* a byte that the vocabulary has no token for, or -1 */
 };
 #define NO_PART UINT32_MAX
 
@@ -156,8 +157,12 @@ static bool add_part(struct joining *j, const struct part *p, struct copse_token
         return add_token(j->t, p->token, out);
     for (uint32_t i = 0; ok && i < p->size; i++) {
         const uint32_t byte = j->t->bytes[(unsigned char)j->text[p->begin + i]];
-        if (byte == COPSE_NO_TOKEN)
-            return j->t->unknown == COPSE_NO_TOKEN || add_token(j->t, j->t->unknown, out);
+        if (byte == COPSE_NO_TOKEN && j->t->unknown != COPSE_NO_TOKEN)
+            return add_token(j->t, j->t->unknown, out);
+        if (byte == COPSE_NO_TOKEN) {
+            j->lost = (unsigned char)j->text[p->begin + i];
+            return true;
+        }
         ok = add_token(j->t, byte, out);
     }
     return ok;
@@ -205,7 +210,7 @@ static uint32_t named_at(const struct copse_tokenizer *t, const char *text, size
 copse_status copse__tokenizer_encode(struct copse_tokenizer *t, const char *text, size_t size,
                                      bool is_named, struct copse_tokens *out)
 {
-    struct joining j = { .t = t };
+    struct joining j = { .t = t, .lost = -1 };
     bool ok = true;
     size_t begin = 0, at = 0;
     if (size >= UINT32_MAX)
@@ -224,5 +229,11 @@ copse_status copse__tokenizer_encode(struct copse_tokenizer *t, const char *text
     ok = ok && add_text(&j, text + begin, size - begin, out);
     copse__free(t->mem, j.parts.at);
     copse__free(t->mem, j.heap.at);
-    return copse_need_memory(ok, "tokenizer");
+    COPSE_TRY(copse_need_memory(ok, "tokenizer"));
+    return j.lost < 0
+               ? COPSE_OK
+               : copse_fail(COPSE_ERR_ARGUMENT,
+                            "tokenizer: the text has the byte 0x%02x, and the vocabulary has "
+                            "neither a token for it nor one for what is unknown",
+                            (unsigned)j.lost);
 }

@@ -8,6 +8,9 @@
 
 #define KEY(name) "tokenizer.ggml." name
 
+#define MOST_TOKENS (1u << 20)
+#define MOST_MERGES (1u << 22)
+
 enum { KIND_NORMAL = 1, KIND_UNKNOWN = 2, KIND_CONTROL = 3, KIND_ADDED = 4, KIND_BYTE = 6 };
 
 struct tokenizer_file {
@@ -131,8 +134,9 @@ static copse_status read_merges(const struct tokenizer_file *in)
     char left[512], right[512];
     struct copse_gguf_value v;
     const uint64_t count = file_count(in, KEY("merges"), COPSE_GGUF_TEXT);
-    if (count == 0 || count > UINT32_MAX)
-        return copse_fail(COPSE_ERR_FORMAT, "%s has no merges of its tokens", in->path);
+    if (count == 0 || count > MOST_MERGES)
+        return copse_fail(COPSE_ERR_FORMAT, "%s has %llu merges of its tokens; 1 to %u are read",
+                          in->path, (unsigned long long)count, MOST_MERGES);
     COPSE_TRY(copse__tokenizer_merges(in->t, (size_t)count));
     for (uint32_t i = 0; i < count; i++) {
         COPSE_TRY(copse_gguf_get(in->f, KEY("merges"), i, &v));
@@ -192,13 +196,27 @@ static bool flag_of(const struct tokenizer_file *in, const char *key, bool norma
     return file_get(in, key, 0, &v) && v.kind == COPSE_GGUF_BOOL ? v.whole != 0 : normal;
 }
 
+/* A vocabulary of bytes has all that texts in UTF-8 can have, or a token for what is unknown. */
+static copse_status check_bytes(const struct tokenizer_file *in)
+{
+    const struct copse_tokenizer *t = in->t;
+    for (unsigned byte = 0; t->words && t->unknown == COPSE_NO_TOKEN && byte < 0xf5; byte++)
+        if (t->bytes[byte] == COPSE_NO_TOKEN && byte != 0xc0 && byte != 0xc1)
+            return copse_fail(COPSE_ERR_FORMAT,
+                              "%s: its vocabulary has neither a token for the byte 0x%02x nor one "
+                              "for what is unknown",
+                              in->path, byte);
+    return COPSE_OK;
+}
+
 copse_status copse__tokenizer_read_gguf(struct copse_tokenizer *t, const copse_gguf *f,
                                         const char *path)
 {
     const struct tokenizer_file in = { t, f, path };
     const uint64_t count = file_count(&in, KEY("tokens"), COPSE_GGUF_TEXT);
-    if (count == 0 || count > INT32_MAX)
-        return copse_fail(COPSE_ERR_FORMAT, "%s has no tokens", path);
+    if (count == 0 || count > MOST_TOKENS)
+        return copse_fail(COPSE_ERR_FORMAT, "%s has %llu tokens; 1 to %u are read", path,
+                          (unsigned long long)count, MOST_TOKENS);
     t->count = (uint32_t)count;
     COPSE_TRY(choose_words(&in));
     COPSE_TRY(copse__tokenizer_begin(t));
@@ -211,6 +229,6 @@ copse_status copse__tokenizer_read_gguf(struct copse_tokenizer *t, const copse_g
     t->end = token_of(&in, KEY("eos_token_id"));
     t->unknown = token_of(&in, KEY("unknown_token_id"));
     t->adds_space = flag_of(&in, KEY("add_space_prefix"), !t->words);
-    t->adds_begin = flag_of(&in, KEY("add_bos_token"), !t->words);
-    return COPSE_OK;
+    t->adds_begin = flag_of(&in, KEY("add_bos_token"), !t->words || t->words->adds_begin);
+    return check_bytes(&in);
 }

@@ -129,7 +129,7 @@ static const struct copse_words patterns[] = {
     { .name = "gpt-2" },
     { .name = "smollm", .splits_numbers = true },
     { .name = "starcoder", .splits_numbers = true },
-    { .name = "llama-bpe", .is_later = true, .digits = 3, .knows_whole = true },
+    { .name = "llama-bpe", .is_later = true, .digits = 3, .knows_whole = true, .adds_begin = true },
     { .name = "qwen2", .is_later = true, .digits = 1 },
 };
 

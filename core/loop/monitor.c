@@ -249,12 +249,18 @@ static copse_status recover_device(copse_monitor *m, copse_status status)
 {
     while (status == COPSE_ERR_DEVICE_LOST && m->newest && m->tries < m->retries) {
         m->tries++;
-        copse__log(m->log, COPSE_LOG_WARN, "monitor: %s; starting over from %s (%llu of %llu)",
-                   copse_last_error(), m->newest, (unsigned long long)m->tries,
-                   (unsigned long long)m->retries);
+        copse__log(m->log, COPSE_LOG_WARN,
+                   "monitor: %s; starting over from step %llu, %s (%llu of %llu)",
+                   copse_last_error(), (unsigned long long)m->newest_progress, m->newest,
+                   (unsigned long long)m->tries, (unsigned long long)m->retries);
         status = try_again(m);
     }
-    return status;
+    if (status != COPSE_ERR_DEVICE_LOST)
+        return status;
+    return m->newest ? copse_note(status, "after %llu tries; the newest checkpoint is %s",
+                                  (unsigned long long)m->tries, m->newest)
+                     : copse_note(status, "and no checkpoint is kept to go on from: name a folder "
+                                          "or a file for them");
 }
 
 /* ---- going on without lost workers ---- */

@@ -99,9 +99,11 @@ static const struct value_form {
 static copse_status take_texts(struct description *d, const char *key, uint64_t count, size_t **out)
 {
     size_t size;
-    if (count > (d->f->file_bytes - d->at) / 8)
-        return description_fail("%s: \"%s\" has %llu texts, more than the file has bytes for",
-                                d->f->path, key, (unsigned long long)count);
+    const uint64_t whole = COPSE_MIN(d->f->file_bytes, (uint64_t)COPSE_GGUF_DESCRIPTION_MAX);
+    if (count > (whole - d->at) / 8)
+        return description_fail("%s: \"%s\" has %llu texts, more than %s has bytes for", d->f->path,
+                                key, (unsigned long long)count,
+                                whole < d->f->file_bytes ? "a description" : "the file");
     *out = copse__arena_alloc(&d->f->arena, (size_t)count, sizeof **out);
     if (!*out)
         return copse_no_memory("gguf: %s", d->f->path);

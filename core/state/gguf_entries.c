@@ -45,7 +45,7 @@ static void read_whole(const unsigned char *p, const struct copse_gguf_place *pl
         return;
     }
     if (is_negative)
-        bits |= ~(top - 1) & ~top; /* the bits above are those of the sign */
+        bits |= ~(top - 1) & ~top; /* the bits above repeat the sign */
     out->whole = is_negative ? -(int64_t)(~bits) - 1 : (int64_t)bits;
     out->real = (double)out->whole;
 }

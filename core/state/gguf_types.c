@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Blocks of quantised numbers as f32. The operations and their order are those of the format's
-   definition, so that results are equal in each bit. */
+/* Blocks of quantised numbers as f32. The format's definition gives the operations and their order, so
+   that results are equal in each bit. */
 #include "core/state/gguf_types.h"
 
 #include "core/base/base.h"

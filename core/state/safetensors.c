@@ -237,6 +237,11 @@ static copse_status read_header(struct copse_mem *mem, FILE *stream, const char 
         return copse_fail(COPSE_ERR_FORMAT, "safetensors: %s has only %llu bytes", path,
                           (unsigned long long)size);
     COPSE_TRY(read_bytes(stream, path, digits, 8));
+    if (memcmp(digits, "GGUF", 4) == 0)
+        return copse_fail(COPSE_ERR_FORMAT,
+                          "safetensors: %s is a GGUF file; `copse generate`, `copse evaluate` and "
+                          "`copse info` take it, weights are read from safetensors",
+                          path);
     for (int i = 8; i-- > 0;)
         n = n << 8 | digits[i];
     if (n > COPSE_ST_HEADER_MAX || n > size - 8)

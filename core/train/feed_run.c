@@ -150,7 +150,7 @@ static copse_status run_batch(struct run *run)
     COPSE_TRY(copy_in(&t->feed, s, run->done));
     const copse_status executed = copse__execute(&e);
     if (executed != COPSE_OK) {
-        copse__verify_drop(&t->verifier);
+        copse__verify_drop(&t->verifier, t->step + 1);
         return executed;
     }
     t->step += copse__accumulation_next(&t->accumulation);

@@ -81,7 +81,7 @@ copse_status copse__step_begin(copse_trainer *t, const struct copse_host_batch *
 copse_status copse__step_end(copse_trainer *t, const struct copse_step_run *run, copse_status s)
 {
     if (s != COPSE_OK) {
-        copse__verify_drop(&t->verifier);
+        copse__verify_drop(&t->verifier, t->step + 1);
         s = copse__workers_notify(&t->workers, run->since, s);
         copse__accumulation_drop(&t->accumulation); /* the gradients are mixed with what failed */
         return copse_note(s, "in step %llu", (unsigned long long)t->step + 1);

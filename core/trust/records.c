@@ -39,12 +39,19 @@ static const char *const *record_find(const struct copse_trust *t,
     return NULL;
 }
 
+/* Shares are of jobs of the machine where the record was made. */
+static bool is_measurement(const char *line, struct copse_tuning_entry *e)
+{
+    return copse__tuning_line(line, e) && strcmp(e->family, COPSE_TUNED_SHARES) != 0;
+}
+
 size_t copse__records_count(const struct copse_trust *t, const struct copse_device_info *info)
 {
     const char *const *lines = record_find(t, info);
     size_t count = 0;
-    while (lines && lines[count])
-        count++;
+    struct copse_tuning_entry e;
+    for (size_t i = 0; lines && lines[i]; i++)
+        count += is_measurement(lines[i], &e);
     return count;
 }
 
@@ -70,9 +77,9 @@ copse_status copse__records_add(struct copse_trust *t, const struct copse_device
     if (!more)
         return copse_fail(COPSE_ERR_NO_MEMORY, "tuning: no memory for the record of a device");
     list->at = more;
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; lines[i]; i++) {
         struct copse_tuning_entry e;
-        if (copse__tuning_line(lines[i], &e) && !has_class(list, own, &e))
+        if (is_measurement(lines[i], &e) && !has_class(list, own, &e))
             list->at[list->count++] = e;
     }
     if (list->count > own)

@@ -42,7 +42,7 @@ static int write_head(char *out, const char *kind, const char *body, size_t size
 
 /* ---- reading ---- */
 
-/* The lines behind the identity, NULL when the text is damaged or another's. */
+/* The lines after the identity, NULL when the text is damaged or another's. */
 static const char *lines_of(const struct copse_stored_id *id, const char *text, size_t size)
 {
     char head[HEAD_ROOM];

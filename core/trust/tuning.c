@@ -7,6 +7,7 @@
 #include "core/trust/tuning.h"
 
 #define MAX_ENTRIES 4096u
+#define MAX_SHARES  256u /* of them, of COPSE_TUNED_SHARES: each job of `copse train` adds some */
 #define MAX_RATE    UINT64_C(1000000000000000)
 
 struct entries {
@@ -54,16 +55,45 @@ static struct copse_tuning_entry *tuning_find(const struct entries *list,
     return NULL;
 }
 
+static void tuning_remove(struct entries *list, struct copse_tuning_entry *e)
+{
+    memmove(e, e + 1, (size_t)(&list->at[--list->count] - e) * sizeof *e);
+}
+
+static bool is_shares(const struct copse_tuning_entry *e)
+{
+    return strcmp(e->family, COPSE_TUNED_SHARES) == 0;
+}
+
+/* Make room for the shares of another job. */
+static void drop_oldest_shares(struct entries *list)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < list->count; i++)
+        count += is_shares(&list->at[i]);
+    for (size_t i = 0; i < list->count && count >= MAX_SHARES;)
+        if (is_shares(&list->at[i])) {
+            tuning_remove(list, &list->at[i]);
+            count--;
+        } else {
+            i++;
+        }
+}
+
 /* The newest measurement counts. */
 static copse_status tuning_add(struct copse_mem *mem, struct entries *list,
                                const struct copse_tuning_entry *e)
 {
     struct copse_tuning_entry *old = tuning_find(list, e);
     if (old && e->rate == 0)
-        memmove(old, old + 1, (size_t)(&list->at[--list->count] - old) * sizeof *old);
+        tuning_remove(list, old);
     else if (old)
         old->rate = e->rate;
-    else if (e->rate > 0 && list->count == MAX_ENTRIES)
+    if (old)
+        return COPSE_OK;
+    if (e->rate > 0 && is_shares(e))
+        drop_oldest_shares(list);
+    if (e->rate > 0 && list->count == MAX_ENTRIES)
         return copse_fail(COPSE_ERR_ARGUMENT, "tuning: more than %u entries", MAX_ENTRIES);
     else if (e->rate > 0 && !COPSE_PUSH(mem, list, *e))
         return copse_fail(COPSE_ERR_NO_MEMORY, "tuning: no memory for the list");
@@ -163,7 +193,8 @@ static copse_status tuning_load(struct copse_trust *t, struct copse_tunings *of)
     return s;
 }
 
-static copse_status lines_of(struct copse_trust *t, const struct copse_tunings *of, char **out)
+static copse_status lines_of(struct copse_trust *t, const struct copse_tunings *of, bool has_shares,
+                             char **out)
 {
     const size_t room = of->known.count * (sizeof(struct copse_tuning_entry) + 32) + 1;
     size_t at = 0;
@@ -172,6 +203,8 @@ static copse_status lines_of(struct copse_trust *t, const struct copse_tunings *
         return copse_fail(COPSE_ERR_NO_MEMORY, "tuning: no memory to store the list");
     for (size_t i = 0; i < of->known.count; i++) {
         const struct copse_tuning_entry *e = &of->known.at[i];
+        if (!has_shares && is_shares(e))
+            continue;
         at += (size_t)snprintf(*out + at, room - at, "rate %s %s %s %" PRIu64 "\n", e->family,
                                e->size_class, e->variant, e->rate);
     }
@@ -181,7 +214,7 @@ static copse_status lines_of(struct copse_trust *t, const struct copse_tunings *
 static copse_status tuning_store(struct copse_trust *t, const struct copse_tunings *of)
 {
     char *lines;
-    COPSE_TRY(lines_of(t, of, &lines));
+    COPSE_TRY(lines_of(t, of, true, &lines));
     const copse_status s = copse__stored_put(t->base, &of->id, lines, NULL);
     copse__free(&t->base->mem, lines);
     return s;
@@ -334,7 +367,7 @@ copse_status copse__tunings_text(struct copse_trust *t, const struct copse_tunin
 {
     char *lines;
     copse__mutex_lock(&t->lock);
-    copse_status s = lines_of(t, of, &lines);
+    copse_status s = lines_of(t, of, false, &lines); /* shares are of jobs of this machine */
     if (s == COPSE_OK) {
         s = copse__stored_text(t->base, &of->id, lines, text, size);
         copse__free(&t->base->mem, lines);

@@ -5,7 +5,7 @@
    With several parts each one sums `part` terms into a C of its own, and matmul_join adds them. Item i of the batch reads
    matrix i / each % count of an operand.
    SHAPE: 0 tiles of 128 x 128, 1 of 64 x 64, 2 of 32 x 128, 3 of 128 x 32, in groups of 256. IN_QUADS: 1 the rows of A are
-   whole quads, 2 those of B, 3 both; others are read element by element. */
+   whole quads, 2 the rows of B, 3 both; others are read element by element. */
 GROUP(256, 1)
 SPEC(0, HAS_BIAS)
 SPEC(1, ACTIVATION)
@@ -99,7 +99,7 @@ GROUP_ARRAY(QUAD, strips, 1088)
     if (EACH == 8u)                                                                                \
         s##_right = FMA(TO_QUAD(x), right, s##_right);
 
-/* The sum of a chain to column j of C: `place` is that of column 0. */
+/* The sum of a chain to column j of C: `place` is the place of column 0. */
 #define PUT(j, v)                                                                                  \
     if (j < p.n) {                                                                                 \
         float value = v;                                                                           \

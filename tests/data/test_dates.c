@@ -146,6 +146,9 @@ static void order_is_found_or_guessed(void **state)
         { "d,y\n01/02/2024,0\n05/06/2024,1\n", COPSE_COLUMN_DATE, COPSE_DATE_MDY, 11,
           "its dates are read with the month first; if the day is first, write them as "
           "2024-12-31" },
+        { "d,y\n01/02/2024,0\n05.06.2024,1\n", COPSE_COLUMN_DATE, COPSE_DATE_MDY, 11,
+          "its dates are read with the month first" },
+        { "d,y\n01/02/2024,0\n31.05.2024,1\n", COPSE_COLUMN_DATE, COPSE_DATE_DMY, 11, NULL },
         { "d,y\n31/01/2024,0\n01/31/2024,1\n", COPSE_COLUMN_CATEGORY, COPSE_DATE_YMD, 2,
           "they are dates; write all of them as 2024-12-31" },
         { "d,y\n2024-01-02,0\nnever,1\n", COPSE_COLUMN_CATEGORY, COPSE_DATE_YMD, 2, NULL },

@@ -88,6 +88,19 @@ static const char *chosen(copse_context *ctx, const char *selector)
     return text;
 }
 
+/* A device that finds no room is counted, and its other drivers are not. */
+static void small_room_counts_the_same_devices(void **state)
+{
+    (void)state;
+    char ids[8][32];
+    size_t count;
+    copse_context *ctx = machine((const enum kind[6]){ CL_CARD, VK_CARD, CL_CPU });
+    for (size_t room = 0; room < 2; room++)
+        FAILS(COPSE_ERR_ARGUMENT, copse_select_devices(ctx, "fake:2,fake:0,all", ids, room, &count),
+              "means 2 devices");
+    copse_context_release(&ctx);
+}
+
 static struct copse_device_choice choice_at(copse_context *ctx, size_t index)
 {
     const struct copse_device_info *d;
@@ -320,6 +333,7 @@ int main(void)
         cmocka_unit_test_setup(the_faster_driver_is_taken, fresh),
         cmocka_unit_test_setup(any_order_finds_the_same_device, fresh),
         cmocka_unit_test_setup(what_is_named_is_taken_with_a_warning, fresh),
+        cmocka_unit_test_setup(small_room_counts_the_same_devices, fresh),
     };
     return cmocka_run_group_tests_name("choice", tests, NULL, NULL);
 }

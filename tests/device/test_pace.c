@@ -2,6 +2,8 @@
 /* Limits in time: cuts of segments and launches, which devices have them, and what a loss changes. */
 #include "tests/rig/fake/fault_rig.h"
 
+#include "core/device/pace.h"
+
 enum { GROUPS = 100, LAUNCHES = 4 };
 
 static void describe_gpu(struct copse_device_info *info)
@@ -33,7 +35,6 @@ static void make_work(struct work *w, void (*describe)(struct copse_device_info 
     w->dev = device(w->ctx);
     if (limit > 0)
         w->dev->pace.submission_ns = limit;
-    w->dev->pace.cuts_launches = limit > 0;
     struct copse_kernel *k = unary(w->dev);
     const size_t n = (size_t)GROUPS * k->group_x * k->group_y;
     const struct copse_params_unary params = { .n = (uint32_t)n };
@@ -129,6 +130,26 @@ static void new_parts_are_measured(void **state)
     free_work(&w);
 }
 
+/* [ps] a unit: at once slower, by and by faster, and not slower by what is mostly latency. */
+static void estimates_follow_the_slowest_rate(void **state)
+{
+    (void)state;
+    copse_fake.devices[0].describe = describe_gpu;
+    copse_context *ctx = context(NULL);
+    copse_device *dev = device(ctx);
+    const uint64_t first = copse__pace_estimate(dev, 1000000);
+    copse__pace_note(dev, 10, 5000000); /* 5 ms */
+    assert_int_equal(copse__pace_estimate(dev, 1000000), first);
+    copse__pace_note(dev, 1000000, 50000000);
+    assert_int_equal(copse__pace_estimate(dev, 1000000), 50000000);
+    copse__pace_note(dev, 1000000, 1000);
+    assert_in_range(copse__pace_estimate(dev, 1000000), 43000000, 44000000);
+    copse__pace_note(dev, 1, UINT64_MAX / 2000);
+    assert_int_equal(copse__pace_estimate(dev, 1), 1000);
+    copse_device_release(&dev);
+    copse_context_release(&ctx);
+}
+
 static void a_loss_halves_the_limits(void **state)
 {
     (void)state;
@@ -175,11 +196,9 @@ int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup(f, fresh)
     const struct CMUnitTest tests[] = {
-        TEST(only_devices_with_a_watchdog_have_limits),
-        TEST(long_launches_and_segments_are_cut),
-        TEST(submissions_end_before_the_limit),
-        TEST(new_parts_are_measured),
-        TEST(a_loss_halves_the_limits),
+        TEST(only_devices_with_a_watchdog_have_limits), TEST(long_launches_and_segments_are_cut),
+        TEST(submissions_end_before_the_limit),         TEST(new_parts_are_measured),
+        TEST(estimates_follow_the_slowest_rate),        TEST(a_loss_halves_the_limits),
         TEST(the_environment_forces_a_limit),
     };
     return cmocka_run_group_tests_name("pace", tests, NULL, NULL);

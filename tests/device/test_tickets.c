@@ -222,6 +222,32 @@ static void a_trace_has_the_times_of_the_device(void **state)
     copse_context_release(&ctx);
 }
 
+static void a_stamp_that_fails_once_leaves_the_clock(void **state)
+{
+    uint64_t from, to;
+    double seconds;
+    copse_context *ctx = context(NULL);
+    copse_device *dev = device(ctx);
+    copse_queue *queue = NULL;
+    (void)state;
+    copse_fake.devices[0].has_clock = true;
+    OK(copse_queue_create(dev, &queue));
+    fake_fail(0, FAKE_STAMP, 1, COPSE_ERR_NO_MEMORY, false);
+    assert_int_equal(copse_queue_stamp(queue, &from), COPSE_ERR_NO_MEMORY);
+    OK(copse_queue_stamp(queue, &from));
+    OK(copse_queue_stamp(queue, &to));
+    OK(copse_queue_finish(queue));
+    OK(copse_queue_elapsed(queue, from, to, &seconds));
+    copse_fake.devices[0].has_clock = false;
+    assert_int_equal(copse_queue_stamp(queue, &from), COPSE_ERR_UNSUPPORTED);
+    copse_fake.devices[0].has_clock = true;
+    assert_int_equal(copse_queue_stamp(queue, &from), COPSE_ERR_UNSUPPORTED);
+    copse_queue_release(&queue);
+    copse_device_release(&dev);
+    expect_balance();
+    copse_context_release(&ctx);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -231,6 +257,7 @@ int main(void)
         TEST(the_pool_gives_the_same_memory_again),
         TEST(a_trace_has_the_submissions_of_each_span),
         TEST(a_trace_has_the_times_of_the_device),
+        TEST(a_stamp_that_fails_once_leaves_the_clock),
     };
     return cmocka_run_group_tests_name("tickets", tests, NULL, NULL);
 }

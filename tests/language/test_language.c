@@ -15,6 +15,8 @@ enum { BEGIN = 256, END, HE, HELLO };
 static copse_context *ctx;
 static copse_strategy *st;
 static copse_language *language;
+static uint32_t context_length = 400;
+static const char *pre = "smollm";
 
 static int begin(void **state)
 {
@@ -146,7 +148,7 @@ static void put_letter(struct gguf_made *m, int byte)
 static void put_tokenizer(struct gguf_file *f)
 {
     gguf_key_text(f, "tokenizer.ggml.model", "gpt2");
-    gguf_key_text(f, "tokenizer.ggml.pre", "smollm");
+    gguf_key_text(f, "tokenizer.ggml.pre", pre);
     gguf_key_list(f, "tokenizer.ggml.tokens", 8, TOKENS);
     for (int i = 0; i < 256; i++)
         put_letter(&f->keys, i);
@@ -175,7 +177,7 @@ static void put_model(struct gguf_file *f, const struct kind *k)
     gguf_key_text(f, "general.architecture", k->name);
     put_size(f, k, "block_count", LAYERS), put_size(f, k, "embedding_length", WIDTH);
     put_size(f, k, "feed_forward_length", HIDDEN), put_size(f, k, "attention.head_count", HEADS);
-    put_size(f, k, "attention.head_count_kv", KV), put_size(f, k, "context_length", 400);
+    put_size(f, k, "attention.head_count_kv", KV), put_size(f, k, "context_length", context_length);
     snprintf(key, sizeof key, "%s.rope.freq_base", k->name), gguf_key_f32(f, key, 100.0f);
     snprintf(key, sizeof key, "%s.attention.layer_norm_rms_epsilon", k->name);
     gguf_key_f32(f, key, 0.01f);
@@ -420,7 +422,171 @@ static void test_tokens(void **state)
     OK(copse_language_chat(language, "", "Why?", chat, sizeof chat, &size));
     assert_memory_equal(chat, "<|im_start|>user", 16);
     FAILS(COPSE_ERR_ARGUMENT, copse_language_chat(language, "", "Why?", chat, 9, &size), "bytes");
+    char *long_text = malloc((16 << 20) + 2);
+    assert_non_null(long_text);
+    memset(long_text, 'a', (16 << 20) + 1);
+    long_text[(16 << 20) + 1] = '\0';
+    FAILS(COPSE_ERR_ARGUMENT, copse_language_chat(language, long_text, "", chat, 0, &size),
+          "the text of the system has more than 16777216 bytes");
+    FAILS(COPSE_ERR_ARGUMENT, copse_language_chat(language, "", long_text, chat, 0, &size),
+          "the question has more than 16777216 bytes");
+    OK(copse_language_chat(language, long_text + 1, "", NULL, 0, &size));
+    assert_true(size > 16 << 20);
+    free(long_text);
     close_file();
+}
+
+/* A text begins with the token for that where the file says so, or nothing and its pattern does. */
+static void test_begins(void **state)
+{
+    static const struct {
+        const char *pre;
+        int said; /* 2: nothing */
+        size_t count;
+    } cases[] = {
+        { "smollm", 2, 1 }, { "llama-bpe", 2, 2 }, { "smollm", 1, 2 }, { "llama-bpe", 0, 1 }
+    };
+    (void)state;
+    fill_all();
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct gguf_file f = { .key_count = 0 };
+        int32_t tokens[2];
+        size_t count;
+        pre = cases[i].pre;
+        put_model(&f, &llama);
+        gguf_key_u32(&f, "tokenizer.ggml.bos_token_id", BEGIN);
+        if (cases[i].said < 2)
+            gguf_key(&f, "tokenizer.ggml.add_bos_token", 7),
+                gguf_number(&f.keys, (uint64_t)cases[i].said, 1);
+        OK(open_file(&f));
+        OK(copse_language_encode(language, "a", 1, tokens, 2, &count));
+        assert_int_equal(count, cases[i].count);
+        assert_int_equal(tokens[0], count == 2 ? BEGIN : 'a');
+        close_file();
+    }
+    pre = "smollm";
+}
+
+/* A model with one head of two numbers, so that long texts are quick. */
+static void put_small(struct gguf_file *f)
+{
+    static const char *const sizes[] = { "block_count", "attention.head_count",
+                                         "attention.head_count_kv" };
+    static const char *const squares[] = { "attn_q.weight",      "attn_k.weight",   "attn_v.weight",
+                                           "attn_output.weight", "ffn_gate.weight", "ffn_up.weight",
+                                           "ffn_down.weight" };
+    gguf_key_text(f, "general.architecture", "llama");
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        put_size(f, &llama, sizes[i], 1);
+    put_size(f, &llama, "embedding_length", 2), put_size(f, &llama, "feed_forward_length", 2);
+    put_size(f, &llama, "context_length", 1 << 20);
+    gguf_key_f32(f, "llama.attention.layer_norm_rms_epsilon", 0.01f);
+    put_tokenizer(f);
+    gguf_matrix(f, "token_embd.weight", TOKENS, 2, net.table);
+    gguf_matrix(f, "output_norm.weight", 0, 2, net.norm);
+    gguf_matrix(f, part_name(0, "attn_norm.weight"), 0, 2, net.norm);
+    gguf_matrix(f, part_name(0, "ffn_norm.weight"), 0, 2, net.norm);
+    for (size_t i = 0; i < sizeof squares / sizeof *squares; i++)
+        gguf_matrix(f, part_name(0, squares[i]), 2, 2, net.layer[0].q + 4 * i);
+}
+
+static copse_status count_token(void *user, uint32_t token, const char *text, size_t size)
+{
+    (void)token, (void)text, (void)size;
+    ++*(size_t *)user;
+    return COPSE_OK;
+}
+
+/* Up to the last token of the longest context: a prompt in chunks, then single tokens. */
+static void test_longest(void **state)
+{
+    enum { LONGEST = 16384 };
+    static char prompt[LONGEST - 3];
+    const struct copse_generate_params how = { .length = LONGEST - sizeof prompt },
+                                       more = { .length = how.length + 1 };
+    struct gguf_file f = { .key_count = 0 };
+    size_t count = 0;
+    (void)state;
+    memset(prompt, 'a', sizeof prompt);
+    fill_all();
+    put_small(&f);
+    OK(open_file(&f));
+    OK(copse_language_generate(language, prompt, sizeof prompt, &how, count_token, &count));
+    assert_int_equal(count, how.length);
+    FAILS(COPSE_ERR_ARGUMENT,
+          copse_language_generate(language, prompt, sizeof prompt, &more, count_token, &count),
+          "more than the 16384 that the model takes");
+    close_file();
+}
+
+/* Two heads for each key head: 8192 queries, and the token that is predicted only. */
+static void test_longest_window(void **state)
+{
+    struct copse_language_evaluation e;
+    (void)state;
+    context_length = 1 << 20;
+    open_kind(&llama);
+    FAILS(COPSE_ERR_ARGUMENT, copse_language_evaluate(language, "abc", 3, 8194, &e),
+          "2 to 8193 are allowed");
+    close_file();
+    context_length = 400;
+}
+
+/* ---- memory ---- */
+
+static struct {
+    unsigned calls, failing; /* from which call; 0: none */
+} allocator;
+
+static void *resize_or_fail(void *user, void *block, size_t size)
+{
+    (void)user;
+    if (size == 0) {
+        free(block);
+        return NULL;
+    }
+    if (allocator.failing > 0 && ++allocator.calls >= allocator.failing)
+        return NULL;
+    return realloc(block, size);
+}
+
+/* Wherever memory ends, the strategy has no variable of the model: it can be opened again. */
+static void test_without_memory(void **state)
+{
+    struct gguf_file f = { .key_count = 0 };
+    copse_context *own;
+    struct copse_memory_stats before, after;
+    unsigned failures = 0;
+    (void)state;
+    fill_all();
+    put_model(&f, &llama);
+    gguf_bytes(&f);
+    const char *path = temp_write("model.gguf", f.all.at, f.all.size);
+    OK(copse_context_create(
+        &(struct copse_context_params){ .disable = "opencl,vulkan", .resize = resize_or_fail },
+        &own));
+    OK(copse_one_device_create(own, "host:0", NULL, &st));
+    OK(copse_language_open(st, path, &language));
+    copse_language_release(&language);
+    copse_context_memory(own, &before);
+    for (unsigned i = 1; !language; i++) {
+        allocator.calls = 0;
+        allocator.failing = i;
+        const copse_status s = copse_language_open(st, path, &language);
+        allocator.failing = 0;
+        if (s == COPSE_OK)
+            break;
+        failures++;
+        assert_int_equal(s, COPSE_ERR_NO_MEMORY);
+        assert_null(language);
+        copse_context_memory(own, &after);
+        assert_true(after.live_blocks <= before.live_blocks); /* a pool may be emptied */
+    }
+    assert_true(failures > 20);
+    copse_language_release(&language);
+    copse_strategy_release(&st);
+    copse_context_release(&own);
+    gguf_free(&f);
 }
 
 /* ---- what is refused ---- */
@@ -454,13 +620,72 @@ static void test_refused(void **state)
     put_model(&f, &llama);
     gguf_key_u32(&f, "llama.attention.key_length", 6);
     assert_not_opened(&f, COPSE_ERR_FORMAT, "\"blk.0.attn_q.weight\" is not [24, 32]");
+    put_model(&f, &llama);
+    gguf_key_f32(&f, "llama.rope.scaling.factor", 4.0f);
+    assert_not_opened(&f, COPSE_ERR_UNSUPPORTED, "\"llama.rope.scaling.factor\" is 4");
+    put_model(&f, &llama);
+    gguf_key_f32(&f, "llama.rope.scale_linear", 0.5f);
+    assert_not_opened(&f, COPSE_ERR_UNSUPPORTED, "\"llama.rope.scale_linear\" is 0.5");
+    put_model(&f, &llama);
+    put_size(&f, &llama, "rope.scaling.factor", 1);
+    gguf_key_f32(&f, "llama.rope.scale_linear", 0.0f);
+    OK(open_file(&f));
+    close_file();
     gguf_key_text(&f, "general.architecture", "llama");
-    assert_not_opened(&f, COPSE_ERR_FORMAT, "has no tokens");
+    assert_not_opened(&f, COPSE_ERR_FORMAT, "has 0 tokens; 1 to 1048576 are read");
+    gguf_key_text(&f, "general.architecture", "llama");
+    gguf_key_list(&f, "tokenizer.ggml.tokens", 8, (1 << 20) + 1);
+    for (int i = 0; i <= 1 << 20; i++)
+        gguf_number(&f.keys, 0, 8);
+    assert_not_opened(&f, COPSE_ERR_FORMAT, "has 1048577 tokens");
     open_kind(&llama);
     FAILS(COPSE_ERR_ARGUMENT, copse_language_generate(language, "a", 1, &how, see_token, NULL),
           "a prompt of 1 tokens and 400 new ones are more than the 400");
     FAILS(COPSE_ERR_ARGUMENT, copse_language_evaluate(language, "a", 1, 0, &e), "has 1 tokens");
     FAILS(COPSE_ERR_ARGUMENT, copse_language_evaluate(language, "ab", 2, 401, &e), "2 to 400");
+    close_file();
+}
+
+static copse_status encode_text(const char *text)
+{
+    int32_t tokens[8];
+    size_t count;
+    return copse_language_encode(language, text, strlen(text), tokens, 8, &count);
+}
+
+/* One letter of the vocabulary is there twice, so that a byte has no token. */
+static void lose_byte(struct gguf_file *f, int byte, int other)
+{
+    fill_all();
+    put_model(f, &llama);
+    struct gguf_made from = { .size = 0 }, to = { .size = 0 };
+    put_letter(&from, byte), put_letter(&to, other);
+    assert_int_equal(from.size, to.size);
+    size_t at = 0;
+    while (memcmp(f->keys.at + at, "tokenizer.ggml.tokens", 21) != 0)
+        at++;
+    while (memcmp(f->keys.at + at, from.at, from.size) != 0)
+        at++;
+    memcpy(f->keys.at + at, to.at, to.size);
+    free(from.at), free(to.at);
+}
+
+/* No byte of a text is dropped. */
+static void test_lost_bytes(void **state)
+{
+    struct gguf_file f = { .key_count = 0 };
+    (void)state;
+    lose_byte(&f, 'q', 'r');
+    assert_not_opened(&f, COPSE_ERR_FORMAT, "neither a token for the byte 0x71");
+    lose_byte(&f, 'q', 'r');
+    gguf_key_u32(&f, "tokenizer.ggml.unknown_token_id", BEGIN);
+    OK(open_file(&f));
+    OK(encode_text("quick"));
+    close_file();
+    lose_byte(&f, 0xff, 0xfe); /* of no text in UTF-8 */
+    OK(open_file(&f));
+    OK(encode_text("quick"));
+    FAILS(COPSE_ERR_ARGUMENT, encode_text("quick\xff"), "the text has the byte 0xff");
     close_file();
 }
 
@@ -489,12 +714,13 @@ static void test_damaged(void **state)
         const char *path = temp_write("damaged.gguf", f.all.at, f.all.size);
         f.all.at[at] = old;
         const copse_status s = copse_language_open(st, path, &language);
-        if (s == COPSE_OK || s == COPSE_ERR_ARGUMENT) { /* variables stay with the strategy */
-            close_file();
-            OK(copse_one_device_create(ctx, "host:0", NULL, &st));
-        } else if (s != COPSE_ERR_FORMAT && s != COPSE_ERR_UNSUPPORTED)
+        if (s == COPSE_OK)
+            copse_language_release(&language);
+        else if (s != COPSE_ERR_FORMAT && s != COPSE_ERR_UNSUPPORTED)
             fail_msg("change %d: %s: %s", i, copse_status_name(s), copse_last_error());
     }
+    close_file();
+    OK(copse_one_device_create(ctx, "host:0", NULL, &st));
     copse_context_memory(ctx, &after);
     assert_int_equal(after.live_blocks, before.live_blocks);
     close_file();
@@ -504,9 +730,11 @@ static void test_damaged(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_losses),  cmocka_unit_test(test_writes),
-        cmocka_unit_test(test_tokens),  cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_damaged),
+        cmocka_unit_test(test_losses),         cmocka_unit_test(test_writes),
+        cmocka_unit_test(test_tokens),         cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_damaged),        cmocka_unit_test(test_begins),
+        cmocka_unit_test(test_longest),        cmocka_unit_test(test_longest_window),
+        cmocka_unit_test(test_without_memory), cmocka_unit_test(test_lost_bytes),
     };
     return cmocka_run_group_tests(tests, begin, end);
 }

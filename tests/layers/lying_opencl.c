@@ -194,12 +194,16 @@ static cl_command_queue CL_API_CALL queue_of_priority(cl_context context, cl_dev
                                                       const cl_queue_properties_khr *properties,
                                                       cl_int *e)
 {
-    if (properties[0] != CL_QUEUE_PRIORITY_KHR || properties[2] != 0 ||
-        !lie_gives_priority(&lie, properties[1])) {
+    const cl_queue_properties_khr has = properties[2] == CL_QUEUE_PROPERTIES ? properties[3] : 0;
+
+    if (properties[0] != CL_QUEUE_PRIORITY_KHR || (properties[2] != 0 && has == 0) ||
+        !lie_gives_priority(&lie, properties[1]) || (has != 0 && lie.every == 3)) {
         *e = CL_INVALID_QUEUE_PROPERTIES;
         return NULL;
     }
-    return next->clCreateCommandQueue(context, device, 0, e);
+    if (has != 0)
+        fprintf(stderr, "lying layer: a queue of this priority with times\n");
+    return next->clCreateCommandQueue(context, device, has, e);
 }
 
 static void *CL_API_CALL extension_function(cl_platform_id platform, const char *name)

@@ -52,6 +52,7 @@ static struct instance {
     PFN_vkCreateDevice create_device;
     PFN_vkGetPhysicalDeviceProperties properties;
     PFN_vkGetPhysicalDeviceProperties2 properties2;
+    PFN_vkGetPhysicalDeviceFeatures2 features2;
     PFN_vkEnumerateDeviceExtensionProperties extensions;
 } instances[64];
 
@@ -546,20 +547,64 @@ static VKAPI_ATTR void VKAPI_CALL properties2(VkPhysicalDevice device,
 /* ---- priorities ---- */
 
 #define GLOBAL_PRIORITY "VK_KHR_global_priority"
+#define OCCUPANCY       "VK_NV_compute_occupancy_priority"
+#define OCCUPANCY_TYPE  ((VkStructureType)1000645001)
+
+/* VkPhysicalDeviceComputeOccupancyPriorityFeaturesNV, which older headers lack. */
+struct occupancy_features {
+    VkStructureType type;
+    const void *next;
+    VkBool32 has_priority;
+};
+
+static bool claims_global(void)
+{
+    return lie.fault == LIE_PRIORITY && lie.every != 3;
+}
+
+static bool claims_occupancy(void)
+{
+    return lie.fault == LIE_PRIORITY && lie.every >= 3;
+}
+
+static VKAPI_ATTR void VKAPI_CALL features2(VkPhysicalDevice device, VkPhysicalDeviceFeatures2 *out)
+{
+    instance_of(device)->features2(device, out);
+    for (VkBaseOutStructure *s = (VkBaseOutStructure *)out; s != NULL; s = s->pNext)
+        if (s->sType == OCCUPANCY_TYPE)
+            ((struct occupancy_features *)s)->has_priority = claims_occupancy();
+}
+
+static VKAPI_ATTR void VKAPI_CALL set_occupancy(VkCommandBuffer commands, const void *parameters)
+{
+    (void)commands;
+    (void)parameters;
+}
+
+static bool has_name(const VkDeviceCreateInfo *info, const char *name)
+{
+    for (uint32_t i = 0; i < info->enabledExtensionCount; i++)
+        if (strcmp(info->ppEnabledExtensionNames[i], name) == 0)
+            return true;
+    return false;
+}
 
 static VKAPI_ATTR VkResult VKAPI_CALL extensions(VkPhysicalDevice device, const char *layer,
                                                  uint32_t *count, VkExtensionProperties *list)
 {
     const uint32_t room = *count;
     const VkResult result = instance_of(device)->extensions(device, layer, count, list);
+    const uint32_t more = (uint32_t)claims_global() + (uint32_t)claims_occupancy();
 
-    if (lie.fault != LIE_PRIORITY || layer != NULL || result != VK_SUCCESS)
+    if (layer != NULL || result != VK_SUCCESS)
         return result;
-    if (list != NULL && *count == room)
+    if (list != NULL && room - *count < more)
         return VK_INCOMPLETE;
-    if (list != NULL)
+    if (list != NULL && claims_global())
         list[*count] = (VkExtensionProperties){ .extensionName = GLOBAL_PRIORITY };
-    ++*count;
+    if (list != NULL && claims_occupancy())
+        list[*count + more - 1] = (VkExtensionProperties){ .extensionName = OCCUPANCY };
+    *count += more;
     return VK_SUCCESS;
 }
 
@@ -572,22 +617,27 @@ static VkResult create_with_priority(VkPhysicalDevice physical, const VkDeviceCr
     VkDeviceCreateInfo own = *info;
     const char *names[16];
 
-    if (wanted == NULL)
+    if (wanted == NULL && !has_name(info, OCCUPANCY))
         return instance_of(physical)->create_device(physical, info, calls, out);
     if (info->queueCreateInfoCount != 1 || info->enabledExtensionCount > 16 ||
-        wanted->sType != VK_STRUCTURE_TYPE_DEVICE_QUEUE_GLOBAL_PRIORITY_CREATE_INFO_EXT)
+        (wanted && wanted->sType != VK_STRUCTURE_TYPE_DEVICE_QUEUE_GLOBAL_PRIORITY_CREATE_INFO_EXT))
         give_up("a device with unknown queues");
-    if (!lie_gives_priority(&lie, wanted->globalPriority))
+    if ((wanted != NULL) != has_name(info, GLOBAL_PRIORITY))
+        give_up("a priority without its extension");
+    if (wanted && !lie_gives_priority(&lie, wanted->globalPriority))
         return VK_ERROR_NOT_PERMITTED_EXT;
+    if (has_name(info, OCCUPANCY) && lie.every == 3)
+        return VK_ERROR_FEATURE_NOT_PRESENT;
+    if (has_name(info, OCCUPANCY))
+        fprintf(stderr, "lying layer: a priority of occupancy\n");
     queue.pNext = NULL;
     own.pQueueCreateInfos = &queue;
     own.enabledExtensionCount = 0;
     own.ppEnabledExtensionNames = names;
     for (uint32_t i = 0; i < info->enabledExtensionCount; i++)
-        if (strcmp(info->ppEnabledExtensionNames[i], GLOBAL_PRIORITY) != 0)
+        if (strcmp(info->ppEnabledExtensionNames[i], GLOBAL_PRIORITY) != 0 &&
+            strcmp(info->ppEnabledExtensionNames[i], OCCUPANCY) != 0)
             names[own.enabledExtensionCount++] = info->ppEnabledExtensionNames[i];
-    if (own.enabledExtensionCount + 1 != info->enabledExtensionCount)
-        give_up("a priority without its extension");
     return instance_of(physical)->create_device(physical, &own, calls, out);
 }
 
@@ -629,6 +679,8 @@ static VKAPI_ATTR VkResult VKAPI_CALL create_instance(const VkInstanceCreateInfo
                     (PFN_vkGetPhysicalDeviceProperties)get(*out, "vkGetPhysicalDeviceProperties"),
                 .properties2 =
                     (PFN_vkGetPhysicalDeviceProperties2)get(*out, "vkGetPhysicalDeviceProperties2"),
+                .features2 =
+                    (PFN_vkGetPhysicalDeviceFeatures2)get(*out, "vkGetPhysicalDeviceFeatures2"),
                 .extensions = (PFN_vkEnumerateDeviceExtensionProperties)get(
                     *out, "vkEnumerateDeviceExtensionProperties"),
             };
@@ -715,7 +767,10 @@ static const struct {
     OF("GetPhysicalDeviceProperties", properties, true),
     OF("GetPhysicalDeviceProperties2", properties2, true),
     OF("GetPhysicalDeviceProperties2KHR", properties2, true),
+    OF("GetPhysicalDeviceFeatures2", features2, true),
+    OF("GetPhysicalDeviceFeatures2KHR", features2, true),
     OF("DestroyDevice", destroy_device, false),
+    OF("CmdSetComputeOccupancyPriorityNV", set_occupancy, false),
     OF("BeginCommandBuffer", begin, false),
     OF("CmdBindPipeline", bind_pipeline, false),
     OF("CmdBindDescriptorSets", bind_sets, false),

@@ -153,6 +153,7 @@ static void mon_2(void **state)
     c.failure = COPSE_ERR_DEVICE_LOST;
     assert_int_equal(copse_monitor_run(m, 20, &done), COPSE_ERR_DEVICE_LOST);
     assert_int_equal(done, 2);
+    assert_non_null(strstr(copse_last_error(), "name a folder or a file"));
     OK(copse_monitor_run(m, COPSE_ALL, &done));
     assert_int_equal(c.runs, 50);
     assert_int_equal(copse_monitor_checkpoint(m), COPSE_ERR_ARGUMENT);
@@ -409,6 +410,20 @@ static const struct job fake_job = {
     .seed = 4,
 };
 
+/* The line about the first recovery names the step of the checkpoint, and the file. */
+static void check_step_in_log(void)
+{
+    unsigned long long step;
+    char line[400];
+    const char *at = strstr(log_text, "starting over from step ");
+    assert_non_null(at);
+    assert_int_equal(sscanf(at, "starting over from step %llu", &step), 1);
+    snprintf(line, sizeof line, "step %llu, %s/step-%012llu.safetensors (1 of 3)", step,
+             temp_path("run"), step);
+    assert_non_null(strstr(at, line));
+    assert_true(step % 3 == 0 && step < JOB_BATCHES * 2);
+}
+
 static void mon_4(void **state)
 {
     (void)state;
@@ -436,7 +451,7 @@ static void mon_4(void **state)
             assert_int_equal(done, 5);
             copse_monitor_describe(l.m, &info);
             if (info.recoveries > 0)
-                assert_non_null(strstr(log_text, "starting over from"));
+                check_step_in_log();
             recovered += (unsigned)info.recoveries;
             copse_fake.devices[0].faults[places[i]].at =
                 copse_fake.devices[1].faults[places[i]].at = 0;
@@ -465,6 +480,7 @@ static void mon_4(void **state)
     assert_int_equal(info.recoveries, 0);
     assert_int_equal(l.j.made, 3); /* the first trainer and two tries */
     assert_non_null(strstr(log_text, "(2 of 2)"));
+    assert_non_null(strstr(copse_last_error(), "after 2 tries"));
     unsigned char *after = temp_bytes(temp_path("run"), &size_after);
     assert_int_equal(size, size_after);
     assert_memory_equal(before, after, size);

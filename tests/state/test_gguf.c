@@ -371,6 +371,29 @@ static void test_large_file(void **state)
     gguf_free(&f);
 }
 
+/* Lists that no description has room for take no memory, however large the file is. */
+static void test_large_list(void **state)
+{
+    struct gguf_file f = { .key_count = 0 };
+    struct rusage before, after;
+    (void)state;
+    gguf_key_list(&f, "many", 8, (uint64_t)1 << 27);
+    gguf_bytes(&f);
+    const char *path = temp_write("large.gguf", f.all.at, f.all.size);
+    if (truncate(path, (off_t)2 << 30) != 0) {
+        print_message("skipped: the disk has no files with holes\n");
+        gguf_free(&f);
+        return;
+    }
+    getrusage(RUSAGE_SELF, &before);
+    FAILS(COPSE_ERR_FORMAT, copse_gguf_open(ctx, path, &file),
+          "has 134217728 texts, more than a description has bytes for");
+    getrusage(RUSAGE_SELF, &after);
+    assert_true(after.ru_maxrss - before.ru_maxrss < 8 << 10); /* KiB */
+    OK(copse__file_remove(path));
+    gguf_free(&f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -378,7 +401,7 @@ int main(void)
         cmocka_unit_test(test_blocks),       cmocka_unit_test(test_refused_heads),
         cmocka_unit_test(test_refused_keys), cmocka_unit_test(test_refused_tensors),
         cmocka_unit_test(test_truncated),    cmocka_unit_test(test_shrinks),
-        cmocka_unit_test(test_large_file),
+        cmocka_unit_test(test_large_file),   cmocka_unit_test(test_large_list),
     };
     return cmocka_run_group_tests(tests, begin, end);
 }

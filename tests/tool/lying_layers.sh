@@ -109,6 +109,25 @@ check() {
     with $device priority:2 $train --devices $device,$device --priority high
     [ $? -eq 0 ] && [ "$(grep -c "^copse: warning: device: the work of $device does not get high priority: the driver refuses it: [A-Z]" \
         "$work/stderr")" -eq 1 ] || no "$device: a refused priority: $(cat "$work/stderr")"
+    if [ $device = opencl:0 ]; then
+        # times of the device: in queues of the same priority, or not at all
+        with $device priority:1 $train --devices $device --priority low --trace trace.json
+        [ $? -eq 0 ] && [ "$(loss)" = "$right" ] && grep -q 'a queue of this priority with times' "$work/stderr" ||
+            no "$device: a trace with a priority: $(cat "$work/stderr")"
+        with $device priority:3 $train --devices $device --priority low --trace trace.json
+        [ $? -eq 0 ] && [ "$(loss)" = "$right" ] &&
+            [ "$(grep -c "^copse: warning: trace: the spans of $device are of the host's clock: .* no queues with times and a priority" \
+                "$work/stderr")" -eq 1 ] || no "$device: no times with a priority: $(cat "$work/stderr")"
+    else
+        # the occupancy alone is refused; it is kept where only the global priority is refused
+        with $device priority:3 $train --devices $device --priority low
+        [ $? -eq 0 ] && [ "$(loss)" = "$right" ] &&
+            [ "$(grep -c "^copse: warning: device: the work of $device does not get low priority: the driver refuses it: VK_ERROR_FEATURE" \
+                "$work/stderr")" -eq 1 ] || no "$device: a refused occupancy: $(cat "$work/stderr")"
+        with $device priority:4 $train --devices $device --priority low
+        [ $? -eq 0 ] && [ "$(loss)" = "$right" ] && grep -q 'a priority of occupancy' "$work/stderr" &&
+            ! grep -q 'does not get' "$work/stderr" || no "$device: occupancy alone: $(cat "$work/stderr")"
+    fi
     with $device none:1 $train --devices $device --priority low
     [ $? -eq 0 ] && [ "$(loss)" = "$right" ] &&
         [ "$(grep -c "^copse: warning: device: the work of $device does not get low priority: its driver has no [a-zA-Z]*_khr_\|VK_KHR_" \

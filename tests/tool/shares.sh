@@ -70,22 +70,41 @@ run longer $two --shares measured --checkpoint "$work/checkpoints" --resume --ep
 shows longer '(of the run that is resumed)$'
 [ "$(of whole)" = "$(of longer)" ] || no "shares '$(of whole)', resumed '$(of longer)'"
 
+# Equal shares are kept too: a resumed run measures nothing, unless it is told.
+run even3 $two --checkpoint "$work/plain" --epochs 1
+run even4 $two --checkpoint "$work/plain" --resume --epochs 2
+grep -q '^shares' "$work/even4.txt" && no "resumed: $(grep '^shares' "$work/even4.txt")"
+run even5 $two --checkpoint "$work/plain" --resume --epochs 3 --shares measured
+shows even5 '^shares   .*(measured: alone host:0 '
+
+# A measurement that fails is a line, and shares are equal.
+"$copse" train --epochs 1 $two --batch 48 --shares measured --optimizer sgd --lr 1e38 >"$work/wild.txt" 2>&1
+shows wild 'a measurement of the shares failed on host:0: the loss of step'
+shows wild 'no device could be measured with a whole batch; shares are equal$'
+
 # As JSON.
 "$copse" train --json --epochs 1 $two --shares 3,1 >"$work/json.txt"
 grep -q '^{"event":"shares","devices":\[{"id":"host:0","share":3},{"id":"host:0","share":1}\],"source":"given"}$' "$work/json.txt" &&
     passed=$((passed + 1)) || no "JSON: $(head -2 "$work/json.txt")"
 
-# Other devices are measured without being told, once; with --shares equal they are not. A list is unlike, or of one kind.
+# Other devices are measured without being told, once; with --shares equal they are not. Beside the reference shares are equal.
 found=$("$copse" devices | sed -n 's/^\(opencl:0\|vulkan:0\) .*/\1/p' | sort -u | head -1)
 [ -n "$found" ] || echo 'no driver but host:0: the default is not tested'
-for devices in ${found:+$found,host:0 $found,$found}; do
+for devices in ${found:+$found,$found}; do
     run mixed --devices "$devices" --model mlp:16 --batch 96
     shows mixed '^shares   .*(measured: alone '
     run mixed2 --devices "$devices" --model mlp:16 --batch 96
     shows mixed2 '(measured by an earlier run of this job; '
     same mixed mixed2 "$devices: a second run has other bits"
-    run even --devices "$devices" --model mlp:16 --batch 96 --shares equal
+    run even --devices "$devices" --model mlp:16 --batch 96 --shares equal --checkpoint "$work/drivers" --epochs 1
     grep -q '^shares' "$work/even.txt" && no "$devices: --shares equal measures"
+    run even2 --devices "$devices" --model mlp:16 --batch 96 --checkpoint "$work/drivers" --resume --epochs 3
+    shows even2 ' 1 (of the run that is resumed)$'
+done
+for devices in ${found:+$found,host:0 host:0,$found}; do
+    run beside --devices "$devices" --model mlp:16 --batch 96
+    grep -q '^shares' "$work/beside.txt" && no "$devices: $(grep '^shares' "$work/beside.txt")"
+    shows beside 'samples/s on 2 devices$'
 done
 [ $failed -eq 0 ] && echo "$passed checks of shares"
 exit $failed

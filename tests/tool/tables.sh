@@ -130,6 +130,12 @@ printf 'n;colour;price\n;red;3\n1;violet;4\n2;red;5\n' >"$work/new.csv"
 [ $? -eq 0 ] && grep -q violet "$work/stderr" || no "evaluate: $(cat "$work/stderr")"
 "$copse" evaluate --checkpoint "$work/none" --missing mean >"$work/stdout" 2>"$work/stderr"
 [ $? -eq 2 ] && grep -q 'belong to MODEL and DATA' "$work/stderr" || no "evaluate --checkpoint: $(cat "$work/stderr")"
+# Language models have no tables.
+printf GGUF >"$work/model.gguf"
+for option in '--missing refuse' '--unknown refuse'; do
+    "$copse" evaluate "$work/model.gguf" "$work/new.csv" --devices host:0 $option >"$work/stdout" 2>"$work/stderr"
+    [ $? -eq 2 ] && grep -q 'are for models of tables' "$work/stderr" || no "a language model with $option: $(cat "$work/stderr")"
+done
 
 # The columns of DATA in front of the predictions, and standard input.
 asked 0 violet --keep-columns

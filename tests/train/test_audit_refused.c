@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* A step that is refused, because its loss is not finite, leaves an audit unfinished: its digests may
-   still be on their way from a slower device. They are compared with nothing. */
+   still be on their way from a slower device. They are compared with nothing. The audit of the step
+   before it is compared. */
 #include <math.h>
 
 #include "copse/train/audit.h"
+#include "core/train/trainer.h"
 #include "tests/rig/fake/faulty_job.h"
 
 enum { LATE_POLLS = 400 };
@@ -52,10 +54,37 @@ static void refused_step_is_no_fault_of_a_slow_device(void **state)
     }
 }
 
+/* A word of the first variable changes on replica 1. */
+static void disturb(void)
+{
+    const struct copse_binding at = copse__variable_values(job.m.variables[0], 1);
+    copse_queue *q = job.st->replicas[1].queue;
+    const float wrong = 1e-6f;
+    OK(copse_queue_write(q, at.buffer, at.offset, &wrong, sizeof wrong));
+    OK(copse_queue_finish(q));
+}
+
+static void refused_step_leaves_the_audit_of_the_step_before(void **state)
+{
+    (void)state;
+    struct copse_step_result result;
+    open_job();
+    OK(step());
+    OK(copse_trainer_result(job.t, true, &result));
+    disturb();
+    OK(step()); /* audited; the result is not taken yet */
+    job.x[0] = INFINITY;
+    FAILS(COPSE_ERR_NONFINITE, step(), "nothing was changed");
+    FAILS(COPSE_ERR_UNRELIABLE, copse_trainer_result(job.t, true, &result), "audit of step 2");
+    model_data(job.x, job.y);
+    job_end();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(refused_step_is_no_fault_of_a_slow_device),
+        cmocka_unit_test(refused_step_leaves_the_audit_of_the_step_before),
     };
     return cmocka_run_group_tests_name("audit_refused", tests, NULL, NULL);
 }

@@ -15,6 +15,7 @@ static const char *const record[] = {
     "rate matmul nn-32-32-32 matmul_wide 300\n",
     "rate matmul nn-32-32-128 matmul 200\n",
     "rate matmul nn-32-32-128 matmul_wide 100\n",
+    "rate shares 0123456789abcdef replica-0 17\n", /* left out: of jobs of another machine */
     NULL,
 };
 static const char *const *const records[] = { record, NULL };

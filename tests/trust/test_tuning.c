@@ -129,6 +129,60 @@ static void text_goes_to_another_machine(void **state)
     assert_int_equal(count_in_new_context("fake:0"), 3);
 }
 
+static struct copse_tuning_entry make_shares(int job)
+{
+    char size_class[24];
+    snprintf(size_class, sizeof size_class, "job-%d", job);
+    struct copse_tuning_entry e = make(size_class, "replica-0", 17);
+    snprintf(e.family, sizeof e.family, COPSE_TUNED_SHARES);
+    return e;
+}
+
+static bool has_job(copse_context *ctx, const char *device, int job)
+{
+    const struct copse_tuning_entry want = make_shares(job), *list;
+    size_t count;
+    OK(copse_device_tuning(ctx, device, &list, &count));
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(list[i].family, want.family) == 0 &&
+            strcmp(list[i].size_class, want.size_class) == 0)
+            return true;
+    return false;
+}
+
+static void newest_shares_are_kept(void **state)
+{
+    (void)state;
+    copse_context *ctx = open_fake();
+    set(ctx, "fake:0", "nn-32-32-32", "matmul", 100);
+    for (int job = 0; job < 256 + 3; job++) {
+        const struct copse_tuning_entry e = make_shares(job);
+        OK(copse_device_tuning_set(ctx, "fake:0", &e, 1));
+    }
+    assert_int_equal(count_of(ctx, "fake:0"), 1 + 256);
+    assert_false(has_job(ctx, "fake:0", 2));
+    assert_true(has_job(ctx, "fake:0", 3));
+    assert_true(has_job(ctx, "fake:0", 258));
+    copse_context_release(&ctx);
+    assert_int_equal(count_in_new_context("fake:0"), 1 + 256);
+}
+
+static void shares_stay_on_their_machine(void **state)
+{
+    (void)state;
+    char text[2048];
+    copse_context *ctx = open_fake();
+    const struct copse_tuning_entry e = make_shares(0);
+    OK(copse_device_tuning_set(ctx, "fake:0", &e, 1));
+    set(ctx, "fake:0", "nn-32-32-32", "matmul", 100);
+    const size_t size = save(ctx, "fake:0", text, sizeof text);
+    assert_null(strstr(text, COPSE_TUNED_SHARES));
+    OK(copse_device_tuning_clear(ctx, "fake:0"));
+    OK(copse_device_tuning_load(ctx, "fake:0", text, size));
+    assert_int_equal(count_of(ctx, "fake:0"), 1);
+    copse_context_release(&ctx);
+}
+
 static void damaged_store_is_ignored_with_one_warning(void **state)
 {
     (void)state;
@@ -277,6 +331,8 @@ int main(void)
         cmocka_unit_test_setup(newest_rate_counts, reset),
         cmocka_unit_test_setup(bad_entries_are_refused_whole, reset),
         cmocka_unit_test_setup(text_goes_to_another_machine, reset),
+        cmocka_unit_test_setup(newest_shares_are_kept, reset),
+        cmocka_unit_test_setup(shares_stay_on_their_machine, reset),
         cmocka_unit_test_setup(damaged_store_is_ignored_with_one_warning, reset),
         cmocka_unit_test_setup(lines_that_are_none_are_refused, reset),
         cmocka_unit_test_setup(changed_lines_never_do_harm, reset),

@@ -75,7 +75,8 @@ static void storing_progress(const struct copse_progress *p)
     if (p->done == 0) {
         at.shown = system_now();
         if (output == COMPILING_TEXT && !terminal_is(&columns))
-            printf("storing %u kernels of %s for later runs\n", p->total, p->device);
+            printf("storing %u kernel%s of %s, so that later runs start at once\n", p->total,
+                   p->total == 1 ? "" : "s", p->device);
     }
     compiling_draw(p, "storing", 0);
 }

@@ -48,6 +48,17 @@ bool use_is_gguf(const char *path)
     return is_it;
 }
 
+static bool has_table_options(const struct use *u)
+{
+    return u->missing != COPSE_MISSING_AUTO || u->unknown != COPSE_UNKNOWN_IGNORE;
+}
+
+static copse_status refuse_table_options(void)
+{
+    return session_set_error(COPSE_ERR_ARGUMENT,
+                             "--missing and --unknown are for models of tables");
+}
+
 copse_status use_load(struct use *u)
 {
     char id[1][32];
@@ -62,6 +73,8 @@ copse_status use_load(struct use *u)
                                  "'%s' is no model, and '%s' is a file of one: MODEL comes first, "
                                  "then DATA",
                                  u->model_path, u->data_path);
+    if (use_is_gguf(u->model_path) && has_table_options(u))
+        return refuse_table_options();
     if (use_is_gguf(u->model_path))
         return copse_language_open(u->strategy, u->model_path, &u->language);
     COPSE_TRY(copse_model_load(u->strategy, u->model_path, NULL, &u->model));
@@ -89,9 +102,8 @@ copse_status use_open(struct use *u)
                                                                                         : NULL };
     const bool is_folder = system_look(u->data_path, &file) && file.kind == SYSTEM_FOLDER;
     const bool is_table = u->info.kind == COPSE_DATA_TABLE;
-    if (!is_table && (u->missing != COPSE_MISSING_AUTO || u->unknown != COPSE_UNKNOWN_IGNORE))
-        return session_set_error(COPSE_ERR_ARGUMENT,
-                                 "--missing and --unknown are for models of tables");
+    if (!is_table && has_table_options(u))
+        return refuse_table_options();
     COPSE_TRY(copse_dataset_open(
         u->ctx, u->data_path,
         &(struct copse_dataset_params){ .schema = u->schema,

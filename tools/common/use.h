@@ -37,7 +37,7 @@ extern const struct option_name use_missings[], use_unknowns[];
 
 /* Whether a file begins as GGUF files do. */
 bool use_is_gguf(const char *path);
-/* Load the model alone. */
+/* Load the model alone. A language model takes no --missing and --unknown. */
 copse_status use_load(struct use *u);
 /* Load the model and read the data by its schema. */
 copse_status use_open(struct use *u);

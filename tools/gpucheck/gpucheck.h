@@ -109,6 +109,8 @@ struct gpucheck {
 
 /* Find the devices, then run every part on each of them as far as the time reaches. */
 copse_status gpucheck_run(struct gpucheck *g);
+/* Whether a part that was asked for has cases that no run has reached. */
+bool gpucheck_is_open(struct gpucheck *g, size_t part, const char *device);
 /* Whether every case of every test was reached. */
 bool gpucheck_is_complete(struct gpucheck *g);
 

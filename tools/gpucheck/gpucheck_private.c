@@ -74,12 +74,20 @@ static bool begins_with(const char *text, const char *what, size_t length)
     return true;
 }
 
+static bool is_after(const char *text, size_t at, const char *prefix)
+{
+    const size_t n = strlen(prefix);
+    return at >= n && begins_with(text + at - n, prefix, n);
+}
+
 /* Bytes of a path that begins at `text + at`, 0 = none. Words with a slash, such as GB/s, are no
    path. */
 static size_t path_length(const char *text, size_t at)
 {
     const char *p = text + at;
-    const bool is_first = at == 0 || strchr(" \t\"'`([<=:,;|", p[-1]);
+    const bool is_first = at == 0 || strchr(" \t\"'`([<>=:,;|", p[-1]) ||
+                          is_after(text, at, "-I") || is_after(text, at, "-L") ||
+                          is_after(text, at, "file://");
     const char *start = *p == '~' ? p + 1 : p;
     const bool is_unix = *start == '/' && (is_word(start[1]) || start[1] == '.');
     const bool is_windows = (isalpha((unsigned char)p[0]) && p[1] == ':' &&
@@ -88,12 +96,14 @@ static size_t path_length(const char *text, size_t at)
     return is_first && (is_unix || is_windows) ? strcspn(p, " \t\n\"'`)]<>,;|") : 0;
 }
 
-/* Bytes of a UUID, or of a number of as many hexadecimal digits. */
+/* Bytes of a UUID, or of a number of as many hexadecimal digits; also in "GPU-6c1a2b3c-..." and
+   "MIG-6c1a2b3c-...". */
 static size_t uuid_length(const char *text, size_t at)
 {
     const char *p = text + at;
     size_t digits = 0, n = 0;
-    if (at > 0 && (isalnum((unsigned char)p[-1]) || p[-1] == '-'))
+    if (at > 0 && (isalnum((unsigned char)p[-1]) || p[-1] == '-') && !is_after(text, at, "GPU-") &&
+        !is_after(text, at, "MIG-"))
         return 0;
     for (; isxdigit((unsigned char)p[n]) || (p[n] == '-' && n > 0); n++)
         digits += p[n] != '-';
@@ -108,6 +118,18 @@ static size_t word_length(const char *text, size_t at, const char *word)
                    !is_word(text[at + n])
                ? n
                : 0;
+}
+
+/* The whole name of a host, or its first label: "node7" of "node7.example.org". */
+static size_t host_length(const char *text, size_t at, const char *host)
+{
+    char label[64];
+    const size_t whole = word_length(text, at, host), n = strcspn(host, ".");
+    if (whole || !host[n] || n >= sizeof label)
+        return whole;
+    memcpy(label, host, n);
+    label[n] = '\0';
+    return word_length(text, at, label);
 }
 
 static size_t home_length(const char *text, size_t at, const char *home)
@@ -129,7 +151,7 @@ static char *private_text(const struct gpucheck_private *names, const char *text
         length = length ? length : path_length(text, i);
         if (!length && (length = uuid_length(text, i)) > 0)
             instead = "<number>";
-        if (!length && !is_fixed_name && (length = word_length(text, i, names->host)) > 0)
+        if (!length && !is_fixed_name && (length = host_length(text, i, names->host)) > 0)
             instead = "<host>";
         /* "root" is a word of arithmetic, and no person */
         if (!length && !is_fixed_name && strcmp(names->user, "root") != 0 &&

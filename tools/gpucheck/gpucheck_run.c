@@ -327,7 +327,7 @@ static copse_status run_part(struct gpucheck *g, const struct gpucheck_part *par
     return g->journal.status;
 }
 
-static bool is_open(struct gpucheck *g, size_t part, const char *device)
+bool gpucheck_is_open(struct gpucheck *g, size_t part, const char *device)
 {
     const struct journal_place *p =
         journal_find(&g->journal, device, copse_conformance_mode_name(gpucheck_parts[part].mode));
@@ -340,7 +340,7 @@ static double shares_left(struct gpucheck *g, size_t part, size_t device)
     double sum = 0.0;
     for (size_t i = part; gpucheck_parts[i].stage; i++)
         for (size_t d = i == part ? device : 0; d < g->count; d++)
-            sum += is_open(g, i, g->ids[d]) ? gpucheck_parts[i].share : 0.0;
+            sum += gpucheck_is_open(g, i, g->ids[d]) ? gpucheck_parts[i].share : 0.0;
     return sum;
 }
 
@@ -349,7 +349,7 @@ static copse_status run_parts(struct gpucheck *g)
     for (size_t i = 0; gpucheck_parts[i].stage; i++)
         for (size_t d = 0; d < g->count; d++) {
             const double left = g->end - system_now();
-            if (!is_open(g, i, g->ids[d]) || left < 1.0)
+            if (!gpucheck_is_open(g, i, g->ids[d]) || left < 1.0)
                 continue;
             const double seconds = left * gpucheck_parts[i].share / shares_left(g, i, d);
             COPSE_TRY(run_part(g, &gpucheck_parts[i], g->ids[d], seconds));
@@ -361,7 +361,7 @@ bool gpucheck_is_complete(struct gpucheck *g)
 {
     for (size_t i = 0; gpucheck_parts[i].stage; i++)
         for (size_t d = 0; d < g->count; d++)
-            if (gpucheck_parts[i].is_test && is_open(g, i, g->ids[d]))
+            if (gpucheck_parts[i].is_test && gpucheck_is_open(g, i, g->ids[d]))
                 return false;
     return g->journal.left_out == 0;
 }

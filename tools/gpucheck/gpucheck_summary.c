@@ -150,7 +150,9 @@ static void speeds_found(struct summary *s, const char *device)
         const double rate = is_flops ? c->gflops : c->gbytes;
         const double most = is_flops ? best.gflops : best.gbytes;
         char share[32] = "";
-        if (most > 0.0)
+        if (most > 0.0 && rate > 1.05 * most)
+            snprintf(share, sizeof share, ", above the measured ceiling");
+        else if (most > 0.0)
             snprintf(share, sizeof share, ", %.0f %% of the ceiling", 100.0 * rate / most);
         line_add(s, "  %-10s %s %s: %.3g %s%s%s%s", shown ? "" : "fastest", c->op, c->name, rate,
                  is_flops ? "GFLOP/s" : "GB/s", share, *c->variant ? ", " : "", c->variant);
@@ -253,6 +255,11 @@ static void result_told(struct summary *s)
         line_add(s, "no result is wrong");
     if (!gpucheck_is_complete(s->g))
         line_add(s, "not every case was reached: the same command goes on");
+    for (size_t i = 0; gpucheck_parts[i].stage; i++)
+        for (size_t d = 0; d < g->count; d++)
+            if (!gpucheck_parts[i].is_test && gpucheck_is_open(s->g, i, g->ids[d]))
+                line_add(s, "stage %s has not measured everything on %s: the same command goes on",
+                         gpucheck_parts[i].stage, g->ids[d]);
     if (g->journal.left_out)
         line_add(s, "%llu cases were left out, because an earlier run died in them",
                  (unsigned long long)g->journal.left_out);

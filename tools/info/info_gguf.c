@@ -95,14 +95,15 @@ static copse_status print_gguf_text(const copse_gguf *f, const char *path, uint6
 
 /* ---- JSON ---- */
 
-/* Values of a short key. Of a longer one the count alone is told. */
+/* The value of a key; of a list the count: {"count":49152}. */
 static copse_status add_gguf_key(const copse_gguf *f, const struct copse_gguf_key *k, cJSON *o)
 {
     char *text;
     struct copse_gguf_value v;
     if (k->is_list) {
-        json_add_count(o, k->name, k->count);
-        return COPSE_OK;
+        cJSON *list = cJSON_AddObjectToObject(o, k->name);
+        json_add_count(list, "count", k->count);
+        return list ? COPSE_OK : COPSE_ERR_NO_MEMORY;
     }
     COPSE_TRY(copse_gguf_get(f, k->name, 0, &v));
     if (v.kind == COPSE_GGUF_BOOL)

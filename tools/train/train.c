@@ -451,6 +451,16 @@ static copse_status train_finish(struct run *r)
     return COPSE_OK;
 }
 
+/* The monitor's text does not know the option. */
+static copse_status note_loss(const struct run *r, copse_status s)
+{
+    char text[1000];
+    if (s != COPSE_ERR_DEVICE_LOST || r->settings.checkpoint || r->cluster)
+        return s;
+    return session_set_error(s, "%s, with --checkpoint PATH",
+                             session_plain(text, sizeof text, session_error()));
+}
+
 static copse_status train_network(struct run *r)
 {
     struct copse_dataset_info train, test;
@@ -485,7 +495,7 @@ static copse_status train_network(struct run *r)
     if (is_unwritten)
         snprintf(r->unwritten, sizeof r->unwritten, "%s", session_error());
     else
-        COPSE_TRY(s);
+        COPSE_TRY(note_loss(r, s));
     COPSE_TRY(run_log_close(r));
     if (r->fold > 0)
         return run_finish_fold(r);

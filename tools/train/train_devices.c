@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The devices of a run: which of those of --devices are replicas, and the strategy on them. */
+/* The devices of a run: which devices of --devices are replicas, and the strategy on them. */
 #include <stdio.h>
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The shares of the devices of a run: those of --shares, of the checkpoint, of an earlier run, or
-   measured. A device without a share is not opened. */
+/* The shares of the devices of a run: from --shares, the checkpoint or an earlier run, or measured.
+   A device without a share is not opened. */
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
@@ -64,11 +64,11 @@ static const struct copse_device_info *info_of(const struct run *r, const char *
 }
 
 /* Replicas on the reference check others; nothing is gained by measuring them. */
-static bool has_driver(const struct run *r, const struct mixture *m)
+static bool has_reference(const struct run *r, const struct mixture *m)
 {
     for (size_t i = 0; i < m->count; i++) {
         const struct copse_device_info *d = info_of(r, m->ids[i]);
-        if (d && d->kind != COPSE_DEVICE_REFERENCE)
+        if (!d || d->kind == COPSE_DEVICE_REFERENCE)
             return true;
     }
     return false;
@@ -94,61 +94,85 @@ static copse_status take_given(const struct run *r, struct mixture *m)
     return COPSE_OK;
 }
 
-bool shares_text(const struct mixture *m, char *text, size_t room)
+bool shares_text(const struct run *r, char *text, size_t room)
 {
+    const struct mixture *m = &r->mixture;
     size_t at = 0;
     for (size_t i = 0; i < m->count && at < room; i++)
         at += (size_t)snprintf(text + at, room - at, "%s%s=%.9g", i ? " " : "", m->ids[i],
                                (double)m->weights[i]);
-    return m->count > 1 && m->source != SHARES_EQUAL && at < room;
+    return is_in_step(r) && m->count > 0 && at < room;
 }
 
-/* The shares of the run that is resumed, if it had this list of devices. */
-static bool take_checkpoint(struct run *r, struct mixture *m)
+/* The shares of the run that is resumed, if the text of its checkpoint has this list of devices. */
+static bool match_checkpoint(const char *text, struct mixture *m)
 {
-    char path[4200], id[sizeof *m->ids];
-    copse_checkpoint *file;
+    char id[sizeof *m->ids];
     float weights[COPSE_MAX_REPLICAS] = { 0 };
+    const char *at = text;
     size_t count = 0;
-    if (!r->settings.is_resume || !run_find_checkpoint(r, path, sizeof path) ||
-        copse_checkpoint_open(r->ctx, path, &file) != COPSE_OK)
-        return false; /* whoever restores it says why */
-    const char *at = run_find(file, SHARES_KEY);
-    for (int used = 0; at && count < m->count; at += used, count++) {
+    for (int used = 0; count < m->count; at += used, count++) {
         if (sscanf(at, " %31[^=]=%f%n", id, &weights[count], &used) != 2 ||
             strcmp(id, m->ids[count]) != 0)
-            break;
+            return false;
     }
-    const bool is_found = at && count == m->count && *at == '\0';
-    copse_checkpoint_release(&file);
-    if (!is_found)
+    if (*at != '\0')
         return false;
     memcpy(m->weights, weights, sizeof weights);
     m->source = SHARES_CHECKPOINT;
     return true;
 }
 
-/* A slower kind of device that `auto` leaves out takes part where an earlier run of the same job has
+/* "auto" leaves a slower kind of device out, which takes part where an earlier run of the same job has
    measured that it pays. */
-static copse_status join_recorded(struct run *r, struct mixture *m)
+static copse_status widen_auto(const struct run *r, struct mixture *m)
 {
-    struct mixture wider = *m;
     const struct copse_device_info *list;
-    bool is_found;
     size_t count;
     copse_context_devices(r->ctx, &list, &count);
-    for (size_t i = 0; i < count && wider.count < COPSE_MAX_REPLICAS; i++) {
+    for (size_t i = 0; i < count && m->count < COPSE_MAX_REPLICAS; i++) {
         struct copse_device_choice choice;
         COPSE_TRY(copse_device_choice(r->ctx, list[i].id, &choice));
         if (choice.can_join)
-            memcpy(wider.ids[wider.count++], list[i].id, sizeof list[i].id);
+            memcpy(m->ids[m->count++], list[i].id, sizeof list[i].id);
     }
-    if (wider.count == m->count)
+    return COPSE_OK;
+}
+
+/* One of the two lists, whichever the run that is resumed had. */
+static bool take_checkpoint(struct run *r, struct mixture *m, const struct mixture *wider)
+{
+    char path[4200];
+    copse_checkpoint *file;
+    if (!r->settings.is_resume || !run_find_checkpoint(r, path, sizeof path) ||
+        copse_checkpoint_open(r->ctx, path, &file) != COPSE_OK)
+        return false; /* whoever restores it says why */
+    const char *text = run_find(file, SHARES_KEY);
+    struct mixture joined = *wider;
+    bool is_found = text && match_checkpoint(text, m);
+    if (text && !is_found && (is_found = match_checkpoint(text, &joined)))
+        *m = joined;
+    copse_checkpoint_release(&file);
+    return is_found;
+}
+
+static bool is_equal(const struct mixture *m)
+{
+    for (size_t i = 0; i < m->count; i++)
+        if (m->weights[i] != 1.0f)
+            return false;
+    return true;
+}
+
+static copse_status join_recorded(struct run *r, struct mixture *m, struct mixture *wider)
+{
+    bool is_found = false;
+    if (wider->count == m->count)
         return COPSE_OK;
-    COPSE_TRY(shares_recall(r, &wider, &is_found));
-    for (size_t i = m->count; is_found && i < wider.count; i++)
-        if (wider.weights[i] > 0.0f) {
-            *m = wider;
+    COPSE_TRY(shares_recall(r, wider, &is_found));
+    for (size_t i = m->count; is_found && i < wider->count; i++)
+        if (wider->weights[i] > 0.0f) {
+            *m = *wider;
             return COPSE_OK;
         }
     return COPSE_OK;
@@ -157,13 +181,13 @@ static copse_status join_recorded(struct run *r, struct mixture *m)
 static copse_status settle_measured(struct run *r, struct mixture *m)
 {
     bool is_found;
-    if (take_checkpoint(r, m))
-        return COPSE_OK;
     COPSE_TRY(shares_recall(r, m, &is_found));
     if (is_found)
         return COPSE_OK;
     COPSE_TRY(shares_measure(r, m));
-    return shares_keep(r, m);
+    if (!m->has_failures)
+        shares_keep(r, m);
+    return COPSE_OK;
 }
 
 copse_status shares_settle(struct run *r, struct mixture *m)
@@ -183,9 +207,18 @@ copse_status shares_settle(struct run *r, struct mixture *m)
         return take_given(r, m);
     if (!is_in_step(r))
         return COPSE_OK;
+    struct mixture wider = *m, resumed = *m;
     if (!text && strcmp(r->settings.devices, "auto") == 0)
-        COPSE_TRY(join_recorded(r, m));
-    if (m->source == SHARES_RECORDED || m->count < 2 || (!wants_measured && !has_driver(r, m)))
+        COPSE_TRY(widen_auto(r, &wider));
+    /* a run with equal shares may be resumed with --shares measured */
+    if (take_checkpoint(r, &resumed, &wider) && !(wants_measured && is_equal(&resumed))) {
+        *m = resumed;
+        if (is_equal(m) && has_reference(r, m)) /* the default */
+            m->source = SHARES_EQUAL;
+        return COPSE_OK;
+    }
+    COPSE_TRY(join_recorded(r, m, &wider));
+    if (m->source == SHARES_RECORDED || m->count < 2 || (!wants_measured && has_reference(r, m)))
         return COPSE_OK;
     return settle_measured(r, m);
 }
@@ -247,7 +280,9 @@ static void show_lines(const struct run *r, const struct mixture *m)
         printf("; with these shares %.0f samples/s", m->together);
     if (m->source == SHARES_RECORDED)
         printf("; `copse tune --forget %s` forgets it", m->ids[0]);
-    if (m->source == SHARES_MEASURED && r->settings.how.no_cache)
+    if (m->has_failures)
+        printf("; a measurement failed: the next run measures again");
+    else if (m->source == SHARES_MEASURED && r->settings.how.no_cache)
         printf("; with --no-cache the next run measures again");
     printf(")\n");
     for (size_t i = 0; i < m->count; i++) {
@@ -259,8 +294,10 @@ static void show_lines(const struct run *r, const struct mixture *m)
         printf(" gets no examples");
         if (m->source == SHARES_MEASURED && m->with[i] > 0.0)
             printf(": with it %.0f samples/s, without it %.0f", m->with[i], m->together);
-        else if (m->source == SHARES_MEASURED)
+        else if (m->source == SHARES_MEASURED && m->alone[i] > 0.0)
             printf(": alone it has %.0f samples/s", m->alone[i]);
+        else if (m->source == SHARES_MEASURED)
+            printf(": its measurement failed");
         printf("%s\n", m->source == SHARES_GIVEN ? "" : "; --shares equal uses it");
     }
 }

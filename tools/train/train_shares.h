@@ -31,6 +31,7 @@ struct mixture {
     /* of SHARES_MEASURED, 0: not measured: samples/s of a device alone with whole batches; of the
        devices with a share; and of these with the one that gets none */
     double alone[COPSE_MAX_REPLICAS], with[COPSE_MAX_REPLICAS], together;
+    bool has_failures; /* a trial failed: the shares are not kept for later runs */
 };
 
 /* ---- the choice (train_shares.c) ---- */
@@ -46,21 +47,22 @@ size_t shares_replicas(const struct mixture *m, const char *names[COPSE_MAX_REPL
 bool shares_are_weighted(const struct mixture *m);
 /* Print them: lines, or an event. */
 copse_status shares_show(const struct run *r, const struct mixture *m);
-/* For a checkpoint: "opencl:0=16 vulkan:0=0"; false: the run chose none. */
-bool shares_text(const struct mixture *m, char *text, size_t room);
+/* For a checkpoint: "opencl:0=16 vulkan:0=0"; false: the run has none. */
+bool shares_text(const struct run *r, char *text, size_t room);
 
 /* ---- the measurement (train_trials.c) ---- */
 
 /* Whether two devices are of one kind, and so equally fast. */
 bool shares_are_alike(const struct copse_device_info *a, const struct copse_device_info *b);
-/* Measure the devices of a list, alone and together, and set the weights. */
+/* Measure the devices of a list, alone and together, and set the weights. A device whose trial fails
+   gets no share; equal shares if all fail. Lines say why. */
 copse_status shares_measure(struct run *r, struct mixture *m);
 
 /* ---- the record (train_shares_record.c) ---- */
 
 /* Take the shares that an earlier run of the same job measured for this list of devices. */
 copse_status shares_recall(struct run *r, struct mixture *m, bool *is_found);
-/* Keep them with the tuning records of the devices. */
-copse_status shares_keep(struct run *r, const struct mixture *m);
+/* Keep them with the tuning records of the devices; a line says why they could not be kept. */
+void shares_keep(struct run *r, const struct mixture *m);
 
 #endif

@@ -114,11 +114,15 @@ copse_status shares_recall(struct run *r, struct mixture *m, bool *is_found)
     return COPSE_OK;
 }
 
-copse_status shares_keep(struct run *r, const struct mixture *m)
+void shares_keep(struct run *r, const struct mixture *m)
 {
-    for (size_t i = 0; i < m->count; i++) {
+    copse_status s = COPSE_OK;
+    for (size_t i = 0; i < m->count && s == COPSE_OK; i++) {
         const struct copse_tuning_entry e = entry_of(r, m, i);
-        COPSE_TRY(copse_device_tuning_set(r->ctx, m->ids[i], &e, 1));
+        s = copse_device_tuning_set(r->ctx, m->ids[i], &e, 1);
     }
-    return COPSE_OK;
+    if (s != COPSE_OK)
+        fprintf(stderr,
+                "copse train: warning: the shares are not kept, the next run measures again: %s\n",
+                session_error());
 }

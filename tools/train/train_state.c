@@ -331,7 +331,7 @@ static copse_status train_state_collect(const struct run *r, bool is_checkpoint,
     e->lines[e->line_count++] = (struct copse_metadata){ "application.split_seed", e->seed };
     e->lines[e->line_count++] =
         (struct copse_metadata){ "application.split_fraction", run_held_out_text(r) };
-    if (is_checkpoint && shares_text(&r->mixture, e->shares, sizeof e->shares))
+    if (is_checkpoint && shares_text(r, e->shares, sizeof e->shares))
         e->lines[e->line_count++] = (struct copse_metadata){ SHARES_KEY, e->shares };
     const struct copse_metadata *model = copse_model_metadata(r->model.model, &count);
     if (is_checkpoint && e->line_count + count + 1 > sizeof e->lines / sizeof *e->lines)

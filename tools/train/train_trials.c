@@ -2,6 +2,7 @@
 /* Trials: a few steps of the run on some of its devices, with throw-away weights, to measure which
    devices help and which shares they get. */
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "tools/train/train_run.h"
@@ -9,6 +10,7 @@
 #define ROUNDS        3    /* the fastest counts */
 #define ROUND_SECONDS 0.15 /* at least one step */
 #define MOST_SECONDS  3.0  /* of all rounds */
+#define SHORTEST      1e-5 /* of a step, in seconds: a clock may be coarse */
 #define PAYS          1.05 /* a device that makes steps less than 5 % faster gets no examples */
 
 /* Devices of one kind are as fast as each other: one of them is measured. */
@@ -34,7 +36,8 @@ static copse_status run_steps_of(struct run *trial, const struct copse_host_batc
     struct copse_step_result result;
     for (unsigned i = 0; i < steps; i++) {
         if (signals_caught())
-            return COPSE_ERR_CANCELLED;
+            return session_set_error(COPSE_ERR_CANCELLED,
+                                     "stopped while the devices were measured");
         COPSE_TRY(copse_trainer_step(trial->trainer, batch));
         if (copse_trainer_steps(trial->trainer) >= 4) /* a few steps may be under way */
             COPSE_TRY(copse_trainer_result(trial->trainer, true, &result));
@@ -53,7 +56,7 @@ static copse_status time_steps(struct run *trial, const struct copse_host_batch 
     COPSE_TRY(run_steps_of(trial, batch, 1));
     start = run_now();
     COPSE_TRY(run_steps_of(trial, batch, 1));
-    step = run_now() - start;
+    step = fmax(run_now() - start, SHORTEST);
     const double begin = run_now();
     for (int i = 0; i < ROUNDS && (i == 0 || run_now() - begin < MOST_SECONDS); i++) {
         const unsigned steps = step < ROUND_SECONDS ? (unsigned)(ROUND_SECONDS / step) + 1 : 1;
@@ -61,15 +64,14 @@ static copse_status time_steps(struct run *trial, const struct copse_host_batch 
         COPSE_TRY(run_steps_of(trial, batch, steps));
         step = (run_now() - start) / steps;
         best = step < best ? step : best;
-        step = step > 1e-5 ? step : 1e-5;
+        step = fmax(step, SHORTEST);
     }
     *speed = (double)batch->count / (best > 1e-9 ? best : 1e-9);
     return COPSE_OK;
 }
 
-/* The speed of the run with these devices [samples/s]. The trial shares the data of the run; what is
-   on devices is its own. */
-static copse_status trials_run(struct trials *t, const float *weights, double *speed)
+/* The trial shares the data of the run; what is on devices is its own. */
+static copse_status trials_try(struct trials *t, const float *weights, double *speed)
 {
     struct run trial = {
         .settings = t->r->settings,
@@ -97,6 +99,25 @@ static copse_status trials_run(struct trials *t, const float *weights, double *s
         s = time_steps(&trial, &t->batch, speed);
     run_drop_trainer(&trial);
     return s;
+}
+
+/* The speed of the run with these devices [samples/s]; 0: the trial failed, and a line says why. Only
+   a signal ends the run here. */
+static copse_status trials_run(struct trials *t, const float *weights, double *speed)
+{
+    const copse_status s = trials_try(t, weights, speed);
+    if (s == COPSE_OK)
+        return COPSE_OK;
+    if (signals_caught())
+        return session_set_error(COPSE_ERR_CANCELLED, "stopped while the devices were measured");
+    fprintf(stderr, "copse train: warning: a measurement of the shares failed on");
+    for (size_t i = 0, shown = 0; i < t->m->count; i++)
+        if (weights[i] > 0.0f)
+            fprintf(stderr, "%s %s", shown++ ? "," : "", t->m->ids[i]);
+    fprintf(stderr, ": %s\n", session_error());
+    t->m->has_failures = true;
+    *speed = 0.0;
+    return COPSE_OK;
 }
 
 /* ---- the list ---- */
@@ -202,6 +223,16 @@ static copse_status trials_choose(struct trials *t)
     return COPSE_OK;
 }
 
+static void take_equal(struct mixture *m)
+{
+    fprintf(stderr,
+            "copse train: warning: no device could be measured with a whole batch; shares are "
+            "equal\n");
+    for (size_t i = 0; i < m->count; i++)
+        m->weights[i] = 1.0f;
+    m->source = SHARES_EQUAL;
+}
+
 copse_status shares_measure(struct run *r, struct mixture *m)
 {
     static struct trials t; /* one run at a time */
@@ -209,9 +240,11 @@ copse_status shares_measure(struct run *r, struct mixture *m)
     find_kinds(&t);
     COPSE_TRY(copse_loader_next(r->batches, &t.batch));
     copse_status s = measure_kinds(&t);
-    if (s == COPSE_OK)
+    m->source = SHARES_MEASURED;
+    if (s == COPSE_OK && !(t.kinds[0].speed > 0.0))
+        take_equal(m);
+    else if (s == COPSE_OK)
         s = trials_choose(&t);
     const copse_status again = copse_loader_start(r->batches, 0, 0);
-    m->source = SHARES_MEASURED;
     return s ? s : again;
 }

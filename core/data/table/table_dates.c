@@ -189,7 +189,7 @@ void copse__dates_take(struct copse_date_facts facts[COPSE_DATE_ORDERS], const c
         }
         f->count++;
         f->has_time |= d.at[COPSE_DATE_HOUR] != 0 || d.at[COPSE_DATE_HOUR + 1] != 0;
-        f->has_dots |= memchr(text, '.', COPSE_MIN(size, 3)) != NULL;
+        f->dotted += memchr(text, '.', COPSE_MIN(size, 3)) != NULL;
         for (int i = 0; i < COPSE_DATE_PLACES; i++) { /* Welford */
             const double before = d.at[i] - f->mean[i];
             f->mean[i] += before / (double)f->count;
@@ -203,10 +203,10 @@ bool copse__dates_order(const struct copse_date_facts facts[COPSE_DATE_ORDERS], 
 {
     const bool is_dmy = facts[COPSE_DATE_DMY].count == texts,
                is_mdy = facts[COPSE_DATE_MDY].count == texts,
-               has_dots = facts[COPSE_DATE_DMY].has_dots;
-    *is_guess = is_dmy && is_mdy && !has_dots;
+               is_dotted = facts[COPSE_DATE_DMY].dotted == texts;
+    *is_guess = is_dmy && is_mdy && !is_dotted;
     *order = facts[COPSE_DATE_YMD].count == texts ? COPSE_DATE_YMD
-             : is_dmy && (has_dots || !is_mdy)    ? COPSE_DATE_DMY
+             : is_dmy && (is_dotted || !is_mdy)   ? COPSE_DATE_DMY
                                                   : COPSE_DATE_MDY;
     return texts > 0 && facts[*order].count == texts;
 }
@@ -216,12 +216,12 @@ bool copse__dates_most(const struct copse_date_facts facts[COPSE_DATE_ORDERS], s
 {
     const size_t ymd = facts[COPSE_DATE_YMD].count, dmy = facts[COPSE_DATE_DMY].count,
                  mdy = facts[COPSE_DATE_MDY].count;
-    const bool has_dots = facts[COPSE_DATE_DMY].has_dots;
+    const bool is_dotted = facts[COPSE_DATE_DMY].dotted == dmy;
 
-    *order = ymd >= COPSE_MAX(dmy, mdy)              ? COPSE_DATE_YMD
-             : dmy > mdy || (dmy == mdy && has_dots) ? COPSE_DATE_DMY
-                                                     : COPSE_DATE_MDY;
-    *is_guess = *order != COPSE_DATE_YMD && dmy == mdy && !has_dots;
+    *order = ymd >= COPSE_MAX(dmy, mdy)               ? COPSE_DATE_YMD
+             : dmy > mdy || (dmy == mdy && is_dotted) ? COPSE_DATE_DMY
+                                                      : COPSE_DATE_MDY;
+    *is_guess = *order != COPSE_DATE_YMD && dmy == mdy && !is_dotted;
     const size_t most = facts[*order].count;
     return most > 0 && cells - most <= cells / 10;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Dates in a table: cells as parts, what is known of those of a column, and the numbers of a row. */
+/* Dates in a table: the parts of a cell, what is known of a column, and the numbers of a row. */
 #ifndef COPSE_DATA_TABLE_DATES_H
 #define COPSE_DATA_TABLE_DATES_H
 
@@ -29,8 +29,8 @@ struct copse_date_odd {
 /* What is known of the texts of a column that are dates in one order. */
 struct copse_date_facts {
     size_t count;
+    size_t dotted; /* as in "31.12.2024" */
     bool has_time; /* other than midnight */
-    bool has_dots; /* "31.12.2024" */
     double mean[COPSE_DATE_PLACES], squares[COPSE_DATE_PLACES];
     struct copse_date_odd odd;
 };
@@ -50,14 +50,14 @@ void copse__dates_take(struct copse_date_facts facts[COPSE_DATE_ORDERS], const c
 bool copse__dates_most(const struct copse_date_facts facts[COPSE_DATE_ORDERS], size_t cells,
                        copse_date_order *order, bool *is_guess);
 /* Whether all of `texts` are dates, and in which order. *is_guess: the day and the month could be
-   exchanged. */
+   exchanged: some dates have no dots, and no day is above 12. */
 bool copse__dates_order(const struct copse_date_facts facts[COPSE_DATE_ORDERS], size_t texts,
                         copse_date_order *order, bool *is_guess);
 /* Width, means and scales of a column; false without memory. */
 bool copse__dates_column(const struct copse_date_facts *facts, struct copse_arena *arena,
                          struct copse_schema_column *to);
-/* The numbers of a cell, [c->width]; false, and those of a missing cell: it is no date. *has_time:
-   the cell has a time. */
+/* The numbers of a cell, [c->width]. false: it is no date, and the numbers are as for a missing
+   cell. *has_time: the cell has a time. */
 bool copse__date_numbers(const struct copse_schema_column *c, const char *text, size_t size,
                          float *to, bool *has_time);
 

@@ -53,6 +53,7 @@ struct copse_command {
     struct copse_kernel *kernel;
     uint32_t params[COPSE_MAX_PARAM_WORDS]; /* row->param_words, then group_base */
     uint32_t groups_x, groups_y;            /* core has folded: groups_x <= max_group_count */
+    uint32_t whole_x, whole_y; /* of the launch that it is a piece of (pace.h); 0: it is whole */
     /* FILL */
     uint32_t word;
     /* GEMM: row-major C[m,n] = op(A) op(B), beta 0 */

@@ -14,7 +14,7 @@ copse_tensor *copse__narrow_slope(copse_graph *g, const copse_tensor *y, copse_t
 /* A tensor of 16 bits becomes scratch memory of f32 that lives during the node. */
 copse_status copse__widen(struct copse_lowering *l, struct copse_operand *x);
 /* Whether some product of operands of this type, f16 or bf16, would be computed on the device by a
-   variant that reads 16 bits and was not measured to be slower than that of f32 operands
+   variant that reads 16 bits and was not measured to be slower than the variant of f32 operands
    (precision_gain.c). `forced`: the variants of the job. */
 struct copse_choices;
 copse_status copse__precision_gains(const copse_device *dev, const struct copse_choices *forced,

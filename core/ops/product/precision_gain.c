@@ -6,8 +6,8 @@
 #include "core/ops/product/precision.h"
 #include "core/ops/product/product.h"
 
-/* Reads 16 bits: it fits the product of such operands, and not that of f32 ones, which every other
-   variant takes after the operands were widened. */
+/* Reads 16 bits: it fits the product of such operands, and not the product of f32 ones, which every
+   other variant takes after the operands were widened. */
 static bool reads_halves(const struct copse_lowering *l, const struct copse_variant *v,
                          const struct copse_product *half, const struct copse_product *whole)
 {
@@ -23,7 +23,7 @@ static uint64_t precision_rate(const struct copse_lowering *l, const struct cops
                : 0;
 }
 
-/* A variant that was measured to be slower than that of f32 operands gains nothing. */
+/* A variant that was measured to be slower than the variant of f32 operands gains nothing. */
 static bool gains_in(const struct copse_lowering *l, const struct copse_family *f,
                      const struct copse_product *whole, copse_type type)
 {

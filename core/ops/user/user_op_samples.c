@@ -195,9 +195,12 @@ static copse_status make_table(copse_user_op *op)
                                    .in_count = op->p.operands,
                                    .divides = true };
     memcpy(row->in, cases[0].in, sizeof row->in);
-    op->table = (struct copse_case_table){
-        .family = op->p.name, .cases = cases, .count = count, .ops = row, .op_count = 1
-    };
+    op->table = (struct copse_case_table){ .is_sampled = true,
+                                           .family = op->p.name,
+                                           .cases = cases,
+                                           .count = count,
+                                           .ops = row,
+                                           .op_count = 1 };
     return COPSE_OK;
 }
 

@@ -60,31 +60,42 @@ static copse_status time_of(struct trial *t, trial_fn *run, double *seconds)
     return COPSE_OK;
 }
 
-/* Seconds of the device alone; those of time_of without the latency where it has no clock. */
-static copse_status time_on_device(struct trial *t, trial_fn *run, double latency, double *seconds)
+/* Seconds of the best trial by the device's clock; 0: the clock is too coarse.
+   COPSE_ERR_UNSUPPORTED: the device has none. */
+static copse_status time_by_stamps(struct trial *t, trial_fn *run, double *seconds)
 {
     double best = HUGE_VAL;
     for (int i = 0; i <= TRIALS; i++) {
         uint64_t from, to;
-        double spent = 0;
-        copse_status s = copse_queue_stamp(t->queue, &from);
-        if (!s)
-            s = run(t);
-        if (!s)
-            s = copse_queue_stamp(t->queue, &to);
-        if (!s)
-            s = copse_queue_finish(t->queue);
-        if (!s)
-            s = copse_queue_elapsed(t->queue, from, to, &spent);
-        if (s == COPSE_ERR_UNSUPPORTED || (!s && !(spent > 0))) {
-            COPSE_TRY(time_of(t, run, seconds));
-            *seconds -= latency;
-            return COPSE_OK;
-        }
-        COPSE_TRY(s);
+        double spent;
+        COPSE_TRY(copse_queue_stamp(t->queue, &from));
+        COPSE_TRY(run(t));
+        COPSE_TRY(copse_queue_stamp(t->queue, &to));
+        COPSE_TRY(copse_queue_finish(t->queue));
+        COPSE_TRY(copse_queue_elapsed(t->queue, from, to, &spent));
         best = i > 0 ? COPSE_MIN(best, spent) : best;
     }
     *seconds = best;
+    return COPSE_OK;
+}
+
+/* Seconds of the device alone; without a clock, of the host less the latency. The queue is a
+   temporary one, because some drivers keep times of all later commands of a queue with a stamp. */
+static copse_status time_on_device(struct trial *t, trial_fn *run, double latency, double *seconds)
+{
+    char text[COPSE_ERROR_BYTES];
+    struct trial own = *t;
+    copse_status s = copse_queue_create(t->queue->dev, &own.queue);
+    if (!s)
+        s = time_by_stamps(&own, run, seconds);
+    memcpy(text, copse_last_error(), sizeof text); /* the release may fail, too */
+    copse_queue_release(&own.queue);
+    if (s)
+        copse__fail_again(text);
+    if (s != COPSE_ERR_UNSUPPORTED && (s || *seconds > 0))
+        return s;
+    COPSE_TRY(time_of(t, run, seconds));
+    *seconds -= latency;
     return COPSE_OK;
 }
 

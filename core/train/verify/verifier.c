@@ -280,9 +280,10 @@ copse_status copse__verify_segment(struct copse_verifier *v, const struct copse_
     return i + 1 < m->segments ? COPSE_OK : copse__audit_read(&v->audit, r, m->step);
 }
 
-void copse__verify_drop(struct copse_verifier *v)
+void copse__verify_drop(struct copse_verifier *v, uint64_t step)
 {
-    v->audit.step = 0;
+    if (v->audit.step == step)
+        v->audit.step = 0;
 }
 
 copse_status copse__verify_end(struct copse_verifier *v, uint64_t step, bool wait)

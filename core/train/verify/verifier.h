@@ -64,9 +64,10 @@ copse_status copse__verify_begin(struct copse_verifier *v, struct copse_verified
 /* Segment `i` of a replica is queued: queue its digests. */
 copse_status copse__verify_segment(struct copse_verifier *v, const struct copse_verified *m,
                                    uint32_t r, uint32_t i);
-/* The step has failed, or was refused: its audit is not complete, and its digests may still be under
-   way. They are not compared; a spot, which waits for its own read, is judged. */
-void copse__verify_drop(struct copse_verifier *v);
+/* `step` has failed, or was refused: its audit is not complete, and its digests may still be under
+   way. They are not compared; a spot, which waits for its own read, is judged. So is the audit of
+   an earlier step, when the result of this step is taken. */
+void copse__verify_drop(struct copse_verifier *v, uint64_t step);
 /* The replicas are done with `step`: judge it. COPSE_ERR_TIMEOUT where its probe is not read yet
    and `wait` is false. */
 copse_status copse__verify_end(struct copse_verifier *v, uint64_t step, bool wait);

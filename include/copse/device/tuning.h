@@ -59,7 +59,7 @@ struct copse_tuning_entry {
 
 /** The family of entries that are no variants: shares of a mixture of devices, as `copse train`
     measured them. Class: a digest of the job and its devices; variant: "replica-0" and so on; rate:
-    1 + sixteenths of the share of the replica that has most. */
+    1 + sixteenths of the share of the replica that has most. A device keeps the newest 256. */
 #define COPSE_TUNED_SHARES "shares"
 
 /**
@@ -102,7 +102,7 @@ COPSE_API COPSE_CHECKED copse_status copse_device_tuning_clear(copse_context *ct
                                                                const char *device);
 
 /**
- * The entries as a text with length and digest, for other machines with the same device and driver.
+ * The entries, but no shares, as a text with length and digest, for machines with the same driver.
  *
  * @param text    Receives at most `room` bytes with the final NUL; NULL to ask for the size.
  * @param needed  Receives the bytes needed with the final NUL.

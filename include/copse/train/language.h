@@ -43,11 +43,12 @@ struct copse_language_evaluation {
  *                                that the architecture has not; the text names it. Or `st` has
  *                                several replicas.
  * @retval COPSE_ERR_NO_MEMORY    Also: of the device.
+ * After an error the strategy has no variable of the model.
  * Blocks until the weights are on the device.
  */
 COPSE_API COPSE_CHECKED copse_status copse_language_open(copse_strategy *st, const char *path,
                                                          copse_language **out);
-/** The variables stay with the strategy. */
+/** The variables go with it, if nothing else can use them; else they stay with the strategy. */
 COPSE_API void copse_language_release(copse_language **language);
 
 /** Texts live as long as the model. */
@@ -59,6 +60,7 @@ COPSE_API COPSE_CHECKED copse_status copse_language_describe(const copse_languag
  * text has their names, such as "<|im_end|>".
  * @param tokens  Receives the first `room` tokens; NULL is allowed if `room` is 0.
  * @param count   Receives the number of all.
+ * @retval COPSE_ERR_ARGUMENT  A byte has no token, and the vocabulary has none for what is unknown.
  * One thread at a time.
  */
 COPSE_API COPSE_CHECKED copse_status copse_language_encode(copse_language *language,
@@ -76,7 +78,8 @@ COPSE_API const char *copse_language_token(const copse_language *language, int32
  * @param text    Receives the text, NUL-terminated, if `room` is enough; NULL is allowed.
  * @param needed  Receives the bytes of the text with its NUL.
  * @retval COPSE_ERR_UNSUPPORTED  The form is unknown.
- * @retval COPSE_ERR_ARGUMENT     `room` is not 0 and smaller than *needed.
+ * @retval COPSE_ERR_ARGUMENT     `room` is not 0 and smaller than *needed; or `system` or `question`
+ *                                has more than 16 MiB.
  */
 COPSE_API COPSE_CHECKED copse_status copse_language_chat(const copse_language *language,
                                                          const char *system, const char *question,
@@ -88,7 +91,8 @@ COPSE_API COPSE_CHECKED copse_status copse_language_chat(const copse_language *l
  * new token is computed alone.
  * @param take  Called once for each token. `size` may be above COPSE_TOKEN_BYTES.
  * @retval COPSE_ERR_ARGUMENT  `params` breaks a rule; or the prompt and the length are longer than
- *                             the context of the model, or than 16,384 tokens.
+ *                             the context of the model, than 16,384 tokens, or than the tokens
+ *                             with 2^31 numbers of keys and values.
  * Otherwise as copse_model_generate.
  */
 COPSE_API COPSE_CHECKED copse_status copse_language_generate(
@@ -98,8 +102,8 @@ COPSE_API COPSE_CHECKED copse_status copse_language_generate(
 /**
  * Predict each token of a text from those before it in its window. Windows do not overlap, and the
  * first token of each is not predicted.
- * @param window  Tokens, 2 to the context of the model [0: 512, or the context if that is less].
- *                The tokens of a last window that is not full count, too.
+ * @param window  Tokens, 2 to the context of the model [0: 512, or the context if that is less], and
+ *                to 16,384; to 16,384 / g + 1 where g heads share a key head. The tokens of a last window that is not full count, too.
  * @retval COPSE_ERR_ARGUMENT  The text has less than two tokens; or `window` breaks its rule.
  * Blocks.
  */

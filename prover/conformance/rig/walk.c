@@ -67,14 +67,68 @@ void copse__conform_walk_stress(struct copse_conform_run *r, const char *mode, c
             take_case(r, mode, &r->tables[t]->stress[i], true, run);
 }
 
+/* ---- tier quick ---- */
+
+#define LARGE 2048u /* elements: several groups of any kernel, or several parts of a row */
+
+/* What a row has in common with those that tier quick takes once: what it computes with, and of
+   how many numbers of which kind. */
+struct walk_kind {
+    copse_type type, operands;
+    bool is_large, is_stated, is_whole;
+};
+
+static struct walk_kind walk_kind_of(const struct copse_case *c)
+{
+    struct walk_kind k = { .type = c->in_count ? c->in[0].type : COPSE_F32,
+                           .operands = c->operands,
+                           .is_stated = c->want != NULL };
+    for (size_t i = 0; i < c->in_count; i++) {
+        k.is_large |= copse__elements(c->in[i].shape) > LARGE;
+        k.is_stated |= c->in[i].type == COPSE_F32 &&
+                       (c->in[i].fill == COPSE_FILL_VALUES || c->in[i].fill == COPSE_FILL_SPECIAL);
+        k.is_whole |= c->in[i].type == COPSE_F32 && c->in[i].fill == COPSE_FILL_INTEGERS;
+    }
+    return k;
+}
+
+static bool walk_is_alike(const struct copse_case *a, const struct copse_case *b)
+{
+    const struct walk_kind x = walk_kind_of(a), y = walk_kind_of(b);
+    return strcmp(a->op, b->op) == 0 && x.type == y.type && x.operands == y.operands &&
+           x.is_large == y.is_large && x.is_stated == y.is_stated && x.is_whole == y.is_whole &&
+           a->family_is_of_gradient == b->family_is_of_gradient;
+}
+
+/* Of the rows of tier quick that are alike, tier quick runs the first that the mode takes; the
+   others run from tier standard on. An application's op has samples of its own: all of them run. */
+static bool walk_is_first(const struct copse_case_table *t, size_t i,
+                          bool (*takes)(const struct copse_case *c))
+{
+    for (size_t k = 0; k < i && !t->is_sampled; k++)
+        if (t->cases[k].tier == COPSE_TIER_QUICK && (!takes || takes(&t->cases[k])) &&
+            walk_is_alike(&t->cases[k], &t->cases[i]))
+            return false;
+    return true;
+}
+
+static bool walk_selects(const struct copse_conform_run *r, const struct copse_case_table *t,
+                         size_t i, bool (*takes)(const struct copse_case *c))
+{
+    const struct copse_conformance_params *p = r->params;
+    if (takes && !takes(&t->cases[i]))
+        return false;
+    if (p->case_name) /* by name, in any tier */
+        return true;
+    return (int)t->cases[i].tier <= (int)p->tier &&
+           (p->tier > COPSE_CONFORM_QUICK || walk_is_first(t, i, takes));
+}
+
 void copse__conform_walk(struct copse_conform_run *r, const char *mode,
                          bool (*takes)(const struct copse_case *c), copse_walk_fn *run)
 {
     for (size_t t = 0; r->tables[t]; t++)
-        for (size_t i = 0; i < r->tables[t]->count && !r->is_stopped; i++) {
-            const struct copse_case *c = &r->tables[t]->cases[i];
-            const bool is_asked_for = r->params->case_name != NULL; /* by name, in any tier */
-            if (((int)c->tier <= (int)r->params->tier || is_asked_for) && (!takes || takes(c)))
-                take_case(r, mode, c, false, run);
-        }
+        for (size_t i = 0; i < r->tables[t]->count && !r->is_stopped; i++)
+            if (walk_selects(r, r->tables[t], i, takes))
+                take_case(r, mode, &r->tables[t]->cases[i], false, run);
 }

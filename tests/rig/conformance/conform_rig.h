@@ -149,12 +149,12 @@ static const struct copse_case odd_cases[] = {
       .backward = { .ulp = 1 } },
 };
 
-static const struct copse_case_table good = { .family = "good",
-                                              .cases = good_cases,
-                                              .count = COPSE_COUNT(good_cases) };
-static const struct copse_case_table odd = { .family = "odd",
-                                             .cases = odd_cases,
-                                             .count = COPSE_COUNT(odd_cases) };
+static const struct copse_case_table good = {
+    .family = "good", .is_sampled = true, .cases = good_cases, .count = COPSE_COUNT(good_cases)
+};
+static const struct copse_case_table odd = {
+    .family = "odd", .is_sampled = true, .cases = odd_cases, .count = COPSE_COUNT(odd_cases)
+};
 static const struct copse_case_table *const good_tables[] = { &good, NULL };
 static const struct copse_case_table *const odd_tables[] = { &odd, NULL };
 static const struct copse_known no_known[1];

@@ -33,6 +33,7 @@
     X(segments_are_replayed_many_times)                 \
     X(replays_are_ordered_with_what_surrounds_them)     \
     X(a_long_segment_keeps_its_order)                   \
+    X(long_launches_are_cut_and_compared_whole)         \
     X(a_segment_holds_its_buffers_and_waits_on_release) \
     X(buffers_may_be_released_while_work_is_queued)     \
     X(any_release_order_is_legal)                       \

@@ -4,6 +4,8 @@
 
 #include <stdlib.h>
 
+#include "core/check/check.h"
+
 /* ---- segments ---- */
 
 void segments_are_replayed_many_times(void **state)
@@ -94,6 +96,69 @@ void a_long_segment_keeps_its_order(void **state)
     expect_negated(r, b, x, N);
     copse__segment_release(&seg);
     free(commands);
+    free(x);
+    copse_buffer_release(&a);
+    copse_buffer_release(&b);
+}
+
+static size_t pieces_of(const struct copse_segment *seg)
+{
+    size_t pieces = 0;
+    for (; seg; seg = seg->rest)
+        pieces += seg->count;
+    return pieces;
+}
+
+/* Recorded whole and, where the device can, in pieces. All that looks at launches finds the same
+   ones, and the pieces compute what the launch does. */
+void long_launches_are_cut_and_compared_whole(void **state)
+{
+    struct rig *r = *state;
+    const uint64_t limit = r->dev->pace.submission_ns;
+    const size_t n = (size_t)100 * negate(r)->group_x * negate(r)->group_y + 3;
+    copse_buffer *a = rig_buffer(r, n * 4), *b = rig_buffer(r, n * 4);
+    struct copse_segment *seg[2] = { NULL, NULL };
+    float *x = floats(n);
+    uint64_t hashes[2];
+    const struct copse_command commands[] = { negate_all(r, a, b, n), copy_all(b, a, n * 4),
+                                              negate_all(r, a, b, n) };
+    for (int i = 0; i < 2; i++) {
+        struct copse_check check = { .queue = r->queue };
+        struct copse_probe probe = { .dev = NULL };
+        struct copse_probe_fault fault;
+        r->dev->pace.submission_ns = i ? 1 : 0;
+        OK(copse__segment_create(r->queue, commands, COPSE_COUNT(commands), &seg[i]));
+        if (i == 0 || !r->dev->limits->has_group_base)
+            assert_int_equal(pieces_of(seg[i]), COPSE_COUNT(commands));
+        else
+            assert_true(pieces_of(seg[i]) > 100);
+
+        OK(copse_queue_write(r->queue, a, 0, x, n * 4));
+        OK(copse__segment_replay(seg[i]));
+        expect_negated(r, a, x, n);
+        check.chain.most = UINT64_MAX;
+        OK(copse_queue_write(r->queue, a, 0, x, n * 4));
+        OK(copse_queue_fill(r->queue, b, 0, n * 4, 0));
+        OK(copse__chain_run(&check.chain, seg[i]));
+        assert_false(check.chain.fault.is_found);
+        assert_int_equal(check.chain.compared, COPSE_COUNT(commands));
+        copse__probe_free(&check.chain.probe);
+
+        assert_non_null(copse__probe_command(seg[i], 2));
+        assert_null(copse__probe_command(seg[i], 3));
+        OK(copse_queue_write(r->queue, a, 0, x, n * 4));
+        OK(copse__probe_replay(&probe, seg[i], 2));
+        OK(copse_queue_finish(r->queue));
+        OK(copse__probe_judge(&probe, &fault));
+        assert_false(fault.is_found);
+        copse__probe_free(&probe);
+        expect_negated(r, a, x, n);
+        copse__check_hash(&check, seg[i]);
+        hashes[i] = check.hash;
+        copse__segment_release(&seg[i]);
+    }
+    assert_true(hashes[0] == hashes[1]);
+    r->dev->pace.submission_ns = limit;
     free(x);
     copse_buffer_release(&a);
     copse_buffer_release(&b);

@@ -567,6 +567,7 @@ static copse_status fake_stamp(copse_queue *q, uint32_t slot)
 {
     if (!fake(q->dev)->has_clock)
         return copse_fail(COPSE_ERR_UNSUPPORTED, "fake: there is no clock");
+    COPSE_TRY(enter(fake(q->dev), FAKE_STAMP));
     fake_queue(q)->stamps[slot] = FAKE_CLOCK_NS + fake_queue(q)->clock_ns;
     return COPSE_OK;
 }

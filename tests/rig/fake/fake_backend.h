@@ -30,6 +30,7 @@ enum fake_fn {
     FAKE_REPLAY,
     FAKE_SUBMIT,
     FAKE_WAIT,
+    FAKE_STAMP, /* of a device that has a clock */
     FAKE_FN_COUNT,
 };
 
