@@ -29,7 +29,7 @@ uint64_t copse__pace_estimate(const copse_device *dev, uint64_t units);
    estimate. */
 void copse__pace_note(copse_device *dev, uint64_t units, uint64_t ns);
 
-/* ---- launches in pieces: commands of some groups each, which do not overlap ---- */
+/* ---- launches in pieces (pace_pieces.c): commands of some groups each, which do not overlap ---- */
 
 /* The groups of each piece of a command of so much work; all of them: it is not cut. */
 uint64_t copse__pace_piece(const copse_device *dev, const struct copse_command *c, uint64_t units);
@@ -37,7 +37,7 @@ uint64_t copse__pace_piece(const copse_device *dev, const struct copse_command *
 struct copse_command copse__pace_cut(const struct copse_command *c, uint64_t from, uint64_t groups);
 /* Whether the command is a piece, but not the first one. Who looks at launches passes over it. */
 bool copse__pace_continues(const struct copse_command *c);
-/* The launch that a command begins: that of its first piece, or the command itself. */
+/* The whole launch of a first piece, or the command itself. */
 struct copse_command copse__pace_whole(const struct copse_command *c);
 /* copse__queue_encode of this launch, each of its pieces in a submission of its own. */
 copse_status copse__pace_encode(copse_queue *q, const struct copse_command *c);
