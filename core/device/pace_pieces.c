@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Launches in pieces: commands of some groups each, of which a driver can finish every one in time. */
+/* Launches in pieces: commands of some groups each, each short enough for the
+   watchdog of a driver. */
 #include "core/device/device.h"
 #include "core/device/pace.h"
 

@@ -75,7 +75,7 @@ static void fill_all(void)
     }
 }
 
-/* A kind of file: the architecture, whether the head is that of the embedding. */
+/* A kind of file: the architecture, whether the head is the embedding. */
 struct kind {
     const char *name;
     bool is_interleaved, has_biases, norms_heads, is_tied;

@@ -11,7 +11,7 @@
    start   the first N instances cannot be made (Vulkan only)
    priority  the driver claims that work can have priorities; N = 1: it writes the priority that it
              is asked for to standard error; N = 2: it refuses all; N = 3, OpenCL: it refuses them
-             for queues with times; N = 3, Vulkan: it claims those of occupancy alone, and
+             for queues with times; N = 3, Vulkan: it claims priorities of occupancy alone, and
              refuses them; N = 4, Vulkan: it claims both, and refuses the global one
    none    nothing: the layer must not change results */
 #ifndef COPSE_TESTS_LIE_H

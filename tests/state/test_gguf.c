@@ -342,7 +342,7 @@ static void test_shrinks(void **state)
     gguf_free(&f);
 }
 
-/* Opening a file of 8 GB, most of which are not on the disk, takes little memory. */
+/* Opening a file of 8 GB, nearly all of it holes, takes little memory. */
 static void test_large_file(void **state)
 {
     struct gguf_file f = { .key_count = 0 };

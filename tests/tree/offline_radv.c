@@ -4,7 +4,7 @@
    leaves room for fewer than FLOOR subgroups on a SIMD. Without that driver it skips.
    With GATE, a file of rows "<Mesa's version> <FAMILY> <kernel>:<constants> <words> <share>", it also
    reads the assembly of the kernels that `gates` names. The main loop of each must have 4 words of
-   loads under way, and that of a product, a convolution or attention 60 % multiply-adds. One that
+   loads under way, and the loop of a product, a convolution or attention 60 % multiply-adds. One that
    does not has a row with the values that it has, and fails when it has others.
    offline_radv loops: checks the reading of the assembly with texts. */
 #define VK_NO_PROTOTYPES
@@ -235,7 +235,7 @@ static int open_device(const char *family)
 
 /* ---- the gate ---- */
 
-/* Kernels of default paths on GPUs whose loops are judged; those of the first line also by their
+/* Kernels of default paths on GPUs whose loops are judged; the kernels of the first line also by their
    share of multiply-adds. */
 static const struct {
     enum copse_kernel_id id;
@@ -299,7 +299,7 @@ static bool find_row(const char *kernel, unsigned *words, unsigned *share)
     return row && sscanf(row + strlen(key), "%u %u", words, share) == 2;
 }
 
-/* Whether each row of this driver and family is that of a kernel. */
+/* Whether each row of this driver and family is the row of a kernel. */
 static bool all_rows_are_used(void)
 {
     char key[64];
@@ -525,7 +525,7 @@ static bool check(enum copse_kernel_id id, const int32_t *spec, uint64_t floor)
     return !*fault && !lacks;
 }
 
-/* The floor of most kernels, and those of the kernels whose groups keep more: matmul, matmul_half
+/* The floor of most kernels, and the floors of kernels whose groups keep more: matmul, matmul_half
    and, most of all, matmul_tile in registers, attention a tile of scores of each invocation in group memory (2, and 1
    in attention_grad_key, of 10 were measured; 8 and 4 of 32). */
 static uint64_t floor_of(size_t id, char **argv)

@@ -94,7 +94,7 @@ static void one_line_says_so(void **state)
     copse_context_release(&ctx);
 }
 
-/* Size and digest of the first line are those of the rest. */
+/* Size and digest of the first line belong to the rest. */
 static void shipped_texts_are_whole(void **state)
 {
     (void)state;

@@ -151,7 +151,7 @@ bool split_take(struct train_settings *s, const char *name, const char *value);
 
 /* Check the options of texts, and choose the default of --model; an error text, or NULL. */
 const char *text_check(struct train_settings *s);
-/* Decide --context and --stride. A network that predicts the token behind the window alone gets
+/* Decide --context and --stride. A network that predicts the token after the window alone gets
    windows at every token. */
 copse_status text_settle(struct train_settings *s, const char *network);
 /* "bytes", or "bpe:1024". Lifetime: until the next call. */

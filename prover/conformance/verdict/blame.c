@@ -98,7 +98,7 @@ static struct copse_kernel_set blame_used(const struct copse_verdicts *v)
     return s;
 }
 
-/* Modes in which a wrong result is that of a kernel. The others are about calls, other limits and
+/* Modes in which a wrong result comes from a kernel. The others are about calls, other limits and
    lent devices. */
 static bool is_about_kernels(const char *mode)
 {

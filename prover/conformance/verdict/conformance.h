@@ -109,7 +109,7 @@ copse_status copse__verdicts_create(struct copse_conform_run *r, struct copse_ve
 void copse__verdicts_watch(struct copse_conform_run *r, const copse_device *dev);
 /* A case begins: it has used no kernel yet. */
 void copse__verdicts_begin(struct copse_conform_run *r);
-/* Whether a wrong result in this mode is that of a kernel that the running case has used. */
+/* Whether a wrong result in this mode comes from a kernel that the running case has used. */
 bool copse__verdicts_is_about(const struct copse_conform_run *r, const char *mode);
 /* What a case says about kernels. */
 struct copse_evidence {

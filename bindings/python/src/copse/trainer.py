@@ -285,7 +285,7 @@ class Trainer:
                 freeze: Freeze = None, precision: Precision = "float32", memory_budget: int = 0,
                 **options: Unpack[OptimizerOptions]) -> LearningRates:
         """The learning-rate range test: a trainer with these settings makes a few steps while the rate grows exponentially.
-        The variables keep their values. The batches are those of `fit`, the other settings those of a Trainer."""
+        The variables keep their values. `fit` says what batches are, Trainer has the other settings."""
         if not isinstance(batches, Loader):
             batches = Dataset._of(batches)._in_batches()
         params = ffi.new("struct copse_find_lr_params *", {"start_lr": start_lr, "end_lr": end_lr, "steps": steps})
