@@ -171,7 +171,7 @@ mv out/model.safetensors .
 good predict '^class,0,1,2,3,4,5,6,7,8,9$' predict "$work/model.safetensors" "$work/rows.csv" --devices host
 cp stdout predictions.csv
 [ "$(wc -l <predictions.csv)" -eq 201 ] || no "rows: $(wc -l <predictions.csv)"
-good 'predict with labels' '^class,' predict "$work/model.safetensors" "$work/digits.csv" --devices host
+good 'predict with labels, on the first of the devices' '^class,' predict "$work/model.safetensors" "$work/digits.csv" --devices host:0,host:0
 head -201 stdout | cmp -s - predictions.csv || no 'labels change predictions'
 good 'predict json' '^\{"row":200,"class":"[0-9]","probabilities":\{"0":.*\}\}$' \
     predict "$work/model.safetensors" "$work/rows.csv" --devices host --json

@@ -77,6 +77,14 @@ grep -q '^shares' "$work/even4.txt" && no "resumed: $(grep '^shares' "$work/even
 run even5 $two --checkpoint "$work/plain" --resume --epochs 3 --shares measured
 shows even5 '^shares   .*(measured: alone host:0 '
 
+# Other shares than the run that is resumed had: a warning, with those.
+run weighted $two --checkpoint "$work/kept" --shares 4,1 --epochs 1
+run weighted2 $two --checkpoint "$work/kept" --resume --shares 1,3 --epochs 2
+grep -q 'warning: the run that is resumed had the shares host:0=4 host:0=1;' "$work/weighted2.err" &&
+    passed=$((passed + 1)) || no "resumed with other shares: $(cat "$work/weighted2.err")"
+run weighted3 $two --checkpoint "$work/kept" --resume --shares 1,3 --epochs 3
+grep -q 'had the shares' "$work/weighted3.err" && no "resumed with the same shares: $(cat "$work/weighted3.err")"
+
 # A measurement that fails is a line, and shares are equal.
 "$copse" train --epochs 1 $two --batch 48 --shares measured --optimizer sgd --lr 1e38 >"$work/wild.txt" 2>&1
 shows wild 'a measurement of the shares failed on host:0: the loss of step'

@@ -61,13 +61,11 @@ static copse_status refuse_table_options(void)
 
 copse_status use_load(struct use *u)
 {
-    char id[1][32];
+    char ids[COPSE_MAX_REPLICAS][32];
     size_t count;
     COPSE_TRY(session_open(&u->how, &u->ctx));
-    const copse_status s = copse_select_devices(u->ctx, u->devices, id, 1, &count);
-    if (s != COPSE_OK) /* more devices than one are fine: the first is used */
-        return s;
-    COPSE_TRY(copse_one_device_create(u->ctx, id[0], NULL, &u->strategy));
+    COPSE_TRY(copse_select_devices(u->ctx, u->devices, ids, COPSE_MAX_REPLICAS, &count));
+    COPSE_TRY(copse_one_device_create(u->ctx, ids[0], NULL, &u->strategy)); /* of all the first */
     if (!is_safetensors(u->model_path) && is_safetensors(u->data_path))
         return session_set_error(COPSE_ERR_ARGUMENT,
                                  "'%s' is no model, and '%s' is a file of one: MODEL comes first, "

@@ -139,21 +139,50 @@ static copse_status widen_auto(const struct run *r, struct mixture *m)
     return COPSE_OK;
 }
 
-/* One of the two lists, whichever the run that is resumed had. */
-static bool take_checkpoint(struct run *r, struct mixture *m, const struct mixture *wider)
+enum { SHARES_ROOM = COPSE_MAX_REPLICAS * 48 };
+
+/* The devices and shares of the run that is resumed, as in its checkpoint. */
+static bool read_checkpoint(struct run *r, char *text, size_t room)
 {
     char path[4200];
     copse_checkpoint *file;
     if (!r->settings.is_resume || !run_find_checkpoint(r, path, sizeof path) ||
         copse_checkpoint_open(r->ctx, path, &file) != COPSE_OK)
         return false; /* whoever restores it says why */
-    const char *text = run_find(file, SHARES_KEY);
-    struct mixture joined = *wider;
-    bool is_found = text && match_checkpoint(text, m);
-    if (text && !is_found && (is_found = match_checkpoint(text, &joined)))
-        *m = joined;
+    const char *line = run_find(file, SHARES_KEY);
+    const bool is_found = line && strlen(line) < room;
+    if (is_found)
+        strcpy(text, line);
     copse_checkpoint_release(&file);
     return is_found;
+}
+
+/* One of the two lists, whichever the run that is resumed had. */
+static bool take_checkpoint(struct run *r, struct mixture *m, const struct mixture *wider)
+{
+    char text[SHARES_ROOM];
+    struct mixture joined = *wider;
+    if (!read_checkpoint(r, text, sizeof text))
+        return false;
+    if (match_checkpoint(text, m))
+        return true;
+    if (!match_checkpoint(text, &joined))
+        return false;
+    *m = joined;
+    return true;
+}
+
+/* Shares decide the bits, so a resumed run with others is told. */
+static void tell_others(struct run *r, const struct mixture *m)
+{
+    char text[SHARES_ROOM];
+    struct mixture before = *m;
+    if (read_checkpoint(r, text, sizeof text) && match_checkpoint(text, &before) &&
+        memcmp(before.weights, m->weights, sizeof before.weights) != 0)
+        fprintf(stderr,
+                "copse train: warning: the run that is resumed had the shares %s; with others its "
+                "next steps have other bits\n",
+                text);
 }
 
 static bool is_equal(const struct mixture *m)
@@ -196,15 +225,20 @@ copse_status shares_settle(struct run *r, struct mixture *m)
     const bool wants_equal = text && strcmp(text, "equal") == 0,
                wants_measured = text && strcmp(text, "measured") == 0;
     set_equal(m);
-    if (wants_equal)
+    if (wants_equal) {
+        tell_others(r, m);
         return COPSE_OK;
+    }
     if (text && !is_in_step(r))
         return session_set_error(COPSE_ERR_ARGUMENT,
                                  "--shares %s: the replicas of one process with --strategy "
                                  "mirrored have shares; leave it out",
                                  text);
-    if (text && !wants_measured)
-        return take_given(r, m);
+    if (text && !wants_measured) {
+        COPSE_TRY(take_given(r, m));
+        tell_others(r, m);
+        return COPSE_OK;
+    }
     if (!is_in_step(r))
         return COPSE_OK;
     struct mixture wider = *m, resumed = *m;
