@@ -12,7 +12,7 @@ struct seen {
     unsigned counts[COPSE_VERDICT_COUNT];
     unsigned wrong;              /* neither PASS nor SKIP nor UNSUPPORTED */
     char first[1024], text[512]; /* of these: the case and its text */
-    const char *only;            /* count these cases only: part of "mode/op/name" */
+    const char *only;            /* count these cases only: part of "mode/op/name/variant/" */
     bool is_quiet;
 };
 
@@ -20,7 +20,7 @@ static void take(void *user, const struct copse_case_result *c)
 {
     struct seen *s = user;
     char name[512];
-    snprintf(name, sizeof name, "%s/%s/%s/%s", c->mode, c->op, c->name, c->variant);
+    snprintf(name, sizeof name, "%s/%s/%s/%s/", c->mode, c->op, c->name, c->variant);
     assert_non_null(c->text);
     assert_true(c->seconds >= 0.0 && strlen(c->text) < 512);
     if (s->only && !strstr(name, s->only))
@@ -273,7 +273,7 @@ static const struct {
     { COPSE_CONFORM_STRESS, "elementwise", stray_unary, NULL, "out of range" },
     { COPSE_CONFORM_STRESS, "elementwise", drop_folded, NULL, NULL },
     { COPSE_CONFORM_STRESS, "sum", perturb_reduce, NULL, "" },
-    { COPSE_CONFORM_STRESS, "matmul", perturb_matmul, "k of 70,001/", "outside the tolerance" },
+    { COPSE_CONFORM_STRESS, "matmul", perturb_matmul, "k of 70,001//", "outside the tolerance" },
     { COPSE_CONFORM_STRESS, "store", perturb_sgd, "2 MiB", "variable 0" },
     { COPSE_CONFORM_STRESS, "memory", wrong_error, NULL, "fake: fault" },
     { COPSE_CONFORM_STRESS, "memory", perturb_unary, NULL, "has the bits" },
@@ -282,7 +282,7 @@ static const struct {
     { COPSE_CONFORM_LIMITS, "neg", drop_folded, "as NVIDIA", NULL },
     { COPSE_CONFORM_RUN, "neg", drop_folded, NULL, NULL },
     { COPSE_CONFORM_IMPORT, "neg,mlp", change_nothing, NULL, NULL },
-    { COPSE_CONFORM_IMPORT, "matmul", perturb_lent, "a layer of 10", "on the lent device" },
+    { COPSE_CONFORM_IMPORT, "matmul", perturb_lent, "a layer of 10, nn//", "on the lent device" },
     { COPSE_CONFORM_IMPORT, "mlp", perturb_lent_adam, "1 replica", "other bits" },
     { COPSE_CONFORM_IMPORT, "neg,mlp", forget_lock, NULL, "without the application's lock" },
     { COPSE_CONFORM_IMPORT, "neg,mlp", take_lock_twice, NULL, "by a thread that had it" },

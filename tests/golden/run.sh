@@ -247,7 +247,7 @@ task() {
         [ "$net" ] && with=$(network "$net") || with="--data $data --model mlp:24,12 --dropout 0 $scale"
         with="$with $every"
         set -- "$copse" $command --json --devices "$list" $with --batch 40 --seed 3 --lr 0.02 --bucket-bytes 2048 \
-            --worker-deadline 240 --save "$work/save" --checkpoint "$work/checkpoint.safetensors" $rest
+            --worker-deadline 240 --shares equal --save "$work/save" --checkpoint "$work/checkpoint.safetensors" $rest
     fi
     timeout -k 5 $limit $launcher "$@" >>"$work/out.$rank" 2>>"$work/err.$rank"
 }

@@ -52,14 +52,14 @@ hostile no_embedding "layer 2 'dense 8 relu': it takes f32, the input is i32.4.;
 hostile outputs 'tokens need .12., for the token behind the window, or .4, 12.' 'abcdefghijklabcdefghijkl' $chars \
     --model 'embedding in 2; flatten; dense 5'
 hostile gpt_sizes "'gpt:4,128': write gpt:LAYERS,WIDTH,HEADS with 1 to 256 layers" 'abcdefghijklabcdefghijkl' $chars --model gpt:4,128
-hostile gpt_more "'gpt:25,8,1': write gpt:" 'abcdefghijklabcdefghijkl' $chars --model gpt:25,8,1
+hostile gpt_more "'gpt:257,8,1': write gpt:" 'abcdefghijklabcdefghijkl' $chars --model gpt:257,8,1
 hostile gpt_end "'gpt:1,8,1,': write gpt:" 'abcdefghijklabcdefghijkl' $chars --model gpt:1,8,1,
 hostile decoder_sizes "'decoder:4,128': write decoder:LAYERS,WIDTH,HEADS with 1 to 256 layers" 'abcdefghijklabcdefghijkl' $chars --model decoder:4,128
 hostile decoder_end "'decoder:1,8,1x': write decoder:" 'abcdefghijklabcdefghijkl' $chars --model decoder:1,8,1x
 hostile decoder_odd "'attention 8 causal=yes rotary=yes.*rotary positions turn pairs" 'abcdefghijklabcdefghijkl' $chars --model decoder:1,8,8
 hostile gpt_heads "'attention 3 causal=yes.*the width of .4, 8. is not that of 3 heads" 'abcdefghijklabcdefghijkl' $chars --model gpt:1,8,3
 hostile gru_sizes "'gru:2,8,1': write gru:LAYERS,WIDTH with 1 to 256 layers, such as gru:2,256" 'abcdefghijklabcdefghijkl' $chars --model gru:2,8,1
-hostile lstm_more "'lstm:25,8': write lstm:" 'abcdefghijklabcdefghijkl' $chars --model lstm:25,8
+hostile lstm_more "'lstm:257,8': write lstm:" 'abcdefghijklabcdefghijkl' $chars --model lstm:257,8
 hostile prose 'give --tokens characters, or bytes' 'It was the best of times,\nit was the worst of times, it was\nthe age of wisdom\n'
 hostile prose_lines 'give --tokens characters, or bytes' 'one\ntwo\nthree\n'
 mkdir folder

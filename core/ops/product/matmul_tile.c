@@ -57,7 +57,8 @@ static uint32_t part_length(uint32_t k, uint64_t parts)
 
 static uint32_t tile_part(const struct copse_product *p)
 {
-    const uint64_t by_tiles = BUSY / COPSE_MIN(tiles_in(p, tile_shape(p), GROUP), BUSY),
+    const uint64_t tiles = COPSE_MAX(tiles_in(p, tile_shape(p), GROUP), 1u),
+                   by_tiles = BUSY / COPSE_MIN(tiles, BUSY),
                    by_terms = COPSE_MAX(p->k / LEAST_PART, 1u),
                    parts = COPSE_MIN(COPSE_MIN(by_tiles, by_terms), MOST_PARTS);
     return part_length(p->k, COPSE_MAX(parts, divide_up(p->k, MOST_PART)));
