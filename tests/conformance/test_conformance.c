@@ -208,9 +208,9 @@ static const struct copse_case tiny_cases[] = {
       .in_count = 2,
       .forward = { .ulp = 3 } },
 };
-static const struct copse_case_table tiny = { .family = "tiny",
-                                              .cases = tiny_cases,
-                                              .count = COPSE_COUNT(tiny_cases) };
+static const struct copse_case_table tiny = {
+    .family = "tiny", .is_sampled = true, .cases = tiny_cases, .count = COPSE_COUNT(tiny_cases)
+};
 static const struct copse_case_table *const tiny_tables[] = { &tiny, NULL };
 
 static void describe_flushing(struct copse_device_info *info)
@@ -334,6 +334,7 @@ static const struct copse_case stated_cases[] = {
     STATED("no slope", .backward = { .ratio = 4 }, .magnitude = square, .skips_differences = true),
 };
 static const struct copse_case_table stated = { .family = "stated",
+                                                .is_sampled = true,
                                                 .cases = stated_cases,
                                                 .count = COPSE_COUNT(stated_cases) };
 static const struct copse_case_table *const stated_tables[] = { &stated, NULL };
