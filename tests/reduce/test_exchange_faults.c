@@ -93,9 +93,12 @@ static void one_rank_waits_for_nobody(void **unused)
     uint64_t ready[MAX_RANKS];
     open_rig(&g, ctx, fakes, 1, &plain);
     open_store(&g, &setups[0], ELEMENTS, &st);
-    backward(&g, &st, ELEMENTS, 1, ready);
-    const uint32_t waits = fake_calls(0, FAKE_WAIT);
-    OK(copse__exchange_run(st.x, st.buckets[0], ready, NULL, NULL));
+    uint32_t waits = 0;
+    for (int run = 0; run < 3; run++) { /* the first two are measured (core/device/pace.h) */
+        backward(&g, &st, ELEMENTS, 1, ready);
+        waits = fake_calls(0, FAKE_WAIT);
+        OK(copse__exchange_run(st.x, st.buckets[0], ready, NULL, NULL));
+    }
     assert_int_equal(fake_calls(0, FAKE_WAIT), waits);
     copse__exchange_release(&st.x);
     close_rig(&g);
