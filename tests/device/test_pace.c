@@ -194,6 +194,7 @@ static void the_environment_forces_a_limit(void **state)
 
 int main(void)
 {
+    unsetenv("COPSE_SUBMIT_MS");
 #define TEST(f) cmocka_unit_test_setup(f, fresh)
     const struct CMUnitTest tests[] = {
         TEST(only_devices_with_a_watchdog_have_limits), TEST(long_launches_and_segments_are_cut),
