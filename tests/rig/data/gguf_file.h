@@ -35,7 +35,7 @@ static inline void gguf_put(struct gguf_made *m, const void *bytes, size_t size)
 static inline void gguf_number(struct gguf_made *m, uint64_t v, size_t width)
 {
     for (size_t i = 0; i < width; i++) {
-        const unsigned char byte = (unsigned char)(v >> (8 * i));
+        const unsigned char byte = i < sizeof v ? (unsigned char)(v >> (8 * i)) : 0;
         gguf_put(m, &byte, 1);
     }
 }
