@@ -262,7 +262,7 @@ struct copse_vk_occupancy_features {
     VkBool32 has_priority;
 };
 void copse_vk_occupancy_chain(struct copse_vk_occupancy_features *f, void *next, bool is_enabled);
-/* What the device is to be made with. */
+/* Whether the device asks for a global priority, and for one of occupancy. */
 bool copse_vk_wants_global_priority(const copse_device *dev);
 bool copse_vk_wants_occupancy(const copse_device *dev);
 VkQueueGlobalPriorityEXT copse_vk_global_priority(copse_priority priority);

@@ -40,7 +40,7 @@ struct copse_context {
     struct copse_user_op *user_ops; /* registered ops, newest first; guarded by `lock` */
     void (*free_user_ops)(struct copse_context *ctx); /* set with the first one */
     atomic_int priority;     /* of type copse_priority: of devices that are opened from now on */
-    struct copse_told *told; /* devices of which the log says that they have none; `lock` */
+    struct copse_told *told; /* devices without a priority, which the log has named; `lock` */
     /* live variables and those of released strategies; guarded by `lock` */
     struct copse_handles variables;
 };

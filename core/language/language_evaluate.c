@@ -44,13 +44,11 @@ static copse_status measure_text(struct measuring *m, const char *text, size_t s
                           "language: the text has %zu tokens; the first that can be predicted is "
                           "the second",
                           m->tokens.count);
-    m->in.count = window - 1; /* the last token of a window is predicted only */
-    m->in.tokens = copse__alloc(mem, m->in.count, sizeof *m->in.tokens);
-    m->in.turns = copse__alloc(mem, (size_t)m->in.count * l->is.head, sizeof(float));
-    m->in.mask = copse__alloc(mem, (size_t)m->in.count * m->in.count, sizeof(float));
+    /* the last token of a window is predicted only */
+    const bool has_inputs = copse__language_inputs_make(l, &m->in, window - 1, window - 1);
     m->next = copse__alloc(mem, m->in.count, sizeof *m->next);
     m->losses = copse__alloc(mem, m->in.count, sizeof *m->losses);
-    if (!m->in.tokens || !m->in.turns || !m->in.mask || !m->next || !m->losses)
+    if (!has_inputs || !m->next || !m->losses)
         return copse_no_memory("language");
     copse__language_place(l, &m->in, 0, 0);
     for (size_t at = 0; at + 1 < m->tokens.count; at += window)
@@ -82,9 +80,7 @@ copse_status copse_language_evaluate(copse_language *language, const char *text,
         out->bits_per_byte = m.bytes > 0 ? m.loss / log(2.0) / (double)m.bytes : 0.0;
     }
     copse__free(mem, m.tokens.at);
-    copse__free(mem, m.in.tokens);
-    copse__free(mem, m.in.turns);
-    copse__free(mem, m.in.mask);
+    copse__language_inputs_free(language, &m.in);
     copse__free(mem, m.next);
     copse__free_read(mem, m.losses, s);
     return s;

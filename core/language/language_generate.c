@@ -47,16 +47,13 @@ static copse_status writing_make(struct writing *w, const char *prompt, size_t s
             "that the model takes",
             w->tokens.count, (unsigned long long)length, (unsigned long long)most);
     const size_t all = copse__round_up(w->tokens.count + (size_t)length, FEWEST_SLOTS) * 2;
-    w->in.tokens = copse__alloc(mem, COPSE_LANGUAGE_CHUNK, sizeof *w->in.tokens);
-    w->in.turns = copse__alloc(mem, (size_t)COPSE_LANGUAGE_CHUNK * l->is.head, sizeof(float));
-    w->in.mask =
-        copse__alloc(mem, COPSE_LANGUAGE_CHUNK * (all + COPSE_LANGUAGE_CHUNK), sizeof(float));
+    const bool has_inputs =
+        copse__language_inputs_make(l, &w->in, COPSE_LANGUAGE_CHUNK, all + COPSE_LANGUAGE_CHUNK);
     w->outputs =
         copse__alloc(mem, l->is.vocabulary + COPSE_LANGUAGE_CHUNK * copse__language_memory(l),
                      sizeof *w->outputs);
     w->candidates = copse__alloc(mem, l->is.vocabulary, sizeof *w->candidates);
-    return copse_need_memory(
-        w->in.tokens && w->in.turns && w->in.mask && w->outputs && w->candidates, "language");
+    return copse_need_memory(has_inputs && w->outputs && w->candidates, "language");
 }
 
 /* Memory of at least `used` slots. Their number doubles, so that few programs are recorded; the
@@ -142,9 +139,7 @@ copse_status copse_language_generate(copse_language *language, const char *promp
         s = writing_run(&w, params, take, user);
     copse__free(mem, w.tokens.at);
     copse__free(mem, w.past.at);
-    copse__free(mem, w.in.tokens);
-    copse__free(mem, w.in.turns);
-    copse__free(mem, w.in.mask);
+    copse__language_inputs_free(language, &w.in);
     copse__free(mem, w.candidates);
     copse__free_read(mem, w.outputs, s);
     return s;

@@ -15,6 +15,25 @@
 
 /* ---- inputs ---- */
 
+bool copse__language_inputs_make(const copse_language *l, struct copse_language_inputs *in,
+                                 uint32_t count, size_t keys)
+{
+    struct copse_mem *mem = l->arena.mem;
+    in->count = count;
+    in->tokens = copse__alloc(mem, count, sizeof *in->tokens);
+    in->turns = copse__alloc(mem, (size_t)count * l->is.head, sizeof *in->turns);
+    in->mask = copse__alloc(mem, count * keys, sizeof *in->mask);
+    return in->tokens && in->turns && in->mask;
+}
+
+void copse__language_inputs_free(const copse_language *l, struct copse_language_inputs *in)
+{
+    struct copse_mem *mem = l->arena.mem;
+    copse__free(mem, in->tokens);
+    copse__free(mem, in->turns);
+    copse__free(mem, in->mask);
+}
+
 void copse__language_place(const copse_language *l, struct copse_language_inputs *in,
                            uint32_t first, uint32_t used)
 {

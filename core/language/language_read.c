@@ -58,15 +58,17 @@ static copse_status check_scaling(const copse_language *l, const copse_gguf *f)
     if (read_key(l, f, "rope.scaling.type", &v) && v.text)
         return v.size == 4 && memcmp(v.text, "none", 4) == 0
                    ? COPSE_OK
-                   : copse_fail(COPSE_ERR_UNSUPPORTED,
-                                "%s scales its rotary positions (%.*s), which is not implemented",
-                                l->path, (int)COPSE_MIN(v.size, (size_t)64), v.text);
+                   : copse_fail(
+                         COPSE_ERR_UNSUPPORTED,
+                         "%s scales its rotary positions (%.*s): only unscaled ones are computed",
+                         l->path, (int)COPSE_MIN(v.size, (size_t)64), v.text);
     for (size_t i = 0; i < COPSE_COUNT(factors); i++)
         if (read_key(l, f, factors[i], &v) && !(v.real == 0.0 || v.real == 1.0))
-            return copse_fail(COPSE_ERR_UNSUPPORTED,
-                              "%s scales its rotary positions (\"%s.%s\" is %g), which is not "
-                              "implemented",
-                              l->path, l->architecture->name, factors[i], v.real);
+            return copse_fail(
+                COPSE_ERR_UNSUPPORTED,
+                "%s scales its rotary positions (\"%s.%s\" is %g): only unscaled ones "
+                "are computed",
+                l->path, l->architecture->name, factors[i], v.real);
     return COPSE_OK;
 }
 
@@ -77,7 +79,7 @@ static copse_status check_sizes(const copse_language *l, const copse_gguf *f)
     COPSE_TRY(check_scaling(l, f));
     if (read_key(l, f, "rope.dimension_count", &v) && v.whole != is->head)
         return copse_fail(COPSE_ERR_UNSUPPORTED,
-                          "%s turns %lld of the %u numbers of a head, which is not implemented",
+                          "%s turns %lld of the %u numbers of a head: only all of them are turned",
                           l->path, (long long)v.whole, is->head);
     if (is->heads % is->kv_heads || is->head % 2)
         return copse_fail(COPSE_ERR_FORMAT, "%s: %u heads of %u numbers with %u key heads", l->path,

@@ -41,8 +41,8 @@ static uint64_t file_count(const struct tokenizer_file *in, const char *key, cop
 
 /* ---- the letters of a file ---- */
 
-/* The byte that a letter of GPT-2's vocabulary stands for, or -1: printable bytes of Latin-1 are
-   themselves, the others are U+0100 and on, in their order. */
+/* GPT-2's vocabulary writes each byte as a letter: printable bytes of Latin-1 as themselves, the
+   others in their order from U+0100 on. Returns the byte, -1: c is no such letter. */
 static int letter_byte(uint32_t c)
 {
     if ((c >= '!' && c <= '~') || (c >= 0xa1 && c <= 0xff && c != 0xad))

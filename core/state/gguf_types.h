@@ -11,7 +11,7 @@
 struct copse_gguf_type {
     const char *name;         /* NULL: the format has no such number */
     uint32_t elements, bytes; /* of a block */
-    /* The elements of one block; NULL: not implemented. */
+    /* The elements of one block; NULL: elements of this type are not read. */
     void (*read)(const unsigned char *block, float *values);
 };
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* C = f(op(A) op(B) + bias) for GPUs. A group computes a tile of C from strips of A and B in group memory, two strips of
    each: the next one is loaded while the present one is multiplied, and a strip has one barrier. An invocation keeps 8 x 8
-   or 4 x 4 elements. A chain has 256 terms; its sum is added to C, so that there is no second set of sums in registers.
+   or 4 x 4 elements. After 256 terms an invocation adds its sums to C and begins again; it keeps no second set of sums in registers.
    With several parts each one sums `part` terms into a C of its own, and matmul_join adds them. Item i of the batch reads
    matrix i / each % count of an operand.
    SHAPE: 0 tiles of 128 x 128, 1 of 64 x 64, 2 of 32 x 128, 3 of 128 x 32, in groups of 256. IN_QUADS: 1 the rows of A are

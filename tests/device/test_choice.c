@@ -196,7 +196,7 @@ static void lists_of_devices_have_one_choice(void **state)
     }
 }
 
-/* Two drivers of one device, of which `copse tune` measured these rates. */
+/* Two drivers of one device. `copse tune` has measured these rates. */
 static void measured_drivers(const uint64_t (*rates)[2], size_t count, const char *taken,
                              const char *reason)
 {

@@ -19,12 +19,10 @@ static const char summary[] =
     "  ceilings     copies, products, launches, waits, transfers\n"
     "  kernels      the speed of every kernel variant, and its share of the ceilings\n"
     "  tuning       what `copse tune` measures\n\n"
-    "Exit code 0: every case of the stage correctness passed, and no result is wrong; 1: a result "
-    "is\n"
-    "wrong, or a driver crashed or hung; 2: bad input; 3: no result is wrong, but cases of the "
-    "stage\n"
-    "correctness were not reached in --minutes: run it again; 130, 143: stopped by a signal, with\n"
-    "the files of what was done.";
+    "Exit code 0: every case of the stage correctness passed, and no result is wrong; 1: a\n"
+    "result is wrong, or a driver crashed or hung; 2: bad input; 3: no result is wrong, but\n"
+    "cases of the stage correctness were not reached in --minutes: run it again; 130, 143:\n"
+    "stopped by a signal; the files have the cases that ended.";
 
 static copse_status gpucheck_folder(const char *folder)
 {

@@ -193,7 +193,7 @@ static copse_status launch_encode(struct copse_conform_run *r, const struct ceil
     return copse__queue_encode(c->queue, &command);
 }
 
-/* `links` launches, each of which needs the one before it, and one wait. */
+/* `links` launches and one wait. Each launch reads what the launch before it wrote. */
 static copse_status launch_chain(struct copse_conform_run *r, const struct ceiling *c, int links,
                                  double *best)
 {

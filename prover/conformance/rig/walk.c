@@ -71,8 +71,7 @@ void copse__conform_walk_stress(struct copse_conform_run *r, const char *mode, c
 
 #define LARGE 2048u /* elements: several groups of any kernel, or several parts of a row */
 
-/* What a row has in common with those that tier quick takes once: what it computes with, and of
-   how many numbers of which kind. */
+/* The kind of a row: types, size, and sort of values. Tier quick takes one row of each kind. */
 struct walk_kind {
     copse_type type, operands;
     bool is_large, is_stated, is_whole;
