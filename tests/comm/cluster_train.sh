@@ -9,7 +9,7 @@ export COPSE_MODULES=$modules
 work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
 limit=280
-options="--epochs 8 --patience 1 --schedule constant --lr 0.03 --batch 40 --model mlp:48 --bucket-bytes 8192 --seed 3 --quiet"
+options="--epochs 8 --patience 1 --schedule constant --lr 0.03 --batch 40 --model mlp:48 --bucket-bytes 8192 --seed 3 --shares equal --quiet"
 
 skip() { printf 'skipped: %s\n' "$1"; exit 77; }
 [ -e "$modules/copse_$engine.so" ] || skip "the engine $engine is not built"
