@@ -23,6 +23,7 @@
    do. */
 struct layer {
     copse_tensor *x, *w, *bias; /* [n, d], [d, classes], [classes] or NULL */
+    bool is_transposed;         /* w is [classes, d] */
     copse_type type;
     uint32_t rows, width, classes, chunk;
 };
@@ -51,7 +52,10 @@ static void dense_loss_compute(copse_graph *g, const struct layer *a, uint32_t i
     *c = (struct chunk){ .first = i * a->chunk, .x = a->x, .w = a->w };
     c->cols = COPSE_MIN(a->chunk, a->classes - c->first);
     if (c->cols < a->classes) {
-        c->w = copse_slice(g, a->w, (uint32_t[]){ 0, c->first }, (uint32_t[]){ a->width, c->cols });
+        c->w = a->is_transposed ? copse_slice(g, a->w, (uint32_t[]){ c->first, 0 },
+                                              (uint32_t[]){ c->cols, a->width })
+                                : copse_slice(g, a->w, (uint32_t[]){ 0, c->first },
+                                              (uint32_t[]){ a->width, c->cols });
         if (bias)
             bias = copse_slice(g, bias, &c->first, &c->cols);
     }
@@ -59,7 +63,13 @@ static void dense_loss_compute(copse_graph *g, const struct layer *a, uint32_t i
         c->x = copse__cast_once(g, a->x, a->type);
         c->w = copse_cast(g, c->w, a->type);
     }
-    c->logits = copse_dense(g, c->x, c->w, bias, COPSE_LINEAR);
+    if (!a->is_transposed) {
+        c->logits = copse_dense(g, c->x, c->w, bias, COPSE_LINEAR);
+        return;
+    }
+    c->logits = copse_matmul(g, c->x, c->w, false, true);
+    if (bias)
+        c->logits = copse_add(g, c->logits, bias);
 }
 
 /* ---- nodes of a chunk ---- */
@@ -151,7 +161,7 @@ static const struct copse_op op_slope = {
 struct loss_attr {
     uint32_t chunk;
     copse_type type;
-    int32_t has_ignored, ignored;
+    int32_t has_ignored, ignored, is_transposed;
 };
 
 enum { PICKED, ZEROS, STATS, LABELS, X, W, BIAS };
@@ -189,11 +199,12 @@ static void add_slopes(copse_graph *g, const copse_tensor *y, copse_tensor *dy,
         COPSE_NODE(g, &op_slope, &attr, c.logits, y->in[LABELS], y->in[STATS], dy);
     copse_tensor *narrow = copse__type_is_half(a->type) ? copse_cast(g, slope, a->type) : slope;
     if (y->in[X]->needs_gradient) {
-        copse_tensor *dx = copse_matmul(g, narrow, c.w, false, true);
+        copse_tensor *dx = copse_matmul(g, narrow, c.w, false, !a->is_transposed);
         to->x = to->x ? copse_add(g, to->x, dx) : dx;
     }
     if (y->in[W]->needs_gradient)
-        to->w[i] = copse_matmul(g, c.x, narrow, true, false);
+        to->w[i] = a->is_transposed ? copse_matmul(g, narrow, c.x, true, false)
+                                    : copse_matmul(g, c.x, narrow, true, false);
     if (a->bias && a->bias->needs_gradient)
         to->bias[i] = copse__column_sum(g, slope);
 }
@@ -202,9 +213,15 @@ static struct layer layer_of(const copse_tensor *y)
 {
     const struct loss_attr *of = y->attr;
     const copse_shape w = y->in[W]->shape;
-    return (struct layer){ y->in[X],  y->in[W],         y->in_count > BIAS ? y->in[BIAS] : NULL,
-                           of->type,  y->shape.dims[0], w.dims[0],
-                           w.dims[1], of->chunk };
+    return (struct layer){ .x = y->in[X],
+                           .w = y->in[W],
+                           .bias = y->in_count > BIAS ? y->in[BIAS] : NULL,
+                           .is_transposed = of->is_transposed,
+                           .type = of->type,
+                           .rows = y->shape.dims[0],
+                           .width = w.dims[of->is_transposed],
+                           .classes = w.dims[!of->is_transposed],
+                           .chunk = of->chunk };
 }
 
 static void dense_loss_gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy,
@@ -220,7 +237,7 @@ static void dense_loss_gradient(copse_graph *g, const copse_tensor *y, copse_ten
         add_slopes(g, y, dy, &a, i, &to);
     dx[X] = to.x;
     if (to.w[0])
-        dx[W] = copse_concat(g, to.w, chunks, 1);
+        dx[W] = copse_concat(g, to.w, chunks, a.is_transposed ? 0 : 1);
     if (to.bias[0])
         dx[BIAS] = copse_concat(g, to.bias, chunks, 0);
     copse__free(mem, to.w);
@@ -240,9 +257,10 @@ static const struct copse_op op_loss = {
 
 static copse_status dense_loss_check(const copse_tensor *x, const copse_tensor *w,
                                      const copse_tensor *bias, const copse_tensor *labels,
-                                     const struct copse_cross_entropy_params *p)
+                                     const struct copse_cross_entropy_params *p, bool is_transposed)
 {
     const copse_shape s = w->shape;
+    const uint32_t width = s.dims[is_transposed], classes = s.dims[!is_transposed];
     COPSE_TRY(copse__check_averaging("dense_cross_entropy", p->averaging));
     if (p->label_smoothing != 0.0f || p->class_weights)
         return copse_fail(
@@ -251,20 +269,20 @@ static copse_status dense_loss_check(const copse_tensor *x, const copse_tensor *
             "copse_dense and copse_cross_entropy");
     if (x->type != COPSE_F32 || w->type != COPSE_F32 || labels->type != COPSE_I32 ||
         x->shape.rank != 2 || s.rank != 2 || labels->shape.rank != 1 ||
-        labels->shape.dims[0] != x->shape.dims[0] || s.dims[0] != x->shape.dims[1] ||
-        s.dims[1] == 0)
+        labels->shape.dims[0] != x->shape.dims[0] || width != x->shape.dims[1] || classes == 0)
         return copse_fail(
             COPSE_ERR_SHAPE,
             "dense_cross_entropy: operands %s%s, %s%s and %s%s: expected f32 x [examples, width], "
-            "f32 w [width, classes] and i32 labels [examples]",
+            "f32 w %s and i32 labels [examples]",
             copse_type_name(x->type), COPSE_SHAPE_TEXT(x->shape), copse_type_name(w->type),
-            COPSE_SHAPE_TEXT(s), copse_type_name(labels->type), COPSE_SHAPE_TEXT(labels->shape));
+            COPSE_SHAPE_TEXT(s), copse_type_name(labels->type), COPSE_SHAPE_TEXT(labels->shape),
+            is_transposed ? "[classes, width]" : "[width, classes]");
     if (bias &&
-        (bias->type != COPSE_F32 || bias->shape.rank != 1 || bias->shape.dims[0] != s.dims[1]))
+        (bias->type != COPSE_F32 || bias->shape.rank != 1 || bias->shape.dims[0] != classes))
         return copse_fail(COPSE_ERR_SHAPE,
                           "dense_cross_entropy: bias %s%s: expected f32 [%u], one for each class",
                           copse_type_name(bias->type), COPSE_SHAPE_TEXT(bias->shape),
-                          (unsigned)s.dims[1]);
+                          (unsigned)classes);
     return COPSE_OK;
 }
 
@@ -320,7 +338,8 @@ static copse_tensor *dense_loss_conclude(copse_graph *g, copse_tensor *losses, c
 static copse_tensor *dense_loss_add(copse_graph *g, const struct layer *a, copse_tensor *labels,
                                     const struct copse_cross_entropy_params *p, copse_tensor **hits)
 {
-    const struct loss_attr attr = { a->chunk, a->type, p->ignores, p->ignored_label };
+    const struct loss_attr attr = { a->chunk, a->type, p->ignores, p->ignored_label,
+                                    a->is_transposed };
     copse_tensor *in[] = { NULL, NULL, NULL, labels, a->x, a->w, a->bias };
     in[STATS] = dense_loss_survey(g, a, labels, &in[PICKED]);
     if (copse__is_failed(in[STATS]))
@@ -332,42 +351,32 @@ static copse_tensor *dense_loss_add(copse_graph *g, const struct layer *a, copse
     return dense_loss_conclude(g, losses, labels, p);
 }
 
-static copse_tensor *add_checked(copse_graph *g, copse_tensor *x, copse_tensor *w,
-                                 copse_tensor *bias, copse_tensor *labels,
-                                 const struct copse_cross_entropy_params *params, uint32_t chunk,
-                                 copse_tensor **hits)
+copse_tensor *copse__dense_cross_entropy(copse_graph *g, copse_tensor *x,
+                                         const struct copse_dense_loss *layer, copse_tensor *labels,
+                                         const struct copse_cross_entropy_params *params,
+                                         copse_tensor **hits)
 {
     static const struct copse_cross_entropy_params defaults;
     const struct copse_cross_entropy_params *p = params ? params : &defaults;
-    COPSE_LATCH(g, COPSE_CHECK_OPERANDS("dense_cross_entropy", g, x, w, labels));
-    if (bias)
-        COPSE_LATCH(g, COPSE_CHECK_OPERANDS("dense_cross_entropy", g, bias));
+    struct layer a = { .x = x,
+                       .w = layer->w,
+                       .bias = layer->bias,
+                       .is_transposed = layer->is_transposed,
+                       .type = g->precision };
+    COPSE_LATCH(g, COPSE_CHECK_OPERANDS("dense_cross_entropy", g, x, a.w, labels));
+    if (a.bias)
+        COPSE_LATCH(g, COPSE_CHECK_OPERANDS("dense_cross_entropy", g, a.bias));
     COPSE_LATCH(g, copse_no_reserved(copse_cross_entropy_params, params));
-    COPSE_LATCH(g, COPSE_COMPUTE_IN_F32(g, &x, &w));
-    if (bias)
-        COPSE_LATCH(g, COPSE_COMPUTE_IN_F32(g, &bias));
-    COPSE_LATCH(g, dense_loss_check(x, w, bias, labels, p));
-    const struct layer a = { x,
-                             w,
-                             bias,
-                             g->precision,
-                             x->shape.dims[0],
-                             w->shape.dims[0],
-                             w->shape.dims[1],
-                             chunk ? chunk : chunk_of(x->shape.dims[0], w->shape.dims[1]) };
+    COPSE_LATCH(g, COPSE_COMPUTE_IN_F32(g, &a.x, &a.w));
+    if (a.bias)
+        COPSE_LATCH(g, COPSE_COMPUTE_IN_F32(g, &a.bias));
+    COPSE_LATCH(g, dense_loss_check(a.x, a.w, a.bias, labels, p, a.is_transposed));
+    a.rows = a.x->shape.dims[0];
+    a.width = a.w->shape.dims[a.is_transposed];
+    a.classes = a.w->shape.dims[!a.is_transposed];
+    a.chunk = layer->chunk ? layer->chunk : chunk_of(a.rows, a.classes);
     return copse__noted(g, dense_loss_add(g, &a, labels, p, hits),
                         "while adding dense_cross_entropy");
-}
-
-copse_tensor *copse__dense_cross_entropy(copse_graph *g, copse_tensor *x, copse_tensor *w,
-                                         copse_tensor *bias, copse_tensor *labels,
-                                         const struct copse_cross_entropy_params *params,
-                                         uint32_t chunk, copse_tensor **hits)
-{
-    copse_tensor *y = add_checked(g, x, w, bias, labels, params, chunk, hits);
-    if (hits && copse__is_failed(y))
-        *hits = y;
-    return y;
 }
 
 copse_tensor *copse_dense_cross_entropy(copse_graph *g, copse_tensor *x, copse_tensor *w,
@@ -375,7 +384,11 @@ copse_tensor *copse_dense_cross_entropy(copse_graph *g, copse_tensor *x, copse_t
                                         const struct copse_cross_entropy_params *params,
                                         copse_tensor **hits)
 {
-    return copse__dense_cross_entropy(g, x, w, bias, labels, params, 0, hits);
+    const struct copse_dense_loss layer = { .w = w, .bias = bias };
+    copse_tensor *y = copse__dense_cross_entropy(g, x, &layer, labels, params, hits);
+    if (hits && copse__is_failed(y))
+        *hits = y;
+    return y;
 }
 
 /* ---- references ---- */

@@ -7,10 +7,18 @@
 #include "copse/ops/losses.h"
 #include "core/graph/graph.h"
 
-/* copse_dense_cross_entropy with chunks of so many classes; 0: it decides. */
+/* The layer. */
+struct copse_dense_loss {
+    copse_tensor *w;    /* f32 [width, classes] */
+    copse_tensor *bias; /* f32 [classes], or NULL */
+    bool is_transposed; /* w is [classes, width], as the table of an embedding */
+    uint32_t chunk;     /* classes that are computed at once [0: it decides] */
+};
+
+/* copse_dense_cross_entropy of such a layer. */
 COPSE_PRIVATE copse_tensor *
-copse__dense_cross_entropy(copse_graph *g, copse_tensor *x, copse_tensor *w, copse_tensor *bias,
+copse__dense_cross_entropy(copse_graph *g, copse_tensor *x, const struct copse_dense_loss *layer,
                            copse_tensor *labels, const struct copse_cross_entropy_params *params,
-                           uint32_t chunk, copse_tensor **hits);
+                           copse_tensor **hits);
 
 #endif

@@ -11,6 +11,7 @@ struct setting {
     copse_averaging averaging;
     bool has_bias, ignores;
     int32_t ignored;
+    bool is_transposed; /* w is [classes, width] */
 };
 
 /* x, w, labels and a bias, if any. */
@@ -20,8 +21,9 @@ static copse_tensor *dense_loss_build(copse_graph *g, copse_tensor *const *in, c
     const struct copse_cross_entropy_params p = { .averaging = s->averaging,
                                                   .ignores = s->ignores,
                                                   .ignored_label = s->ignored };
-    return copse__dense_cross_entropy(g, in[0], in[1], s->has_bias ? in[3] : NULL, in[2], &p,
-                                      s->chunk, NULL);
+    const struct copse_dense_loss layer = { in[1], s->has_bias ? in[3] : NULL, s->is_transposed,
+                                            s->chunk };
+    return copse__dense_cross_entropy(g, in[0], &layer, in[2], &p, NULL);
 }
 
 /* The hits, as the result. */
@@ -29,11 +31,12 @@ static copse_tensor *build_hits(copse_graph *g, copse_tensor *const *in, const v
 {
     const struct setting *s = user;
     copse_tensor *hits;
-    (void)copse__dense_cross_entropy(g, in[0], in[1], NULL, in[2], NULL, s->chunk, &hits);
+    const struct copse_dense_loss layer = { .w = in[1], .chunk = s->chunk };
+    (void)copse__dense_cross_entropy(g, in[0], &layer, in[2], NULL, &hits);
     return hits;
 }
 
-static const struct setting whole = { 0, COPSE_MEAN, false, false, 0 };
+static const struct setting whole = { 0, COPSE_MEAN, false, false, 0, false };
 static const struct copse_case_op ops[] = {
     { .name = "dense_cross_entropy",
       .accuracy = COPSE_ACCURACY_loss,
@@ -93,10 +96,18 @@ static void dense_loss_refusals(struct copse_refusals *r)
         .in = { UNWRAP x, UNWRAP w, UNWRAP labels, UNWRAP bias }, .in_count = 4,         \
         .forward = { .ulp = 16 }, .backward = { .ulp = 16, .of_max = 1e-6 }, __VA_ARGS__ \
     }
-#define SETTING(chunk, averaging, ignores, ignored) \
-    {                                               \
-        chunk, averaging, true, ignores, ignored    \
+#define SETTING(chunk, averaging, ignores, ignored)     \
+    {                                                   \
+        chunk, averaging, true, ignores, ignored, false \
     }
+#define TABLE_SETTING(chunk, averaging, ignores, ignored) \
+    {                                                     \
+        chunk, averaging, true, ignores, ignored, true    \
+    }
+#define TABLE(label, n, d, v, chunk, averaging, ignores, ignored, ...)                       \
+    CASE(label, TABLE_SETTING(chunk, averaging, ignores, ignored), WHOLE(-1, 1, DIMS(n, d)), \
+         WHOLE(-1, 1, DIMS(v, d)), I32_UNIFORM(0, (v)-1, DIMS(n)), WHOLE(-2, 2, DIMS(v)),    \
+         __VA_ARGS__)
 #define HITS(label, x, w, labels)                                                            \
     {                                                                                        \
         .op = "dense_cross_entropy", .name = label, .build = build_hits,                     \
@@ -137,6 +148,9 @@ static const struct copse_case cases[] = {
     SIZES("rows of more than a group", 3, 5, 1100, 300, COPSE_TIER_STANDARD),
     SIZES("more rows than two groups", 600, 3, 9, 4, COPSE_TIER_STANDARD),
     SIZES("one example", 1, 3, 9, 4, COPSE_TIER_FULL),
+    TABLE("a table, chunks of 4", 7, 3, 10, 4, COPSE_MEAN, false, 0, QUICK),
+    TABLE("a table, one chunk", 7, 3, 10, 0, COPSE_SUM, false, 0, STANDARD),
+    TABLE("a table, ignored", 5, 3, 1100, 300, COPSE_MEAN, true, 550, STANDARD),
     SIZED("nothing", 0, 3, 9, 4, COPSE_SUM, false, 0, STANDARD),
     CASE("numbers that are not whole", SETTING(50, COPSE_MEAN, false, 0),
          UNIFORM(-1, 1, DIMS(40, 8)), UNIFORM(-1, 1, DIMS(8, 130)), I32_UNIFORM(0, 129, DIMS(40)),
