@@ -179,6 +179,11 @@ COPSE_PRIVATE uint64_t copse__hash(uint64_t h, const void *bytes, size_t size);
 /* Length of the valid part: `size` if all of it is well-formed UTF-8 without NUL. */
 COPSE_PRIVATE size_t copse__utf8_valid(const char *text, size_t size);
 
+/* ---- pattern.c ---- */
+
+/* Whether a name fits a pattern: `*` is any text, `?` one character. */
+bool copse__pattern_fits(const char *pattern, const char *name);
+
 /* ---- date.c ---- */
 
 #define COPSE_DATE 16

@@ -12,10 +12,6 @@ copse_status copse_language_open(copse_strategy *st, const char *path, copse_lan
     *out = NULL;
     COPSE_TRY(copse_need("language", st, path));
     COPSE_TRY(copse__require_no_replica("copse_language_open", st));
-    if (st->replica_count != 1)
-        return copse_fail(COPSE_ERR_UNSUPPORTED,
-                          "language: a strategy with %u replicas; open the model on one device",
-                          st->replica_count);
     struct copse_mem *mem = &st->ctx->base.mem;
     COPSE_TRY(copse_gguf_open(st->ctx, path, &f));
     copse_language *l = copse__alloc(mem, 1, sizeof *l);
@@ -30,7 +26,7 @@ copse_status copse_language_open(copse_strategy *st, const char *path, copse_lan
     if (s == COPSE_OK)
         s = copse__language_read(l, f);
     if (s == COPSE_OK)
-        s = copse__predictor_init(&l->predictor, st, l, 16);
+        s = copse__predictor_init(&l->predictor, st, l, COPSE_LANGUAGE_RECORDINGS);
     copse_gguf_release(&f);
     if (s != COPSE_OK)
         copse_language_release(&l);
@@ -42,7 +38,7 @@ copse_status copse_language_open(copse_strategy *st, const char *path, copse_lan
 static void release_variables(copse_language *l)
 {
     size_t count = 0;
-    for (size_t i = 0; l->variables && i < (size_t)l->is.layers * COPSE_PARTS; i++)
+    for (size_t i = 0; l->variables && i < (size_t)l->is.layers * COPSE_PARTS * 3; i++)
         if (l->variables[i])
             l->variables[count++] = l->variables[i];
     if (count > 0 && !copse__variables_release(l->strategy, l->variables, count))

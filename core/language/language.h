@@ -14,6 +14,17 @@
 #define COPSE_LANGUAGE_CHUNK   64u    /* tokens of a prompt that are computed at once */
 #define COPSE_LANGUAGE_LONGEST 16384u /* keys, and queries of a key head: limits of attention */
 
+#define COPSE_LANGUAGE_RECORDINGS 16u
+
+/* What adapts a model: adapter.h. */
+struct copse_adapter {
+    uint32_t rank; /* 0: there is none */
+    float alpha, dropout, scale;
+    bool is_rank_stabilised;
+    uint32_t weights;
+    uint64_t parameters;
+};
+
 struct copse_language {
     copse_strategy *strategy;
     struct copse_arena arena;
@@ -22,8 +33,10 @@ struct copse_language {
     struct copse_language_sizes is;
     struct copse_tokenizer tokenizer;
     struct copse_chat chat;
-    /* of parts without a block [0], of blocks [COPSE_PARTS * layer]; NULL: the model has none */
+    /* of parts without a block [0], of blocks [COPSE_PARTS * layer]; NULL: the model has none.
+       After these the matrices of the adapter */
     copse_variable **variables;
+    struct copse_adapter adapter;
     float *turns; /* factors of the rotary waves, [head / 2]; NULL: all are 1 */
     uint64_t parameters;
     struct copse_predictor predictor;
@@ -51,7 +64,7 @@ copse_status copse__language_read(copse_language *l, copse_gguf *f);
 /* ---- language_graph.c ---- */
 
 /* Tokens at consecutive places, after `past` slots with keys and values of earlier ones. The inputs
-   of the functions below: "x" i32 [count], "past" f32 [slots, memory] if there are slots, "turns"
+   of copse__language_next: "x" i32 [count], "past" f32 [slots, memory] if there are slots, "turns"
    f32 [count, head], "mask" f32 [count, slots + count]; the batch has one example. */
 struct copse_language_inputs {
     uint32_t count, slots;
@@ -70,11 +83,15 @@ void copse__language_place(const copse_language *l, struct copse_language_inputs
 /* f32 [1, vocabulary + count memory]: outputs at the place that input "last", i32 [1], names; then
    the keys and values of the tokens. A copse_predict_fn of the model. */
 copse_tensor *copse__language_next(copse_graph *g, const copse_batch *in, void *language);
-/* f32 [1, count]: the cross-entropy of input "y", i32 [count], at each place. */
-copse_tensor *copse__language_losses(copse_graph *g, const copse_batch *in, void *language);
-/* Compute one of them. */
 copse_status copse__language_run(copse_language *l, const struct copse_language_inputs *in,
-                                 const char *name, const int32_t *more, uint32_t more_count,
-                                 copse_predict_fn *fn, float *values, size_t count);
+                                 int32_t last, float *values, size_t count);
+
+/* f32 [windows, count]: the loss of each token of input "y", of windows of tokens, input "x"; both
+   i32 [count]. A copse_predict_fn of the model. */
+copse_tensor *copse__language_losses(copse_graph *g, const copse_batch *in, void *language);
+
+/* Most tokens of a window; COPSE_ERR_ARGUMENT for windows of so many. */
+uint32_t copse__language_most(const copse_language *l);
+copse_status copse__language_check_window(const copse_language *l, uint64_t count);
 
 #endif

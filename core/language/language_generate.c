@@ -89,8 +89,8 @@ static copse_status writing_step(struct writing *w)
     for (uint32_t i = 0; i < w->in.count; i++) /* those after the last are not seen by others */
         w->in.tokens[i] = i < real ? w->tokens.at[w->used + i] : 0;
     copse__language_place(l, &w->in, w->used, w->used);
-    COPSE_TRY(copse__language_run(l, &w->in, "last", &last, 1, copse__language_next, w->outputs,
-                                  l->is.vocabulary + w->in.count * memory));
+    COPSE_TRY(
+        copse__language_run(l, &w->in, last, w->outputs, l->is.vocabulary + w->in.count * memory));
     const size_t before = w->used * memory, fresh = real * memory;
     if (before + fresh > w->past.count) {
         if (!COPSE_RESERVE(l->arena.mem, &w->past, before + fresh))

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The network: blocks of attention and gated units around a stream of numbers (LLaMA; Touvron et
-   al., 2023). Keys and values of earlier tokens are an input, keys and values of new
-   ones a result. */
+   al., 2023). It reads windows of texts, or new tokens: then keys and values of earlier tokens are
+   an input, those of the new ones a result. */
 #include <math.h>
 
 #include "copse/ops.h"
@@ -11,7 +11,9 @@
 #include "copse/ops/rotary.h"
 #include "core/data/input/shard.h"
 #include "core/graph/graph.h"
+#include "core/language/adapter.h"
 #include "core/language/language.h"
+#include "core/ops/loss/dense_loss.h"
 
 /* ---- inputs ---- */
 
@@ -34,20 +36,27 @@ void copse__language_inputs_free(const copse_language *l, struct copse_language_
     copse__free(mem, in->mask);
 }
 
-void copse__language_place(const copse_language *l, struct copse_language_inputs *in,
-                           uint32_t first, uint32_t used)
+/* The angles of `count` tokens at `first` and on: [count, head], cosines and then sines. */
+static void language_turns(const copse_language *l, uint32_t first, uint32_t count, float *turns)
 {
-    const uint32_t half = l->is.head / 2, keys = in->slots + in->count;
-    for (uint32_t i = 0; i < in->count; i++) {
-        float *turn = in->turns + (size_t)i * l->is.head;
-        float *mask = in->mask + (size_t)i * keys;
+    const uint32_t half = l->is.head / 2;
+    for (uint32_t i = 0; i < count; i++, turns += l->is.head)
         for (uint32_t k = 0; k < half; k++) {
             const double wave = 1.0 / pow((double)l->is.base, 2.0 * k / l->is.head) /
                                 (l->turns ? (double)l->turns[k] : 1.0);
             const double angle = (double)(first + i) * wave;
-            turn[k] = (float)cos(angle);
-            turn[half + k] = (float)sin(angle);
+            turns[k] = (float)cos(angle);
+            turns[half + k] = (float)sin(angle);
         }
+}
+
+void copse__language_place(const copse_language *l, struct copse_language_inputs *in,
+                           uint32_t first, uint32_t used)
+{
+    const uint32_t keys = in->slots + in->count;
+    language_turns(l, first, in->count, in->turns);
+    for (uint32_t i = 0; i < in->count; i++) {
+        float *mask = in->mask + (size_t)i * keys;
         for (uint32_t k = 0; k < keys; k++) {
             /* the place of key k; slots are filled from the first one */
             const uint32_t place = k < in->slots ? first - used + k : first + k - in->slots;
@@ -63,9 +72,11 @@ void copse__language_place(const copse_language *l, struct copse_language_inputs
 struct block {
     const copse_language *l;
     copse_graph *g;
-    uint32_t layer, count, slots;
-    copse_tensor *past, *turns, *mask;
-    copse_tensor *keys, *values; /* of the new tokens, [1, count, kv_heads head] */
+    bool is_training;
+    uint32_t layer, windows, count, slots;
+    copse_tensor *tokens, *past, *turns;
+    struct copse_attention_params sees;
+    copse_tensor *keys, *values; /* of the tokens, [windows, count, kv_heads head] */
 };
 
 static copse_tensor *block_part(const struct block *b, enum copse_part part)
@@ -77,6 +88,7 @@ static copse_tensor *block_product(const struct block *b, copse_tensor *x, enum 
                                    enum copse_part bias)
 {
     copse_tensor *y = copse_matmul(b->g, x, block_part(b, weight), false, true);
+    y = copse__adapter_add(b->l, b->g, b->layer, weight, x, y, b->is_training);
     return bias != COPSE_PARTS && block_part(b, bias) ? copse_add(b->g, y, block_part(b, bias)) : y;
 }
 
@@ -85,7 +97,7 @@ static copse_tensor *block_heads(const struct block *b, copse_tensor *x, uint32_
                                  enum copse_part norm)
 {
     const struct copse_language_sizes *is = &b->l->is;
-    x = copse_reshape(b->g, x, COPSE_SHAPE(1, b->count, heads, is->head));
+    x = copse_reshape(b->g, x, COPSE_SHAPE(b->windows, b->count, heads, is->head));
     if (block_part(b, norm))
         x = copse_rms_norm(b->g, x, block_part(b, norm), is->epsilon);
     return copse_rotary_by(b->g, x, b->turns, NULL);
@@ -103,14 +115,14 @@ static copse_tensor *block_memory(const struct block *b, copse_tensor *fresh, ui
         copse_tensor *const both[2] = { copse_slice(b->g, b->past, start, size), fresh };
         all = copse_concat(b->g, both, 2, 1);
     }
-    return copse_reshape(b->g, all, COPSE_SHAPE(1, b->slots + b->count, is->kv_heads, is->head));
+    return copse_reshape(b->g, all,
+                         COPSE_SHAPE(b->windows, b->slots + b->count, is->kv_heads, is->head));
 }
 
 static copse_tensor *block_attend(struct block *b, copse_tensor *x)
 {
     const struct copse_language_sizes *is = &b->l->is;
-    const copse_shape kv = COPSE_SHAPE(1, b->count, is->kv_heads * is->head);
-    const struct copse_attention_params params = { .mask = b->mask };
+    const copse_shape kv = COPSE_SHAPE(b->windows, b->count, is->kv_heads * is->head);
     x = copse_rms_norm(b->g, x, block_part(b, COPSE_PART_IN_NORM), is->epsilon);
     copse_tensor *q = block_product(b, x, COPSE_PART_QUERY, COPSE_PART_QUERY_BIAS);
     copse_tensor *k = block_product(b, x, COPSE_PART_KEY, COPSE_PART_KEY_BIAS);
@@ -119,8 +131,8 @@ static copse_tensor *block_attend(struct block *b, copse_tensor *x)
     k = block_heads(b, k, is->kv_heads, COPSE_PART_KEY_NORM);
     b->keys = copse_reshape(b->g, k, kv);
     copse_tensor *all_keys = block_memory(b, b->keys, 0), *all = block_memory(b, b->values, 1);
-    copse_tensor *y = copse_attention(b->g, q, all_keys, all, &params);
-    y = copse_reshape(b->g, y, COPSE_SHAPE(1, b->count, is->heads * is->head));
+    copse_tensor *y = copse_attention(b->g, q, all_keys, all, &b->sees);
+    y = copse_reshape(b->g, y, COPSE_SHAPE(b->windows, b->count, is->heads * is->head));
     return block_product(b, y, COPSE_PART_OUT, COPSE_PARTS);
 }
 
@@ -135,38 +147,43 @@ static copse_tensor *block_mlp(const struct block *b, copse_tensor *x)
 
 /* ---- all blocks ---- */
 
-/* The stream after the last norm, [1, count, width]. Keys and values of the new tokens are added to
-   `memory` [2 layers], if that is not NULL. */
-static copse_tensor *language_stream(const copse_language *l, copse_graph *g, const copse_batch *in,
-                                     copse_tensor **memory)
+/* The stream after the last norm, [windows, count, width]. Keys and values of the tokens are added
+   to `memory` [2 layers], if that is not NULL. */
+static copse_tensor *language_stream(struct block *b, copse_tensor **memory)
 {
-    copse_tensor *tokens = copse_input(in, "x");
-    const copse_shape shape = copse_tensor_shape(tokens);
-    COPSE_LATCH(g, copse_graph_status(g));
-    struct block b = { .l = l, .g = g, .count = shape.dims[1] };
-    b.turns = copse_input(in, "turns");
-    b.mask = copse_input(in, "mask");
-    COPSE_LATCH(g, copse_graph_status(g));
-    b.slots = copse_tensor_shape(b.mask).dims[2] - b.count;
-    b.past = b.slots > 0 ? copse_input(in, "past") : NULL;
-    b.mask = copse_reshape(g, b.mask, COPSE_SHAPE(1, 1, b.count, b.slots + b.count));
-    copse_tensor *x = copse_gather(g, copse__language_part(l, 0, COPSE_PART_EMBEDDING), tokens);
-    for (b.layer = 0; b.layer < l->is.layers; b.layer++) {
-        x = copse_add(g, x, block_attend(&b, x));
-        x = copse_add(g, x, block_mlp(&b, x));
+    const copse_language *l = b->l;
+    copse_graph *g = b->g;
+    copse_tensor *x = copse_gather(g, copse__language_part(l, 0, COPSE_PART_EMBEDDING), b->tokens);
+    for (b->layer = 0; b->layer < l->is.layers; b->layer++) {
+        x = copse_add(g, x, block_attend(b, x));
+        x = copse_add(g, x, block_mlp(b, x));
         if (memory) {
-            memory[2 * b.layer] = b.keys;
-            memory[2 * b.layer + 1] = b.values;
+            memory[2 * b->layer] = b->keys;
+            memory[2 * b->layer + 1] = b->values;
         }
     }
     return copse_rms_norm(g, x, copse__language_part(l, 0, COPSE_PART_NORM), l->is.epsilon);
 }
 
-static copse_tensor *language_outputs(const copse_language *l, copse_graph *g, copse_tensor *x)
+static copse_tensor *language_head(const copse_language *l)
 {
-    copse_tensor *head =
-        copse__language_part(l, 0, l->is.is_tied ? COPSE_PART_EMBEDDING : COPSE_PART_HEAD);
-    return copse_matmul(g, x, head, false, true);
+    return copse__language_part(l, 0, l->is.is_tied ? COPSE_PART_EMBEDDING : COPSE_PART_HEAD);
+}
+
+/* ---- new tokens ---- */
+
+static copse_tensor *next_stream(const copse_language *l, copse_graph *g, const copse_batch *in,
+                                 copse_tensor **memory)
+{
+    struct block b = { .l = l, .g = g, .windows = 1, .tokens = copse_input(in, "x") };
+    b.turns = copse_input(in, "turns");
+    b.sees.mask = copse_input(in, "mask");
+    COPSE_LATCH(g, copse_graph_status(g));
+    b.count = copse_tensor_shape(b.tokens).dims[1];
+    b.slots = copse_tensor_shape(b.sees.mask).dims[2] - b.count;
+    b.past = b.slots > 0 ? copse_input(in, "past") : NULL;
+    b.sees.mask = copse_reshape(g, b.sees.mask, COPSE_SHAPE(1, 1, b.count, b.slots + b.count));
+    return language_stream(&b, memory);
 }
 
 copse_tensor *copse__language_next(copse_graph *g, const copse_batch *in, void *language)
@@ -175,7 +192,7 @@ copse_tensor *copse__language_next(copse_graph *g, const copse_batch *in, void *
     struct copse_mem *mem = &l->strategy->ctx->base.mem;
     copse_tensor **memory = copse__alloc(mem, 2 * (size_t)l->is.layers, sizeof *memory);
     COPSE_LATCH(g, copse_need_memory(memory, "language"));
-    copse_tensor *x = language_stream(l, g, in, memory), *both[2] = { NULL, NULL };
+    copse_tensor *x = next_stream(l, g, in, memory), *both[2] = { NULL, NULL };
     if (copse_graph_status(g) == COPSE_OK) {
         const uint32_t count = copse_tensor_shape(x).dims[1];
         both[1] = copse_concat(g, memory, 2 * (size_t)l->is.layers, 2);
@@ -183,38 +200,95 @@ copse_tensor *copse__language_next(copse_graph *g, const copse_batch *in, void *
             copse_reshape(g, both[1], COPSE_SHAPE(1, count * (uint32_t)copse__language_memory(l)));
         x = copse_reshape(g, x, COPSE_SHAPE(count, l->is.width));
         x = copse_gather(g, x, copse_reshape(g, copse_input(in, "last"), COPSE_SHAPE(1)));
-        both[0] = language_outputs(l, g, x);
+        both[0] = copse_matmul(g, x, language_head(l), false, true);
         x = copse_concat(g, both, 2, 1);
     }
     copse__free(mem, (void *)memory);
     return x;
 }
 
+/* ---- windows ---- */
+
+/* All heads of a key head ask attention together. */
+uint32_t copse__language_most(const copse_language *l)
+{
+    const uint32_t queries = COPSE_LANGUAGE_LONGEST / (l->is.heads / l->is.kv_heads);
+    return COPSE_MIN(l->is.context, queries);
+}
+
+copse_status copse__language_check_window(const copse_language *l, uint64_t count)
+{
+    return count >= 1 && count <= copse__language_most(l)
+               ? COPSE_OK
+               : copse_fail(COPSE_ERR_ARGUMENT,
+                            "language: a window of %llu tokens; 1 to %u are allowed",
+                            (unsigned long long)count, copse__language_most(l));
+}
+
+static copse_tensor *window_turns(const copse_language *l, copse_graph *g, uint32_t count)
+{
+    struct copse_mem *mem = &l->strategy->ctx->base.mem;
+    float *turns = copse__alloc(mem, (size_t)count * l->is.head, sizeof *turns);
+    COPSE_LATCH(g, copse_need_memory(turns, "language"));
+    language_turns(l, 0, count, turns);
+    copse_tensor *t = copse_constant(g, COPSE_F32, COPSE_SHAPE(count, l->is.head), turns);
+    copse__free(mem, turns);
+    return t;
+}
+
+static copse_tensor *window_losses(const copse_language *l, copse_graph *g, const copse_batch *in,
+                                   copse_averaging averaging)
+{
+    struct block b = { .l = l, .g = g, .is_training = in->is_training };
+    copse_tensor *y = copse_input(in, "y");
+    b.tokens = copse_input(in, "x");
+    COPSE_LATCH(g, copse_graph_status(g));
+    const copse_shape shape = copse_tensor_shape(b.tokens);
+    const copse_shape targets = copse_tensor_shape(y);
+    if (shape.rank != 2 || targets.rank != 2 || targets.dims[1] != shape.dims[1])
+        COPSE_LATCH(g, copse_fail(COPSE_ERR_SHAPE,
+                                  "language: inputs \"x\" %s and \"y\" %s: both must be i32 "
+                                  "[windows, tokens]",
+                                  COPSE_SHAPE_TEXT(shape), COPSE_SHAPE_TEXT(targets)));
+    b.windows = shape.dims[0];
+    b.count = shape.dims[1];
+    COPSE_LATCH(g, copse__language_check_window(l, b.count));
+    b.turns = window_turns(l, g, b.count);
+    b.sees = (struct copse_attention_params){ .is_causal = true, .window = l->is.window };
+    copse_tensor *x = language_stream(&b, NULL);
+    COPSE_LATCH(g, copse_graph_status(g));
+    const uint32_t rows = b.windows * b.count;
+    const struct copse_dense_loss head = { .w = language_head(l), .is_transposed = true };
+    const struct copse_cross_entropy_params params = { .averaging = averaging,
+                                                       .ignores = true,
+                                                       .ignored_label = COPSE_LANGUAGE_NO_TOKEN };
+    return copse__dense_cross_entropy(g, copse_reshape(g, x, COPSE_SHAPE(rows, l->is.width)), &head,
+                                      copse_reshape(g, y, COPSE_SHAPE(rows)), &params, NULL);
+}
+
+copse_tensor *copse_language_loss(copse_graph *g, const copse_batch *in, void *language)
+{
+    COPSE_LATCH(g, copse_need("language", g, in, language));
+    return window_losses(language, g, in, COPSE_MEAN);
+}
+
 copse_tensor *copse__language_losses(copse_graph *g, const copse_batch *in, void *language)
 {
-    const copse_language *l = language;
-    copse_tensor *x = language_stream(l, g, in, NULL);
-    COPSE_LATCH(g, copse_graph_status(g));
-    const uint32_t count = copse_tensor_shape(x).dims[1];
-    x = language_outputs(l, g, copse_reshape(g, x, COPSE_SHAPE(count, l->is.width)));
-    copse_tensor *y = copse_reshape(g, copse_input(in, "y"), COPSE_SHAPE(count));
-    x = copse_cross_entropy(g, x, y,
-                            &(struct copse_cross_entropy_params){ .averaging = COPSE_EACH });
-    return copse_reshape(g, x, COPSE_SHAPE(1, count));
+    const copse_shape shape = copse_tensor_shape(copse_input(in, "x"));
+    return copse_reshape(g, window_losses(language, g, in, COPSE_EACH), shape);
 }
 
 /* ---- running ---- */
 
 copse_status copse__language_run(copse_language *l, const struct copse_language_inputs *in,
-                                 const char *name, const int32_t *more, uint32_t more_count,
-                                 copse_predict_fn *fn, float *values, size_t count)
+                                 int32_t last, float *values, size_t count)
 {
     const uint32_t memory = (uint32_t)copse__language_memory(l);
     const struct copse_column columns[] = {
         { "x", COPSE_I32, COPSE_SHAPE(in->count), in->tokens },
         { "turns", COPSE_F32, COPSE_SHAPE(in->count, l->is.head), in->turns },
         { "mask", COPSE_F32, COPSE_SHAPE(in->count, in->slots + in->count), in->mask },
-        { name, COPSE_I32, COPSE_SHAPE(more_count), more },
+        { "last", COPSE_I32, COPSE_SHAPE(1), &last },
         { "past", COPSE_F32, COPSE_SHAPE(in->slots, memory), in->past },
     };
     const struct copse_host_batch batch = { .columns = columns,
@@ -222,7 +296,7 @@ copse_status copse__language_run(copse_language *l, const struct copse_language_
                                             .count = 1 };
     struct copse_shard shards[COPSE_MAX_REPLICAS];
     COPSE_TRY(copse__shard(COPSE_SHARD_BALANCED, 1, 1, l->strategy->replica_count, shards));
-    l->predictor.fn = fn;
+    l->predictor.fn = copse__language_next;
     l->predictor.user = l;
     return copse__predict(&l->predictor, &batch, shards, values, count * sizeof *values);
 }

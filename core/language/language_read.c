@@ -249,7 +249,7 @@ static copse_status read_parts(copse_language *l, copse_gguf *f)
                 COPSE_TRY(part_check(l, f, layer, (enum copse_part)part));
     float *values = copse__alloc(mem, part_room(l), sizeof *values);
     l->variables =
-        copse__arena_alloc(&l->arena, (size_t)l->is.layers * COPSE_PARTS, sizeof *l->variables);
+        copse__arena_alloc(&l->arena, (size_t)l->is.layers * COPSE_PARTS * 3, sizeof *l->variables);
     if (!values || !l->variables)
         s = copse_no_memory("language: %s", l->path);
     for (uint32_t layer = 0; layer < l->is.layers; layer++)

@@ -171,32 +171,10 @@ char *copse__groups_text(const struct copse_rule_groups *g, char text[COPSE_GROU
 
 /* ---- which variables match ---- */
 
-static bool groups_matches(const char *pattern, const char *name)
-{
-    const char *star = NULL, *from = NULL; /* the newest star, and the name where its text ends */
-    while (*name) {
-        if (*pattern == '*') {
-            star = pattern++;
-            from = name;
-        } else if (*pattern == '?' || *pattern == *name) {
-            pattern++;
-            name++;
-        } else if (star) {
-            pattern = star + 1;
-            name = ++from;
-        } else {
-            return false;
-        }
-    }
-    while (*pattern == '*')
-        pattern++;
-    return *pattern == '\0';
-}
-
 uint32_t copse__groups_find(const struct copse_rule_groups *g, const char *name)
 {
     uint32_t i = 0;
-    while (i < g->count && !groups_matches(g->at[i].pattern, name))
+    while (i < g->count && !copse__pattern_fits(g->at[i].pattern, name))
         i++;
     return i;
 }
@@ -272,7 +250,7 @@ copse_status copse__groups_check(const struct copse_rule_groups *g, const char *
 {
     for (uint32_t k = 0; k < g->count; k++) {
         size_t i = 0;
-        while (i < count && !groups_matches(g->at[k].pattern, names[i]))
+        while (i < count && !copse__pattern_fits(g->at[k].pattern, names[i]))
             i++;
         if (i == count)
             return no_match(g->at[k].pattern, names, count);

@@ -44,6 +44,7 @@
 #include "copse/optim/groups.h"
 #include "copse/optim/rules.h"
 #include "copse/optim/schedule.h"
+#include "copse/train/adapt.h"
 #include "copse/train/advance.h"
 #include "copse/train/audit.h"
 #include "copse/train/defaults.h"

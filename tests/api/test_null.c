@@ -35,6 +35,7 @@
 #include "copse/loop/monitor.h"
 #include "copse/nn/layers.h"
 #include "copse/predict.h"
+#include "copse/train/adapt.h"
 #include "copse/train/advance.h"
 #include "copse/train/audit.h"
 #include "copse/train/defaults.h"
@@ -687,6 +688,8 @@ static void models(struct probe *p)
     copse_language *language;
     struct copse_language_info language_is;
     struct copse_language_evaluation language_loss;
+    struct copse_adapter_info adapter_is;
+    copse_dataset *windows;
     size_t tokens;
     static copse_strategy *own;
     static copse_model *model;
@@ -733,6 +736,17 @@ static void models(struct probe *p)
         NEED(&(struct copse_generate_params){ .length = 1 }), NEED(take_nothing), NULL);
     ROW(copse_language_evaluate, NEED((copse_language *)(void *)&language), NEED("a"), 1, 0,
         NEED(&language_loss));
+    ROW(copse_language_adapt, NEED((copse_language *)(void *)&language),
+        NEED(&(struct copse_adapter_params){ .rank = 1 }));
+    ROW(copse_language_describe_adapter, NEED((copse_language *)(void *)&language),
+        NEED(&adapter_is));
+    ROW(copse_language_save_adapter, NEED((copse_language *)(void *)&language), NEED("none"));
+    ROW(copse_language_load_adapter, NEED((copse_language *)(void *)&language), NEED("none"));
+    ROW(copse_language_windows, NEED((copse_language *)(void *)&language), NEED("a"), 1, 0,
+        NEED(&windows));
+    ROW(copse_language_evaluate_windows, NEED((copse_language *)(void *)&language), NEED(labelled),
+        NEED(&language_loss));
+    NODE_ROW(copse_language_loss, NEED(g), NEED(&in), NEED(&language));
     ROW(copse_model_generate, NEED(model), NULL, 0,
         NEED(&(struct copse_generate_params){ .length = 1 }), NEED(take_nothing), NULL);
     ROW(copse_model_evaluate, NEED(model), NEED(labelled), NULL, NEED(&evaluation));

@@ -41,6 +41,7 @@
 #include "copse/ops/user_op.h"
 #include "copse/optim/schedule.h"
 #include "copse/predict.h"
+#include "copse/train/adapt.h"
 #include "copse/train/advance.h"
 #include "copse/train/audit.h"
 #include "copse/train/evaluate.h"
@@ -434,6 +435,8 @@ static void training(void)
     REFUSED(copse_generate_params,
             copse_language_generate((copse_language *)(void *)&p, NULL, 0, &p, take_nothing, NULL),
             .length = 1);
+    REFUSED(copse_adapter_params, copse_language_adapt((copse_language *)(void *)&p, &p),
+            .rank = 1);
     copse_model_release(&model);
     copse_dataset_release(&labelled);
     REFUSED(copse_host_batch,

@@ -3,7 +3,7 @@
 # judge.sh BUILD SOURCE COMPILER JUDGE [--install]: runs a judge on the library of a build. JUDGE: `onnx` for the node tests of
 # ONNX, `torch` for the samples of PyTorch's operators, `optimizers` for its optimizers and schedules,
 # `training` for steps of the CNN and ResNet-20, `texts` for steps of networks for texts, `amplifier` for the model of
-# examples/apps/amplifier in Neural Amp Modeler, `language` for SmolLM2 in transformers, `blocks` for the types of GGUF files,
+# examples/apps/amplifier in Neural Amp Modeler, `language` for SmolLM2 in transformers, `adapters` for adapters of it in PEFT, `blocks` for the types of GGUF files,
 # `rules` for the tests of the judges' own rules. With --install the packages that it needs are installed in a virtual environment under BUILD. Exit code 77: skipped.
 set -eu
 build=$1 source=$2 compiler=$3 judge=$4
@@ -15,6 +15,7 @@ training) script=torch_training.py packages= modules='torch, numpy, cffi' given=
 texts) script=torch_texts.py packages= modules='torch, numpy, cffi' given=${COPSE_TORCH_PYTHON-} ;;
 amplifier) script=nam_amplifier.py packages= modules='torch, nam.models' given=${COPSE_NAM_PYTHON-} ;;
 language) script=language_models.py packages= modules='torch, transformers, tokenizers, gguf, numpy, cffi' given=${COPSE_LANGUAGE_PYTHON-} ;;
+adapters) script=language_adapters.py packages= modules='torch, transformers, tokenizers, gguf, peft, numpy, cffi' given=${COPSE_LANGUAGE_PYTHON-} ;;
 blocks) script=gguf_blocks.py packages='gguf numpy' modules='gguf, numpy' given=${COPSE_LANGUAGE_PYTHON-} ;;
 rules) script=test_judge.py packages= modules='numpy, cffi' given= ;;
 *) echo "unknown judge: $judge" >&2; exit 2 ;;

@@ -16,6 +16,7 @@ enum { BEGIN = 256, END, HE, HELLO };
 
 static copse_context *ctx;
 static copse_strategy *st;
+static const char *on = "host:0"; /* the device */
 static copse_language *language;
 static uint32_t context_length = 400;
 static const char *pre = "smollm";
@@ -181,7 +182,7 @@ static copse_status open_file(struct gguf_file *f)
     gguf_bytes(f);
     const char *path = temp_write("model.gguf", f->all.at, f->all.size);
     gguf_free(f);
-    OK(copse_one_device_create(ctx, "host:0", NULL, &st));
+    OK(copse_strategy_open(ctx, on, NULL, &st));
     return copse_language_open(st, path, &language);
 }
 

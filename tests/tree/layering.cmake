@@ -26,7 +26,7 @@ set(may_core/state optim data rule value variable replica ps comm reduce graph d
 set(may_core/train check state data optim rule ops value variable replica ps comm reduce graph device)
 set(may_core/call train optim value variable replica ps comm reduce ops check graph device)
 set(may_core/model train state data value variable replica ps comm reduce graph device)
-set(may_core/language model train state data variable replica ps comm reduce graph device)
+set(may_core/language model train state data ops variable replica ps comm reduce graph device)
 set(may_core/loop train check state data pictures optim value variable replica ps comm reduce graph device)
 set(may_core/compat call train check state optim value variable replica ps comm reduce ops graph device)
 set(may_core/nn data graph device)

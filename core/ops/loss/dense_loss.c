@@ -358,11 +358,9 @@ copse_tensor *copse__dense_cross_entropy(copse_graph *g, copse_tensor *x,
 {
     static const struct copse_cross_entropy_params defaults;
     const struct copse_cross_entropy_params *p = params ? params : &defaults;
-    struct layer a = { .x = x,
-                       .w = layer->w,
-                       .bias = layer->bias,
-                       .is_transposed = layer->is_transposed,
-                       .type = g->precision };
+    struct layer a = {
+        .x = x, .w = layer->w, .bias = layer->bias, .is_transposed = layer->is_transposed
+    };
     COPSE_LATCH(g, COPSE_CHECK_OPERANDS("dense_cross_entropy", g, x, a.w, labels));
     if (a.bias)
         COPSE_LATCH(g, COPSE_CHECK_OPERANDS("dense_cross_entropy", g, a.bias));
@@ -371,6 +369,7 @@ copse_tensor *copse__dense_cross_entropy(copse_graph *g, copse_tensor *x,
     if (a.bias)
         COPSE_LATCH(g, COPSE_COMPUTE_IN_F32(g, &a.bias));
     COPSE_LATCH(g, dense_loss_check(a.x, a.w, a.bias, labels, p, a.is_transposed));
+    a.type = g->precision;
     a.rows = a.x->shape.dims[0];
     a.width = a.w->shape.dims[a.is_transposed];
     a.classes = a.w->shape.dims[!a.is_transposed];

@@ -37,11 +37,10 @@ struct copse_language_evaluation {
 
 /**
  * Open a GGUF file and make its variables.
- * @param st  A one-device strategy.
+ * @param st  Generation uses its first device.
  * @retval COPSE_ERR_FORMAT       The file breaks a rule; a weight is missing or has another shape.
  * @retval COPSE_ERR_UNSUPPORTED  Its architecture, its tokenizer, the type of a weight, or a weight
- *                                that the architecture has not; the text names it. Or `st` has
- *                                several replicas.
+ *                                that the architecture has not; the text names it.
  * @retval COPSE_ERR_NO_MEMORY    Also: of the device.
  * After an error the strategy has no variable of the model.
  * Blocks until the weights are on the device.

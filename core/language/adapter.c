@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: MIT */
+/* Adapters: which weights they are for, their variables, what they add to a product. */
+#include "core/language/adapter.h"
+
+#include <math.h>
+#include <stdio.h>
+
+#include "copse/ops.h"
+#include "core/variable/variable.h"
+
+static const char usual[] = "q_proj,k_proj,v_proj,o_proj,gate_proj,up_proj,down_proj";
+
+bool copse__adapter_takes(enum copse_part part)
+{
+    static const bool takes[COPSE_PARTS] = {
+        [COPSE_PART_QUERY] = true, [COPSE_PART_KEY] = true,  [COPSE_PART_VALUE] = true,
+        [COPSE_PART_OUT] = true,   [COPSE_PART_GATE] = true, [COPSE_PART_UP] = true,
+        [COPSE_PART_DOWN] = true,
+    };
+    return takes[part];
+}
+
+const char *copse__adapter_module(char name[COPSE_ADAPTER_NAME], uint32_t layer,
+                                  enum copse_part part)
+{
+    snprintf(name, COPSE_ADAPTER_NAME, copse__parts[part].name, layer);
+    name[strlen(name) - strlen(".weight")] = '\0';
+    return strrchr(name, '.') + 1;
+}
+
+void copse__adapter_name(char name[COPSE_ADAPTER_NAME], uint32_t layer, enum copse_part part,
+                         int matrix)
+{
+    char module[COPSE_ADAPTER_NAME];
+    copse__adapter_module(module, layer, part);
+    snprintf(name, COPSE_ADAPTER_NAME, "base_model.model.%.100s.lora_%c.weight", module,
+             matrix == COPSE_ADAPTER_A ? 'A' : 'B');
+}
+
+float copse__adapter_scale(const struct copse_adapter *is)
+{
+    const double rank = is->rank;
+    return (float)((double)is->alpha / (is->is_rank_stabilised ? sqrt(rank) : rank));
+}
+
+copse_tensor *copse__adapter_add(const copse_language *l, copse_graph *g, uint32_t layer,
+                                 enum copse_part part, copse_tensor *x, copse_tensor *y,
+                                 bool is_training)
+{
+    copse_variable *a = copse__adapter_matrix(l, layer, part, COPSE_ADAPTER_A),
+                   *b = copse__adapter_matrix(l, layer, part, COPSE_ADAPTER_B);
+    if (!a)
+        return y;
+    x = copse_dropout(g, x, l->adapter.dropout, is_training);
+    x = copse_matmul(g, x, copse_variable_tensor(a), false, true);
+    x = copse_multiply_by(g, x, l->adapter.scale);
+    return copse_add(g, y, copse_matmul(g, x, copse_variable_tensor(b), false, true));
+}
+
+/* ---- which weights ---- */
+
+/* Whether a pattern of a list fits the weight; `fits` notes which ones did. */
+static bool adapter_fits(const char *pattern, uint32_t layer, enum copse_part part)
+{
+    char name[COPSE_ADAPTER_NAME];
+    const char *last = copse__adapter_module(name, layer, part);
+    return copse__pattern_fits(pattern, last) || copse__pattern_fits(pattern, name);
+}
+
+/* Note the weights of one pattern. */
+static copse_status want_pattern(const copse_language *l, const char *pattern, bool *is_wanted)
+{
+    uint32_t count = 0;
+    for (uint32_t layer = 0; layer < l->is.layers; layer++)
+        for (int part = 0; part < COPSE_PARTS; part++)
+            if (copse__adapter_takes((enum copse_part)part) &&
+                adapter_fits(pattern, layer, (enum copse_part)part)) {
+                is_wanted[(size_t)layer * COPSE_PARTS + (size_t)part] = true;
+                count++;
+            }
+    return count > 0 ? COPSE_OK
+                     : copse_fail(COPSE_ERR_ARGUMENT,
+                                  "adapter: the target \"%.60s\" fits no weight of %s that can be "
+                                  "adapted: these are %s of model.layers.0 to %u",
+                                  pattern, l->path, usual, l->is.layers - 1);
+}
+
+/* The patterns of a list; spaces around them do not count. */
+static copse_status want_all(const copse_language *l, const char *targets, bool *is_wanted)
+{
+    char pattern[COPSE_ADAPTER_NAME];
+    for (const char *at = targets, *end; at; at = *end ? end + 1 : NULL) {
+        end = at + strcspn(at, ",");
+        at += strspn(at, " ");
+        size_t size = end > at ? (size_t)(end - at) : 0;
+        while (size > 0 && at[size - 1] == ' ')
+            size--;
+        if (size == 0 || size >= sizeof pattern)
+            return copse_fail(COPSE_ERR_ARGUMENT,
+                              "adapter: the targets \"%.100s\" have a pattern of %zu bytes; 1 to "
+                              "%zu are allowed, and a comma between two",
+                              targets, size, sizeof pattern - 1);
+        memcpy(pattern, at, size);
+        pattern[size] = '\0';
+        COPSE_TRY(want_pattern(l, pattern, is_wanted));
+    }
+    return COPSE_OK;
+}
+
+/* ---- variables ---- */
+
+static void adapter_drop(copse_language *l)
+{
+    const size_t weights = (size_t)l->is.layers * COPSE_PARTS;
+    copse_variable **made = l->variables + weights;
+    size_t count = 0;
+    for (size_t i = 0; i < 2 * weights; i++)
+        if (made[i])
+            made[count++] = made[i];
+    if (count > 0)
+        (void)copse__variables_release(l->strategy, made, count);
+    memset((void *)made, 0, 2 * weights * sizeof(copse_variable *));
+    l->adapter = (struct copse_adapter){ .rank = 0 };
+}
+
+static copse_status adapter_create(copse_language *l, const struct copse_adapter_plan *plan,
+                                   uint32_t layer, enum copse_part part, int matrix)
+{
+    const size_t weights = (size_t)l->is.layers * COPSE_PARTS;
+    const uint32_t rank = plan->is.rank;
+    char name[COPSE_ADAPTER_NAME];
+    uint32_t shape[2];
+    copse__part_shape(l->architecture, &l->is, part, shape);
+    copse__adapter_name(name, layer, part, matrix);
+    struct copse_variable_params p = { .name = name, .seed = plan->seed };
+    p.shape = matrix == COPSE_ADAPTER_A ? COPSE_SHAPE(rank, shape[1]) : COPSE_SHAPE(shape[0], rank);
+    p.values = plan->values ? plan->values(plan->user, layer, part, matrix) : NULL;
+    if (matrix ==
+        COPSE_ADAPTER_A) { /* U(+-1 / sqrt(inputs)), as torch.nn.Linear and PEFT have it */
+        p.initializer = COPSE_INIT_GLOROT_UNIFORM;
+        p.scale = (float)sqrt((double)(rank + shape[1]) / (6.0 * shape[1]));
+    } else {
+        p.initializer = COPSE_INIT_ZEROS;
+    }
+    l->adapter.parameters += (uint64_t)rank * shape[matrix == COPSE_ADAPTER_A];
+    return copse_variable_create(
+        l->strategy, &p,
+        &l->variables[(size_t)(matrix + 1) * weights + (size_t)layer * COPSE_PARTS + part]);
+}
+
+copse_status copse__adapter_make(copse_language *l, const struct copse_adapter_plan *plan,
+                                 const bool *is_wanted)
+{
+    copse_status s = COPSE_OK;
+    l->adapter = plan->is;
+    l->adapter.weights = 0;
+    l->adapter.parameters = 0;
+    for (uint32_t layer = 0; layer < l->is.layers; layer++)
+        for (int part = 0; s == COPSE_OK && part < COPSE_PARTS; part++)
+            if (is_wanted[(size_t)layer * COPSE_PARTS + (size_t)part]) {
+                l->adapter.weights++;
+                s = adapter_create(l, plan, layer, (enum copse_part)part, COPSE_ADAPTER_A);
+                if (s == COPSE_OK)
+                    s = adapter_create(l, plan, layer, (enum copse_part)part, COPSE_ADAPTER_B);
+            }
+    if (s == COPSE_OK) { /* what was recorded lacks the adapter */
+        copse__predictor_fini(&l->predictor);
+        s = copse__predictor_init(&l->predictor, l->strategy, l, COPSE_LANGUAGE_RECORDINGS);
+    }
+    if (s != COPSE_OK)
+        adapter_drop(l);
+    return s;
+}
+
+/* ---- the functions ---- */
+
+static copse_status check_params(const copse_language *l, const struct copse_adapter_params *p)
+{
+    if (l->adapter.rank > 0)
+        return copse_fail(COPSE_ERR_ARGUMENT, "adapter: %s has an adapter of rank %u", l->path,
+                          l->adapter.rank);
+    if (p->rank < 1 || p->rank > COPSE_ADAPTER_RANK)
+        return copse_fail(COPSE_ERR_ARGUMENT, "adapter: a rank of %u; 1 to %u are allowed", p->rank,
+                          COPSE_ADAPTER_RANK);
+    if (!(p->alpha >= 0.0f && isfinite(p->alpha)))
+        return copse_fail(COPSE_ERR_ARGUMENT,
+                          "adapter: alpha is %g; it must be above 0, and finite", (double)p->alpha);
+    if (!(p->dropout >= 0.0f && p->dropout < 1.0f))
+        return copse_fail(COPSE_ERR_ARGUMENT,
+                          "adapter: a dropout of %g; it must be at least 0 and below 1",
+                          (double)p->dropout);
+    return COPSE_OK;
+}
+
+copse_status copse_language_adapt(copse_language *language,
+                                  const struct copse_adapter_params *params)
+{
+    COPSE_TRY(copse_need("adapter", language, params));
+    COPSE_TRY(copse_no_reserved(copse_adapter_params, params));
+    COPSE_TRY(copse__require_no_replica("copse_language_adapt", language->strategy));
+    COPSE_TRY(check_params(language, params));
+    struct copse_mem *mem = language->arena.mem;
+    struct copse_adapter_plan plan = {
+        .is = { .rank = params->rank,
+                .alpha = params->alpha > 0.0f ? params->alpha : 2.0f * (float)params->rank,
+                .dropout = params->dropout,
+                .is_rank_stabilised = params->is_rank_stabilised },
+        .seed = params->seed,
+    };
+    plan.is.scale = copse__adapter_scale(&plan.is);
+    bool *is_wanted =
+        copse__alloc(mem, (size_t)language->is.layers * COPSE_PARTS, sizeof *is_wanted);
+    COPSE_TRY(copse_need_memory(is_wanted, "adapter"));
+    copse_status s = want_all(language, params->targets ? params->targets : usual, is_wanted);
+    if (s == COPSE_OK)
+        s = copse__adapter_make(language, &plan, is_wanted);
+    copse__free(mem, is_wanted);
+    return s;
+}
+
+copse_status copse_language_describe_adapter(const copse_language *language,
+                                             struct copse_adapter_info *out)
+{
+    COPSE_TRY(copse_need("adapter", language, out));
+    const struct copse_adapter *a = &language->adapter;
+    *out = (struct copse_adapter_info){ .rank = a->rank,
+                                        .alpha = a->alpha,
+                                        .dropout = a->dropout,
+                                        .scale = a->scale,
+                                        .is_rank_stabilised = a->is_rank_stabilised,
+                                        .weights = a->weights,
+                                        .parameters = a->parameters };
+    return COPSE_OK;
+}

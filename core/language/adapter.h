@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: MIT */
+/* A low-rank adapter of a language model. Its variables are in the list of the model, after those of
+   the weights: A of weight i is variable n + i of n, B is 2 n + i. */
+#ifndef COPSE_LANGUAGE_ADAPTER_H
+#define COPSE_LANGUAGE_ADAPTER_H
+
+#include "copse/train/adapt.h"
+#include "core/language/language.h"
+
+/* "base_model.model.model.layers.0.self_attn.q_proj.lora_A.weight", and so on. */
+#define COPSE_ADAPTER_NAME 160
+#define COPSE_ADAPTER_RANK 1024u /* the largest one */
+enum { COPSE_ADAPTER_A, COPSE_ADAPTER_B };
+
+/* ---- adapter.c ---- */
+
+/* The variable of a matrix (A or B) of a weight; NULL: it is not adapted. */
+static inline copse_variable *copse__adapter_matrix(const copse_language *l, uint32_t layer,
+                                                    enum copse_part part, int matrix)
+{
+    const size_t weights = (size_t)l->is.layers * COPSE_PARTS;
+    return l->variables[(size_t)(matrix + 1) * weights + (size_t)layer * COPSE_PARTS + part];
+}
+/* Whether weights of this kind can have an adapter. */
+bool copse__adapter_takes(enum copse_part part);
+/* The name of a weight without ".weight"; returns its last part. */
+const char *copse__adapter_module(char name[COPSE_ADAPTER_NAME], uint32_t layer,
+                                  enum copse_part part);
+/* The name of a matrix in files of PEFT. */
+void copse__adapter_name(char name[COPSE_ADAPTER_NAME], uint32_t layer, enum copse_part part,
+                         int matrix);
+/* Add s B (A x) to y, the product of a weight, if that is adapted. */
+copse_tensor *copse__adapter_add(const copse_language *l, copse_graph *g, uint32_t layer,
+                                 enum copse_part part, copse_tensor *x, copse_tensor *y,
+                                 bool is_training);
+
+/* s */
+float copse__adapter_scale(const struct copse_adapter *is);
+
+/* What is known of an adapter before its variables are made. */
+struct copse_adapter_plan {
+    struct copse_adapter is;
+    uint64_t seed;
+    /* of a file: values of both matrices, [rank, inputs] and [outputs, rank]; else NULL */
+    const float *(*values)(void *user, uint32_t layer, enum copse_part part, int matrix);
+    void *user;
+};
+/* Make the variables of the weights that `is_wanted` names, [layers COPSE_PARTS]. After an error
+   there is none. */
+copse_status copse__adapter_make(copse_language *l, const struct copse_adapter_plan *plan,
+                                 const bool *is_wanted);
+
+#endif

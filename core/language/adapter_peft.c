@@ -1,0 +1,307 @@
+/* SPDX-License-Identifier: MIT */
+/* Adapters in the form of PEFT: safetensors, and settings as JSON, which are a file beside it or in
+   its metadata. */
+#include <cjson/cJSON.h>
+#include <math.h>
+#include <stdio.h>
+
+#include "copse/data/checkpoint.h"
+#include "core/base/files.h"
+#include "core/base/half.h"
+#include "core/base/platform.h"
+#include "core/language/adapter_file.h"
+
+#define IN_METADATA "adapter_config"
+#define CONFIG_MAX  ((uint64_t)1 << 20) /* bytes */
+#define CONFIG      "adapter_config.json"
+#define MODEL       "adapter_model.safetensors"
+
+/* ---- settings ---- */
+
+/* "q_proj" where all layers have it, else whole names. */
+static bool config_targets(cJSON *list, const struct copse_adapter_values *v)
+{
+    const struct copse_language *l = v->l;
+    char name[COPSE_ADAPTER_NAME];
+    bool ok = list != NULL;
+    for (int part = 0; part < COPSE_PARTS; part++) {
+        uint32_t count = 0;
+        for (uint32_t layer = 0; layer < l->is.layers; layer++)
+            count += v->at[(size_t)layer * COPSE_PARTS + (size_t)part] != NULL;
+        for (uint32_t layer = 0; count > 0 && layer < l->is.layers; layer++) {
+            const bool is_whole = count < l->is.layers;
+            if (!v->at[(size_t)layer * COPSE_PARTS + (size_t)part] || (!is_whole && layer > 0))
+                continue;
+            const char *last = copse__adapter_module(name, layer, (enum copse_part)part);
+            ok = ok && cJSON_AddItemToArray(list, cJSON_CreateString(is_whole ? name : last));
+        }
+    }
+    return ok;
+}
+
+/* The text, to be freed with cJSON_free; NULL: no memory. */
+static char *config_print(const struct copse_adapter_values *v)
+{
+    cJSON *o = cJSON_CreateObject();
+    bool ok = cJSON_AddStringToObject(o, "peft_type", "LORA") &&
+              cJSON_AddStringToObject(o, "task_type", "CAUSAL_LM") &&
+              cJSON_AddStringToObject(o, "base_model_name_or_path", copse__path_name(v->l->path)) &&
+              cJSON_AddNumberToObject(o, "r", v->is.rank) &&
+              cJSON_AddNumberToObject(o, "lora_alpha", (double)v->is.alpha) &&
+              cJSON_AddNumberToObject(o, "lora_dropout", (double)v->is.dropout) &&
+              cJSON_AddBoolToObject(o, "use_rslora", v->is.is_rank_stabilised) &&
+              cJSON_AddBoolToObject(o, "use_dora", false) &&
+              cJSON_AddBoolToObject(o, "fan_in_fan_out", false) &&
+              cJSON_AddStringToObject(o, "bias", "none") &&
+              cJSON_AddBoolToObject(o, "inference_mode", true) &&
+              config_targets(cJSON_AddArrayToObject(o, "target_modules"), v);
+    char *text = ok ? cJSON_Print(o) : NULL;
+    cJSON_Delete(o);
+    return text;
+}
+
+static copse_status config_number(const cJSON *o, const char *path, const char *name, double least,
+                                  double most, bool may_lack, double *out)
+{
+    const cJSON *item = cJSON_GetObjectItemCaseSensitive(o, name);
+    if (!item && may_lack)
+        return COPSE_OK;
+    if (!cJSON_IsNumber(item) || !(item->valuedouble >= least && item->valuedouble <= most))
+        return copse_fail(COPSE_ERR_FORMAT, "%s: \"%s\" is no number from %g to %g", path, name,
+                          least, most);
+    *out = item->valuedouble;
+    return COPSE_OK;
+}
+
+/* Settings with which an adapter computes something else: false, null, none, or empty. */
+static copse_status config_refuse(const cJSON *o, const char *path)
+{
+    static const char *const others[] = {
+        "use_dora",
+        "fan_in_fan_out",
+        "modules_to_save",
+        "rank_pattern",
+        "alpha_pattern",
+        "trainable_token_indices",
+        "lora_bias",
+        "use_qalora",
+        "exclude_modules",
+        "target_parameters",
+        "alora_invocation_tokens",
+        "layer_replication",
+    };
+    const cJSON *bias = cJSON_GetObjectItemCaseSensitive(o, "bias"),
+                *kind = cJSON_GetObjectItemCaseSensitive(o, "peft_type");
+    if (!cJSON_IsString(kind) || strcmp(kind->valuestring, "LORA") != 0)
+        return copse_fail(COPSE_ERR_UNSUPPORTED, "%s: \"peft_type\" is not \"LORA\"", path);
+    if (cJSON_IsString(bias) && strcmp(bias->valuestring, "none") != 0)
+        return copse_fail(COPSE_ERR_UNSUPPORTED,
+                          "%s: \"bias\" is \"%.40s\": adapters with biases are not read", path,
+                          bias->valuestring);
+    for (size_t i = 0; i < COPSE_COUNT(others); i++) {
+        const cJSON *item = cJSON_GetObjectItemCaseSensitive(o, others[i]);
+        if (item && !cJSON_IsFalse(item) && !cJSON_IsNull(item) &&
+            !((cJSON_IsArray(item) || cJSON_IsObject(item)) && !item->child))
+            return copse_fail(COPSE_ERR_UNSUPPORTED,
+                              "%s: the adapter has \"%s\", which this version does not compute",
+                              path, others[i]);
+    }
+    return COPSE_OK;
+}
+
+static copse_status config_parse(struct copse_adapter_values *v, const char *path, const char *text,
+                                 size_t size)
+{
+    double rank = 0, alpha = 0, dropout = 0;
+    cJSON *o = cJSON_ParseWithLength(text, size);
+    copse_status s = cJSON_IsObject(o)
+                         ? config_refuse(o, path)
+                         : copse_fail(COPSE_ERR_FORMAT,
+                                      "%s: the settings of the adapter are no JSON object", path);
+    if (s == COPSE_OK)
+        s = config_number(o, path, "r", 1, COPSE_ADAPTER_RANK, false, &rank);
+    if (s == COPSE_OK)
+        s = config_number(o, path, "lora_alpha", 1e-30, 1e30, false, &alpha);
+    if (s == COPSE_OK)
+        s = config_number(o, path, "lora_dropout", 0, 0.999999, true, &dropout);
+    if (s == COPSE_OK && rank != floor(rank))
+        s = copse_fail(COPSE_ERR_FORMAT, "%s: the rank is %g, which is not whole", path, rank);
+    v->is.rank = (uint32_t)rank;
+    v->is.alpha = (float)alpha;
+    v->is.dropout = (float)dropout;
+    v->is.is_rank_stabilised = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(o, "use_rslora"));
+    cJSON_Delete(o);
+    return s;
+}
+
+/* ---- paths ---- */
+
+/* `name` in the folder, or beside the file. NULL: no memory. */
+static char *adapter_path(struct copse_mem *mem, const char *path, bool is_folder, const char *name)
+{
+    const size_t folder = is_folder ? strlen(path) : (size_t)(copse__path_name(path) - path);
+    const bool needs_slash = is_folder && folder > 0 && path[folder - 1] != '/';
+    const size_t room = folder + strlen(name) + 2;
+    char *out = copse__alloc(mem, room, 1);
+    if (out)
+        snprintf(out, room, "%.*s%s%s", (int)folder, path, needs_slash ? "/" : "", name);
+    return out;
+}
+
+/* ---- saving ---- */
+
+static copse_status write_config(struct copse_mem *mem, const char *path, const char *text)
+{
+    struct copse_atomic_file file = { 0 };
+    COPSE_TRY(copse__atomic_open(&file, mem, path));
+    if (fputs(text, file.stream) >= 0 && fputc('\n', file.stream) != EOF)
+        return copse__atomic_commit(&file);
+    copse__atomic_abort(&file);
+    return copse_fail(COPSE_ERR_IO, "adapter: cannot write %s: is the disk full?", path);
+}
+
+/* Arrays of all matrices; names are after them in memory. NULL: no memory. */
+static struct copse_named_array *list_arrays(const struct copse_adapter_values *v, size_t *count)
+{
+    const copse_language *l = v->l;
+    const size_t most = 2 * (size_t)v->is.weights;
+    struct copse_named_array *list = copse__alloc(v->mem, most, sizeof *list + COPSE_ADAPTER_NAME);
+    char *name = (char *)(list + most);
+    *count = 0;
+    for (uint32_t layer = 0; list && layer < l->is.layers; layer++)
+        for (int part = 0; part < COPSE_PARTS; part++)
+            for (int matrix = 0; matrix < 2; matrix++) {
+                const float *at =
+                    v->at[((size_t)matrix * l->is.layers + layer) * COPSE_PARTS + (size_t)part];
+                uint32_t shape[2];
+                if (!at)
+                    continue;
+                copse__adapter_shape(l, (enum copse_part)part, matrix, v->is.rank, shape);
+                copse__adapter_name(name, layer, (enum copse_part)part, matrix);
+                list[(*count)++] =
+                    (struct copse_named_array){ name,
+                                                { COPSE_F32, 2, { shape[0], shape[1] }, at } };
+                name += COPSE_ADAPTER_NAME;
+            }
+    return list;
+}
+
+static copse_status write_arrays(const struct copse_adapter_values *v, const char *path,
+                                 const char *config)
+{
+    const struct copse_metadata metadata[] = { { "format", "pt" }, { IN_METADATA, config } };
+    struct copse_checkpoint_params params = { .metadata = metadata,
+                                              .metadata_count = config ? 2 : 1 };
+    struct copse_named_array *list = list_arrays(v, &params.array_count);
+    COPSE_TRY(copse_need_memory(list, "adapter"));
+    params.arrays = list;
+    const copse_status s = copse_checkpoint_write(v->l->strategy->ctx, path, &params);
+    copse__free(v->mem, list);
+    return s;
+}
+
+copse_status copse__adapter_save_peft(const struct copse_adapter_values *v, const char *path,
+                                      bool is_folder)
+{
+    char *config = config_print(v), *config_path = adapter_path(v->mem, path, is_folder, CONFIG),
+         *model_path = is_folder ? adapter_path(v->mem, path, true, MODEL) : NULL;
+    copse_status s =
+        copse_need_memory(config && config_path && (model_path || !is_folder), "adapter");
+    if (s == COPSE_OK && is_folder)
+        s = copse__folder_make(path);
+    if (s == COPSE_OK && is_folder)
+        s = write_config(v->mem, config_path, config);
+    if (s == COPSE_OK)
+        s = write_arrays(v, is_folder ? model_path : path, is_folder ? NULL : config);
+    cJSON_free(config);
+    copse__free(v->mem, config_path);
+    copse__free(v->mem, model_path);
+    return s;
+}
+
+/* ---- loading ---- */
+
+static copse_status read_config(struct copse_adapter_values *v, const char *path)
+{
+    FILE *stream;
+    uint64_t size;
+    COPSE_TRY(copse_note(copse__file_open(path, &stream, &size),
+                         "while reading the settings of an adapter"));
+    char *text = size <= CONFIG_MAX ? copse__alloc(v->mem, (size_t)size + 1, 1) : NULL;
+    copse_status s = COPSE_OK;
+    if (size > CONFIG_MAX)
+        s = copse_fail(COPSE_ERR_FORMAT,
+                       "%s has %llu bytes; settings of an adapter have at most "
+                       "%llu",
+                       path, (unsigned long long)size, (unsigned long long)CONFIG_MAX);
+    else if (!text)
+        s = copse_no_memory("adapter: %s", path);
+    else if (fread(text, 1, (size_t)size, stream) != size)
+        s = copse_fail(COPSE_ERR_IO, "adapter: cannot read %s", path);
+    fclose(stream);
+    if (s == COPSE_OK)
+        s = config_parse(v, path, text, (size_t)size);
+    copse__free(v->mem, text);
+    return s;
+}
+
+static copse_status take_array(struct copse_adapter_values *v, const char *path,
+                               copse_checkpoint *c, const struct copse_named_array *named)
+{
+    const struct copse_array_view *a = &named->array;
+    float *to = NULL;
+    if (a->rank != 2 || (a->type != COPSE_F32 && a->type != COPSE_F16 && a->type != COPSE_BF16))
+        return copse_fail(COPSE_ERR_UNSUPPORTED, "%s: \"%.200s\" is no matrix of f32, f16 or bf16",
+                          path, named->name);
+    COPSE_TRY(
+        copse__adapter_values_take(v, path, named->name, a->shape[0], a->shape[1], false, &to));
+    COPSE_TRY(copse_checkpoint_fetch(c, named->name));
+    const struct copse_array_view *full = copse_checkpoint_find(c, named->name);
+    const size_t count = a->shape[0] * a->shape[1];
+    const uint16_t *half = full->data;
+    if (full->type == COPSE_F32)
+        memcpy(to, full->data, count * sizeof *to);
+    for (size_t i = 0; full->type != COPSE_F32 && i < count; i++)
+        to[i] = full->type == COPSE_F16 ? copse__f16_to_f32(half[i]) : copse__bf16_to_f32(half[i]);
+    for (size_t i = 0; i < count; i++)
+        if (!isfinite(to[i]))
+            return copse_fail(COPSE_ERR_FORMAT, "%s: element %zu of \"%.200s\" is %g", path, i,
+                              named->name, (double)to[i]);
+    return COPSE_OK;
+}
+
+static const char *metadata_config(const copse_checkpoint *c)
+{
+    size_t count;
+    const struct copse_metadata *lines = copse_checkpoint_metadata(c, &count);
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(lines[i].key, IN_METADATA) == 0)
+            return lines[i].value;
+    return NULL;
+}
+
+copse_status copse__adapter_load_peft(struct copse_adapter_values *v, const char *path,
+                                      bool is_folder)
+{
+    copse_checkpoint *c = NULL;
+    size_t count = 0;
+    char *config_path = adapter_path(v->mem, path, is_folder, CONFIG),
+         *model_path =
+             adapter_path(v->mem, path, is_folder, is_folder ? MODEL : copse__path_name(path));
+    copse_status s = copse_need_memory(config_path && model_path, "adapter");
+    if (s == COPSE_OK)
+        s = copse_checkpoint_open(v->l->strategy->ctx, model_path, &c);
+    const char *config = s == COPSE_OK && !is_folder ? metadata_config(c) : NULL;
+    if (s == COPSE_OK)
+        s = config ? config_parse(v, model_path, config, strlen(config))
+                   : read_config(v, config_path);
+    const struct copse_named_array *list = c ? copse_checkpoint_arrays(c, &count) : NULL;
+    for (size_t i = 0; s == COPSE_OK && i < count; i++)
+        s = take_array(v, model_path, c, &list[i]);
+    if (s == COPSE_OK)
+        s = copse__adapter_values_give(v, model_path);
+    copse_checkpoint_release(&c);
+    copse__free(v->mem, config_path);
+    copse__free(v->mem, model_path);
+    return s;
+}

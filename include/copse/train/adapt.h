@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: MIT */
+/** @file
+ * Fine-tuning of language models with low-rank adapters (Hu et al., "LoRA", arXiv:2106.09685, 2021):
+ * docs/language-models.md.
+ *
+ * An adapter adds s B (A x) to the product W x of each adapted weight W, [outputs, inputs]. A is
+ * [rank, inputs], B is [outputs, rank]; they are variables of the strategy, the only ones of the
+ * model that trainers train. Their names are those that PEFT gives them.
+ */
+#ifndef COPSE_PUBLIC_TRAIN_ADAPT_H
+#define COPSE_PUBLIC_TRAIN_ADAPT_H
+
+#include "copse/train/language.h"
+#include "copse/trainer.h"
+
+#if defined(__cplusplus)
+extern "C" {
+#endif
+
+/** How an adapter is made. A zeroed setting means the default in brackets. */
+struct copse_adapter_params {
+    uint32_t rank; /**< 1 to 1,024; required */
+    float alpha;   /**< s = alpha / rank; finite, above 0 [2 rank] */
+    float dropout; /**< of what enters A, in training; 0 to below 1 [0] */
+    /** s = alpha / sqrt(rank) (Kalajdzievski, "rsLoRA", arXiv:2312.03732, 2023) [false] */
+    bool is_rank_stabilised;
+    /** patterns of the adapted weights, separated by commas: a last name such as "q_proj", or a whole
+        one such as "model.layers.2?.mlp.*"; `*` is any text, `?` one character
+        [NULL: q_proj, k_proj, v_proj, o_proj, gate_proj, up_proj, down_proj of all layers] */
+    const char *targets;
+    uint64_t seed;        /**< of A: uniform within 1 / sqrt(inputs). B is 0 */
+    uint64_t reserved[4]; /**< 0 */
+};
+
+/**
+ * Give a model an adapter. Its outputs stay what they are until B is trained.
+ * @retval COPSE_ERR_ARGUMENT  `params` breaks a rule, a pattern fits no weight, or the model has an
+ *                             adapter.
+ * Blocks.
+ */
+COPSE_API COPSE_CHECKED copse_status
+copse_language_adapt(copse_language *language, const struct copse_adapter_params *params);
+
+/** What an adapter is. */
+struct copse_adapter_info {
+    uint32_t rank; /**< 0: the model has none */
+    float alpha, dropout;
+    float scale; /**< s */
+    bool is_rank_stabilised;
+    uint32_t weights;     /**< adapted ones */
+    uint64_t parameters;  /**< of A and B */
+    uint64_t reserved[4]; /**< 0 */
+};
+COPSE_API COPSE_CHECKED copse_status
+copse_language_describe_adapter(const copse_language *language, struct copse_adapter_info *out);
+
+/**
+ * Write the adapter, atomically. The ending of the path decides the form:
+ *   - ".safetensors": one file, with the settings of the adapter in its metadata;
+ *   - otherwise a folder as PEFT reads and writes it, with adapter_model.safetensors and
+ *     adapter_config.json. It is made if it does not exist; its parent must exist.
+ * @retval COPSE_ERR_ARGUMENT   The model has no adapter, or there is no path.
+ * @retval COPSE_ERR_NONFINITE  A value is NaN or infinite.
+ * @retval COPSE_ERR_IO         A file cannot be written; an older one is unchanged.
+ * Blocks until queued steps have run and the bytes are on the disk.
+ */
+COPSE_API COPSE_CHECKED copse_status copse_language_save_adapter(copse_language *language,
+                                                                 const char *path);
+
+/**
+ * Give a model the adapter of a file or folder: what copse_language_save_adapter and PEFT write.
+ * Values of 16 bits become f32. Training continues from it.
+ * @retval COPSE_ERR_IO           A file cannot be read.
+ * @retval COPSE_ERR_FORMAT       It breaks a rule of its form; settings are missing.
+ * @retval COPSE_ERR_SHAPE        It is the adapter of another model; the text names a weight.
+ * @retval COPSE_ERR_UNSUPPORTED  It is no LoRA, or has what this version lacks: DoRA, trained biases,
+ *                                ranks that differ, an adapter of another weight.
+ * @retval COPSE_ERR_ARGUMENT     The model has an adapter.
+ * After an error the model has none. Blocks.
+ */
+COPSE_API COPSE_CHECKED copse_status copse_language_load_adapter(copse_language *language,
+                                                                 const char *path);
+
+/**
+ * The loss of windows of tokens, for a trainer: the mean cross-entropy of the tokens to predict.
+ * Inputs are those of copse_language_windows.
+ * @param language  A copse_language.
+ */
+COPSE_API COPSE_CHECKED copse_tensor *copse_language_loss(copse_graph *g, const copse_batch *in,
+                                                          void *language);
+
+/** A token that is not predicted: of input "y". */
+#define COPSE_LANGUAGE_NO_TOKEN (-1)
+
+/**
+ * The windows of a text: column "x", i32 [window], has consecutive tokens, column "y" the token after
+ * each of them. Each token but the first is predicted once. The last window is filled up; what
+ * fills it is not predicted.
+ * @param window  Tokens, 1 to the context of the model [0: 512, or the context if that is less], and
+ *                to 16,384 / g where g heads share a key head.
+ * @retval COPSE_ERR_ARGUMENT  The text has less than two tokens; or `window` breaks its rule.
+ */
+COPSE_API COPSE_CHECKED copse_status copse_language_windows(copse_language *language,
+                                                            const char *text, size_t size,
+                                                            uint32_t window, copse_dataset **out);
+
+/**
+ * The mean loss of the tokens to predict in such a dataset, without dropout.
+ * @retval COPSE_ERR_ARGUMENT  No token is predicted, or a column is missing.
+ * Blocks.
+ */
+COPSE_API COPSE_CHECKED copse_status copse_language_evaluate_windows(
+    copse_language *language, const copse_dataset *windows, struct copse_language_evaluation *out);
+
+#if defined(__cplusplus)
+}
+#endif
+#endif
