@@ -5,6 +5,7 @@
 
 #include "core/language/language.h"
 #include "core/language/tokenizer_gguf.h"
+#include "core/variable/variable.h"
 
 #define NAME_BYTES 128
 
@@ -188,14 +189,17 @@ static copse_status part_create(copse_language *l, copse_gguf *f, uint32_t layer
         part_heads(l, values, shape[0] > 0 ? rows : columns, shape[0] > 0 ? columns : 1,
                    values + elements);
     l->parameters += elements;
-    return copse_variable_create(
+    copse_variable **out = &l->variables[(size_t)layer * COPSE_PARTS + part];
+    COPSE_TRY(copse_variable_create(
         l->strategy,
         &(struct copse_variable_params){ .name = name,
                                          .shape = shape[0] > 0 ? COPSE_SHAPE(rows, columns)
                                                                : COPSE_SHAPE(columns),
                                          .values = values,
                                          .is_frozen = true },
-        &l->variables[(size_t)layer * COPSE_PARTS + part]);
+        out));
+    (*out)->is_of_file = true;
+    return COPSE_OK;
 }
 
 /* The largest part, and a head of it beside. */

@@ -60,7 +60,8 @@ static copse_status list_variables(copse_early_stopping *e)
     e->variables.count = 0;
     for (size_t i = 0; i < st->variables.count; i++) {
         copse_variable *v = st->variables.at[i];
-        if ((!v->is_trained || early_trains(e->t, v)) && !COPSE_PUSH(mem_of(e), &e->variables, v))
+        if (!v->is_of_file && (!v->is_trained || early_trains(e->t, v)) &&
+            !COPSE_PUSH(mem_of(e), &e->variables, v))
             return copse_no_memory("early stopping");
     }
     return COPSE_OK;

@@ -77,6 +77,8 @@ copse_status copse__state_add_list(struct copse_state *s, copse_variable *const 
 {
     for (size_t i = 0; i < count; i++) {
         copse_variable *v = list[i];
+        if (v->is_of_file)
+            continue;
         const struct copse_state_entry e = { .variable = v,
                                              .name = v->whole ? v->whole->name : v->name,
                                              .part_name = v->whole ? v->name : NULL };

@@ -67,7 +67,8 @@ struct copse_state {
 void copse__state_begin(struct copse_state *s, copse_strategy *st, uint64_t step);
 void copse__state_end(struct copse_state *s);
 
-/* Add every variable of the strategy; parts of a variable are joined, one after the other. */
+/* Add every variable of the strategy; parts of a variable are joined, one after the other. Those
+   that another file has are left out. */
 copse_status copse__state_add_variables(struct copse_state *s);
 /* The same for these variables, in order of creation; all parts of a variable or none. */
 copse_status copse__state_add_list(struct copse_state *s, copse_variable *const *list,

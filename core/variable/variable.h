@@ -24,6 +24,7 @@ struct copse_variable {
     copse_aggregation aggregation;
     copse_buffer **components; /* one on each replica, when it has no place in the store */
     bool is_trained;           /* has a place in the store, or will have, unless it is sparse */
+    bool is_of_file;           /* never changes, and a file has it: not in checkpoints */
     bool is_sparse;            /* trained by gradients of rows: its memory is its components */
     float *initial;            /* trained: until it is placed */
     uint32_t index;            /* in order of creation */

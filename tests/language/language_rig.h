@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A small language model with random weights: its GGUF file, and what it says in double precision. */
+/* A small language model with random weights, opened; and what it says in double precision. */
 #ifndef LANGUAGE_RIG_H
 #define LANGUAGE_RIG_H
 
@@ -8,174 +8,13 @@
 #include "tests/rig/rig.h"
 
 #include "copse/train/language.h"
-#include "tests/rig/data/gguf_file.h"
+#include "tests/rig/data/language_file.h"
 #include "tests/rig/data/temp_files.h"
-
-enum { LAYERS = 2, WIDTH = 32, HEADS = 4, KV = 2, HEAD = 8, HIDDEN = 48, TOKENS = 260 };
-enum { BEGIN = 256, END, HE, HELLO };
 
 static copse_context *ctx;
 static copse_strategy *st;
 static const char *on = "host:0"; /* the device */
 static copse_language *language;
-static uint32_t context_length = 400;
-static const char *pre = "smollm";
-
-/* ---- the model ---- */
-
-/* Weights as the reference has them: rotary pairs are (k, k + HEAD / 2). */
-struct layer {
-    float in_norm[WIDTH], q[HEADS * HEAD * WIDTH], k[KV * HEAD * WIDTH], v[KV * HEAD * WIDTH],
-        o[WIDTH * HEADS * HEAD], mlp_norm[WIDTH], gate[HIDDEN * WIDTH], up[HIDDEN * WIDTH],
-        down[WIDTH * HIDDEN];
-    float bias[HEADS * HEAD + 2 * KV * HEAD], q_norm[HEAD], k_norm[HEAD];
-};
-static struct {
-    float table[TOKENS * WIDTH], norm[WIDTH], head[TOKENS * WIDTH];
-    struct layer layer[LAYERS];
-} net;
-
-static uint32_t random_state;
-static void fill(float *values, size_t count, float middle, float scale)
-{
-    for (size_t i = 0; i < count; i++) {
-        random_state = random_state * 1664525u + 1013904223u;
-        values[i] = middle + scale * ((float)(random_state >> 8) * 0x1p-23f - 1.0f);
-    }
-}
-
-static void fill_all(void)
-{
-    random_state = 7;
-    fill(net.table, TOKENS * WIDTH, 0, 1.0f);
-    fill(net.head, TOKENS * WIDTH, 0, 0.5f);
-    fill(net.norm, WIDTH, 1, 0.5f);
-    for (int i = 0; i < LAYERS; i++) {
-        struct layer *l = &net.layer[i];
-        fill(l->in_norm, WIDTH, 1, 0.5f), fill(l->mlp_norm, WIDTH, 1, 0.5f);
-        fill(l->q, HEADS * HEAD * WIDTH, 0, 0.3f), fill(l->k, KV * HEAD * WIDTH, 0, 0.3f);
-        fill(l->v, KV * HEAD * WIDTH, 0, 0.3f), fill(l->o, WIDTH * HEADS * HEAD, 0, 0.3f);
-        fill(l->gate, HIDDEN * WIDTH, 0, 0.3f), fill(l->up, HIDDEN * WIDTH, 0, 0.3f);
-        fill(l->down, WIDTH * HIDDEN, 0, 0.3f);
-        fill(l->bias, HEADS * HEAD + 2 * KV * HEAD, 0, 0.5f);
-        fill(l->q_norm, HEAD, 1, 0.5f), fill(l->k_norm, HEAD, 1, 0.5f);
-    }
-}
-
-/* A kind of file: the architecture, whether the head is the embedding. */
-struct kind {
-    const char *name;
-    bool is_interleaved, has_biases, norms_heads, is_tied;
-};
-static const struct kind llama = { "llama", true, false, false, true },
-                         qwen2 = { "qwen2", false, true, false, false },
-                         qwen3 = { "qwen3", false, false, true, true };
-
-/* Rows in the order of the file. */
-static void put_heads(struct gguf_file *f, const char *name, const struct kind *k, uint32_t heads,
-                      const float *values)
-{
-    static float rows[HEADS * HEAD * WIDTH];
-    for (uint32_t h = 0; h < heads; h++)
-        for (uint32_t i = 0; i < HEAD; i++) {
-            const uint32_t from = k->is_interleaved ? i / 2 + i % 2 * (HEAD / 2) : i;
-            memcpy(rows + (h * HEAD + i) * WIDTH, values + (h * HEAD + from) * WIDTH,
-                   WIDTH * sizeof *rows);
-        }
-    gguf_matrix(f, name, heads * HEAD, WIDTH, rows);
-}
-
-static const char *part_name(int layer, const char *part)
-{
-    static char name[64];
-    snprintf(name, sizeof name, "blk.%d.%s", layer, part);
-    return name;
-}
-
-static void put_layer(struct gguf_file *f, const struct kind *k, int i)
-{
-    const struct layer *l = &net.layer[i];
-    gguf_matrix(f, part_name(i, "attn_norm.weight"), 0, WIDTH, l->in_norm);
-    put_heads(f, part_name(i, "attn_q.weight"), k, HEADS, l->q);
-    put_heads(f, part_name(i, "attn_k.weight"), k, KV, l->k);
-    gguf_matrix(f, part_name(i, "attn_v.weight"), KV * HEAD, WIDTH, l->v);
-    gguf_matrix(f, part_name(i, "attn_output.weight"), WIDTH, HEADS * HEAD, l->o);
-    gguf_matrix(f, part_name(i, "ffn_norm.weight"), 0, WIDTH, l->mlp_norm);
-    gguf_matrix(f, part_name(i, "ffn_gate.weight"), HIDDEN, WIDTH, l->gate);
-    gguf_matrix(f, part_name(i, "ffn_up.weight"), HIDDEN, WIDTH, l->up);
-    gguf_matrix(f, part_name(i, "ffn_down.weight"), WIDTH, HIDDEN, l->down);
-    if (k->has_biases) {
-        gguf_matrix(f, part_name(i, "attn_q.bias"), 0, HEADS * HEAD, l->bias);
-        gguf_matrix(f, part_name(i, "attn_k.bias"), 0, KV * HEAD, l->bias + HEADS * HEAD);
-        gguf_matrix(f, part_name(i, "attn_v.bias"), 0, KV * HEAD,
-                    l->bias + HEADS * HEAD + KV * HEAD);
-    }
-    if (k->norms_heads) {
-        gguf_matrix(f, part_name(i, "attn_q_norm.weight"), 0, HEAD, l->q_norm);
-        gguf_matrix(f, part_name(i, "attn_k_norm.weight"), 0, HEAD, l->k_norm);
-    }
-}
-
-/* The letter of a byte in vocabularies of GPT-2. */
-static void put_letter(struct gguf_made *m, int byte)
-{
-    static const char spare[] = "\xc2\xad";
-    int c = byte;
-    if (byte < 33)
-        c = 256 + byte;
-    else if (byte >= 127 && byte < 161)
-        c = 256 + 33 + byte - 127;
-    else if (byte == (unsigned char)spare[1])
-        c = 256 + 67;
-    const char text[3] = { (char)(c < 128 ? c : 0xc0 | c >> 6), (char)(0x80 | (c & 63)), 0 };
-    gguf_number(m, c < 128 ? 1 : 2, 8);
-    gguf_put(m, text, c < 128 ? 1 : 2);
-}
-
-static void put_tokenizer(struct gguf_file *f)
-{
-    gguf_key_text(f, "tokenizer.ggml.model", "gpt2");
-    gguf_key_text(f, "tokenizer.ggml.pre", pre);
-    gguf_key_list(f, "tokenizer.ggml.tokens", 8, TOKENS);
-    for (int i = 0; i < 256; i++)
-        put_letter(&f->keys, i);
-    gguf_text(&f->keys, "<|im_start|>"), gguf_text(&f->keys, "<|im_end|>");
-    gguf_text(&f->keys, "he"), gguf_text(&f->keys, "hel");
-    gguf_key_list(f, "tokenizer.ggml.token_type", 5, TOKENS);
-    for (int i = 0; i < TOKENS; i++)
-        gguf_number(&f->keys, i == BEGIN || i == END ? 3 : 1, 4);
-    gguf_key_list(f, "tokenizer.ggml.merges", 8, 2);
-    gguf_text(&f->keys, "h e"), gguf_text(&f->keys, "he l");
-    gguf_key_u32(f, "tokenizer.ggml.eos_token_id", END);
-    gguf_key_text(f, "tokenizer.chat_template",
-                  "{{ '<|im_start|>system\nBe brief.<|im_end|>\n' }}");
-}
-
-static void put_size(struct gguf_file *f, const struct kind *k, const char *name, uint32_t v)
-{
-    char key[64];
-    snprintf(key, sizeof key, "%s.%s", k->name, name);
-    gguf_key_u32(f, key, v);
-}
-
-static void put_model(struct gguf_file *f, const struct kind *k)
-{
-    char key[64];
-    gguf_key_text(f, "general.architecture", k->name);
-    put_size(f, k, "block_count", LAYERS), put_size(f, k, "embedding_length", WIDTH);
-    put_size(f, k, "feed_forward_length", HIDDEN), put_size(f, k, "attention.head_count", HEADS);
-    put_size(f, k, "attention.head_count_kv", KV), put_size(f, k, "context_length", context_length);
-    snprintf(key, sizeof key, "%s.rope.freq_base", k->name), gguf_key_f32(f, key, 100.0f);
-    snprintf(key, sizeof key, "%s.attention.layer_norm_rms_epsilon", k->name);
-    gguf_key_f32(f, key, 0.01f);
-    put_tokenizer(f);
-    gguf_matrix(f, "token_embd.weight", TOKENS, WIDTH, net.table);
-    gguf_matrix(f, "output_norm.weight", 0, WIDTH, net.norm);
-    if (!k->is_tied)
-        gguf_matrix(f, "output.weight", TOKENS, WIDTH, net.head);
-    for (int i = 0; i < LAYERS; i++)
-        put_layer(f, k, i);
-}
 
 static copse_status open_file(struct gguf_file *f)
 {

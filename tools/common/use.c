@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "copse/data/source.h"
+#include "copse/train/adapt.h"
 
 #include "tools/common/characters.h"
 
@@ -73,8 +74,12 @@ copse_status use_load(struct use *u)
                                  u->model_path, u->data_path);
     if (use_is_gguf(u->model_path) && has_table_options(u))
         return refuse_table_options();
-    if (use_is_gguf(u->model_path))
-        return copse_language_open(u->strategy, u->model_path, &u->language);
+    if (use_is_gguf(u->model_path)) {
+        COPSE_TRY(copse_language_open(u->strategy, u->model_path, &u->language));
+        return u->lora ? copse_language_load_adapter(u->language, u->lora) : COPSE_OK;
+    }
+    if (u->lora)
+        return session_set_error(COPSE_ERR_ARGUMENT, "--lora is for language models in GGUF files");
     COPSE_TRY(copse_model_load(u->strategy, u->model_path, NULL, &u->model));
     u->schema = copse_model_schema(u->model);
     return copse_schema_describe(u->schema, &u->info);

@@ -13,7 +13,8 @@
 
 struct use {
     const char *model_path, *data_path, *labels, *devices; /* the first of `devices` is used */
-    copse_text_rows text_rows;                             /* of a text */
+    const char *lora;          /* the adapter of a language model, or NULL */
+    copse_text_rows text_rows; /* of a text */
     struct session_how how;
     /* labels are not looked at: new rows may have none, or no class of the model */
     bool ignores_labels;

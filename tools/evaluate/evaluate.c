@@ -362,6 +362,7 @@ int cmd_evaluate(int argc, char **argv)
         const struct use use = { .model_path = p->words.at[0],
                                  .data_path = p->words.at[1],
                                  .labels = p->labels,
+                                 .lora = p->lora,
                                  .missing = (copse_missing)p->missing.at->value,
                                  .unknown = (copse_unknown)p->unknown.at->value,
                                  .devices = p->devices,

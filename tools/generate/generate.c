@@ -212,6 +212,8 @@ int cmd_generate(int argc, char **argv)
           "TEXT is a question in a conversation; only the answer is printed" },
         { "system", OPTION_TEXT, &j.system, "TEXT",
           "with --chat: what the model is told first [what its file says]" },
+        { "lora", OPTION_TEXT, &j.use.lora, "ADAPTER",
+          "of a language model: what `copse train --lora` or PEFT wrote" },
         { "length", OPTION_U64, &j.how.length, "N", "tokens to write [200]" },
         { "temperature", OPTION_FLOAT, &j.how.temperature, "T",
           "below 1: likelier tokens; 0: always the most likely one [1]" },

@@ -15,6 +15,7 @@
 #include "copse/train/model_loss.h"
 
 #include "tools/common/events.h"
+#include "tools/train/adapt.h"
 #include "tools/train/train_run.h"
 
 #define WAIT_SHOWN         0.05 /* part of the time */
@@ -622,7 +623,8 @@ static int train_command(int argc, char **argv, bool is_worker)
 
 int cmd_train(int argc, char **argv)
 {
-    return train_command(argc, argv, false);
+    return adapt_is_meant(argc, argv) ? train_adapter(argc, argv)
+                                      : train_command(argc, argv, false);
 }
 
 int cmd_worker(int argc, char **argv)

@@ -574,7 +574,8 @@ static int parse_as(int argc, char **argv, enum command_kind kind, struct train_
                       "accuracy of each checkpoint."
                     : "Trains a network on labelled data, with one replica on "
                       "each device, and prints the accuracy\non held-out data (a "
-                      "fifth of the examples).");
+                      "fifth of the examples). With --model FILE.gguf it adapts a language\n"
+                      "model to a text: `copse train --lora 8 --help`.");
     if (code >= 0)
         return code;
     s->how.priority = (copse_priority)s->priority.at->value;
@@ -638,6 +639,8 @@ int evaluate_settings_parse(int argc, char **argv, struct train_settings *s)
           "MODEL: write the pictures with the largest losses for TensorBoard" },
         { "missing", OPTION_CHOICE, &s->missing, "NAME", "MODEL: " USE_MISSING_HELP },
         { "unknown", OPTION_CHOICE, &s->unknown, "NAME", "MODEL: " USE_UNKNOWN_HELP },
+        { "lora", OPTION_TEXT, &s->lora, "ADAPTER",
+          "MODEL is a language model: with this adapter" },
         { "checkpoint", OPTION_TEXT, &s->checkpoint, "PATH",
           "instead of MODEL: checkpoints of a run, a folder or FILE.safetensors" },
         { "data", OPTION_TEXT, &s->data, "PATH", "the data of that run [the digits set]" },
@@ -678,6 +681,7 @@ int evaluate_settings_parse(int argc, char **argv, struct train_settings *s)
     const char *wrong =
         s->words.count > 0 && !is_model ? "give MODEL and DATA, or --checkpoint PATH"
         : s->plot && !is_model          ? "--plot belongs to MODEL and DATA"
+        : s->lora && !is_model          ? "--lora belongs to MODEL and DATA"
         : s->logdir && !is_model        ? "--logdir belongs to MODEL and DATA"
         : s->held_out && is_model       ? "--held-out belongs to --checkpoint: DATA is what judges"
         : has_cells && !is_model        ? "--missing and --unknown belong to MODEL and DATA"

@@ -1,0 +1,373 @@
+/* SPDX-License-Identifier: MIT */
+/* copse train of a language model: the adapter, its data, the steps, and what is printed. */
+#include "tools/train/adapt.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "copse/data/readers.h"
+#include "copse/loop/early_stopping.h"
+#include "copse/optim/schedule.h"
+#include "copse/train/audit.h"
+
+#include "tools/common/json.h"
+
+#define HELD_OUT_MOST ((size_t)64 << 10) /* bytes, where --held-out was not given */
+
+struct adaptation {
+    struct adapt_settings settings;
+    copse_context *ctx;
+    copse_strategy *strategy;
+    copse_language *language;
+    copse_dataset *train, *held_out; /* held_out: NULL: none */
+    copse_loader *batches;
+    copse_schedule *schedule;
+    copse_trainer *trainer;
+    copse_early_stopping *stopping;
+    size_t windows, held_windows;
+    uint64_t steps, step;
+    double loss; /* of the steps since the newest line, summed */
+    uint32_t count;
+    double clock, seconds; /* of these steps */
+    uint32_t judged;       /* evaluations */
+    bool is_over;
+};
+
+static bool adapt_is_talking(const struct adaptation *a)
+{
+    return !a->settings.is_json && !a->settings.is_quiet;
+}
+
+/* ---- the model ---- */
+
+static copse_status adapt_open_devices(struct adaptation *a)
+{
+    char ids[COPSE_MAX_REPLICAS][32];
+    size_t count;
+    if (a->settings.devices)
+        return copse_strategy_open(a->ctx, a->settings.devices, NULL, &a->strategy);
+    COPSE_TRY(copse_select_devices(a->ctx, "auto", ids, COPSE_MAX_REPLICAS, &count));
+    return copse_one_device_create(a->ctx, ids[0], NULL, &a->strategy);
+}
+
+static copse_status adapt_open_model(struct adaptation *a)
+{
+    const struct adapt_settings *s = &a->settings;
+    const struct copse_adapter_params how = { .rank = s->rank,
+                                              .alpha = s->alpha,
+                                              .dropout = s->dropout,
+                                              .is_rank_stabilised = s->is_rank_stabilised,
+                                              .targets = s->targets,
+                                              .seed = s->seed };
+    COPSE_TRY(copse_language_open(a->strategy, s->model, &a->language));
+    return s->init ? copse_language_load_adapter(a->language, s->init)
+                   : copse_language_adapt(a->language, &how);
+}
+
+/* ---- the data ---- */
+
+/* Where the held-out part begins: after a line end if one is near, never inside a character. */
+static size_t adapt_cut(const struct adaptation *a, const char *text, size_t size)
+{
+    size_t part = (size_t)((double)size * a->settings.part);
+    if (!a->settings.held_out && part > HELD_OUT_MOST)
+        part = HELD_OUT_MOST;
+    size_t cut = size - part;
+    for (size_t at = cut; at < size && at < cut + 1000; at++)
+        if (text[at] == '\n')
+            return at + 1;
+    while (cut > 0 && cut < size && ((unsigned char)text[cut] & 0xc0) == 0x80)
+        cut--;
+    return cut;
+}
+
+static copse_status adapt_held_file(struct adaptation *a)
+{
+    copse_array *bytes = NULL;
+    COPSE_TRY(copse_read_text(a->ctx, a->settings.held_out, NULL, &bytes));
+    const struct copse_array_view *view = copse_array_view(bytes);
+    const copse_status s = copse_language_windows(a->language, view->data, view->shape[0],
+                                                  a->settings.context, &a->held_out);
+    copse_array_release(&bytes);
+    return s;
+}
+
+static copse_status adapt_open_data(struct adaptation *a)
+{
+    const struct adapt_settings *s = &a->settings;
+    copse_array *bytes = NULL;
+    struct copse_dataset_info info;
+    COPSE_TRY(copse_read_text(a->ctx, s->data, NULL, &bytes));
+    const struct copse_array_view *view = copse_array_view(bytes);
+    const char *text = view->data;
+    const size_t size = view->shape[0], cut = s->part > 0 ? adapt_cut(a, text, size) : size;
+    copse_status status = copse_language_windows(a->language, text, cut, s->context, &a->train);
+    if (status == COPSE_OK && cut < size)
+        status =
+            copse_language_windows(a->language, text + cut, size - cut, s->context, &a->held_out);
+    copse_array_release(&bytes);
+    if (status == COPSE_OK && s->part < 0)
+        status = adapt_held_file(a);
+    COPSE_TRY(status);
+    copse_dataset_describe(a->train, &info);
+    a->windows = info.rows;
+    if (a->held_out) {
+        copse_dataset_describe(a->held_out, &info);
+        a->held_windows = info.rows;
+    }
+    if (s->batch > a->windows)
+        return session_set_error(COPSE_ERR_ARGUMENT,
+                                 "--batch %u: the text has %zu windows; make it or --context "
+                                 "smaller",
+                                 s->batch, a->windows);
+    const struct copse_loader_params params = { .batch = s->batch, .seed = s->seed };
+    COPSE_TRY(copse_loader_create(a->train, &params, &a->batches));
+    const uint64_t epochs = s->epochs > 0 ? s->epochs : 1;
+    a->steps = s->steps > 0 ? s->steps : epochs * copse_loader_count(a->batches);
+    return COPSE_OK;
+}
+
+/* ---- the trainer ---- */
+
+static copse_status adapt_make_trainer(struct adaptation *a)
+{
+    const struct adapt_settings *s = &a->settings;
+    if (strcmp(s->schedule, "constant") != 0)
+        COPSE_TRY(copse_schedule_create(a->ctx,
+                                        &(struct copse_schedule_params){
+                                            .text = s->schedule, .rate = s->lr, .steps = a->steps },
+                                        &a->schedule));
+    const struct copse_trainer_params params = {
+        .loss = copse_language_loss,
+        .user = a->language,
+        .optimizer = { .learning_rate = s->lr,
+                       .schedule = a->schedule ? copse_schedule_rate : NULL,
+                       .schedule_user = a->schedule },
+        .seed = s->seed,
+        .memory_budget = s->memory,
+    };
+    COPSE_TRY(copse_trainer_create(a->strategy, &params, &a->trainer));
+    const struct copse_audit_params audit = { .is_cross_check_off = s->has_no_cross_check };
+    COPSE_TRY(copse_trainer_audit(a->trainer, &audit));
+    const struct copse_early_stopping_params stopping = { .patience = s->patience,
+                                                          .keep_last = s->saves_last };
+    return a->held_out ? copse_early_stopping_create(a->trainer, &stopping, &a->stopping)
+                       : COPSE_OK;
+}
+
+/* ---- output ---- */
+
+static copse_status adapt_show_start(const struct adaptation *a)
+{
+    const struct adapt_settings *s = &a->settings;
+    struct copse_language_info model;
+    struct copse_adapter_info adapter;
+    COPSE_TRY(copse_language_describe(a->language, &model));
+    COPSE_TRY(copse_language_describe_adapter(a->language, &adapter));
+    if (s->is_json) {
+        cJSON *o = cJSON_CreateObject();
+        json_add_text(o, "event", "start");
+        json_add_text(o, "model", s->model);
+        json_add_count(o, "parameters", model.parameters);
+        json_add_count(o, "rank", adapter.rank);
+        json_add_number(o, "alpha", (double)adapter.alpha);
+        json_add_count(o, "adapted", adapter.weights);
+        json_add_count(o, "adapter_parameters", adapter.parameters);
+        json_add_count(o, "windows", a->windows);
+        json_add_count(o, "held_out_windows", a->held_windows);
+        json_add_count(o, "steps", a->steps);
+        return json_print(o);
+    }
+    if (s->is_quiet)
+        return COPSE_OK;
+    printf("model    %s, %llu parameters\n", model.architecture,
+           (unsigned long long)model.parameters);
+    printf("adapter  rank %u, alpha %g, dropout %g: %u weights, %llu parameters\n", adapter.rank,
+           (double)adapter.alpha, (double)adapter.dropout, adapter.weights,
+           (unsigned long long)adapter.parameters);
+    printf("data     %zu windows%s\n", a->windows,
+           a->held_out ? "" : "; none is held out: nothing judges the adapter");
+    if (a->held_out)
+        printf("held out %zu windows%s\n", a->held_windows,
+               s->part < 0 ? " of another file" : " at the end of the text");
+    for (uint32_t i = 0; i < copse_strategy_replicas(a->strategy); i++)
+        printf("device   %s\n", copse_strategy_device(a->strategy, i)->id);
+    printf("steps    %llu of %u windows, learning rate %g (%s)\n", (unsigned long long)a->steps,
+           s->batch, (double)s->lr, s->schedule);
+    return COPSE_OK;
+}
+
+/* The mean loss since the newest line, and what was measured. */
+static copse_status adapt_show(struct adaptation *a, const struct copse_language_evaluation *e)
+{
+    const double per_step = a->count > 0 ? a->seconds / a->count : 0;
+    if (a->settings.is_json) {
+        cJSON *o = cJSON_CreateObject();
+        json_add_text(o, "event", e ? "evaluated" : "steps");
+        json_add_count(o, "step", a->step);
+        if (a->count > 0) {
+            json_add_number(o, "loss", a->loss / a->count);
+            json_add_number(o, "seconds_per_step", per_step);
+        }
+        if (e) {
+            json_add_number(o, "held_out_loss", e->loss);
+            json_add_number(o, "held_out_perplexity", exp(e->loss));
+            json_add_number(o, "bits_per_byte", e->bits_per_byte);
+        }
+        COPSE_TRY(json_print(o));
+    } else if (adapt_is_talking(a)) {
+        printf("step %5llu/%llu", (unsigned long long)a->step, (unsigned long long)a->steps);
+        if (a->count > 0)
+            printf("  loss %.4f  %.2f s a step", a->loss / a->count, per_step);
+        if (e)
+            printf("  held-out loss %.4f  perplexity %.3f", e->loss, exp(e->loss));
+        printf("\n");
+        fflush(stdout);
+    }
+    a->loss = a->seconds = 0;
+    a->count = 0;
+    return COPSE_OK;
+}
+
+static copse_status adapt_judge(struct adaptation *a)
+{
+    struct copse_language_evaluation e;
+    bool stop = false;
+    if (!a->held_out)
+        return adapt_show(a, NULL);
+    COPSE_TRY(copse_language_evaluate_windows(a->language, a->held_out, &e));
+    COPSE_TRY(adapt_show(a, &e));
+    COPSE_TRY(copse_early_stopping_observe(a->stopping, ++a->judged, e.loss, &stop));
+    a->is_over = a->is_over || stop;
+    return COPSE_OK;
+}
+
+/* ---- the run ---- */
+
+static copse_status adapt_take_results(struct adaptation *a, bool all)
+{
+    struct copse_step_result r;
+    for (;;) {
+        const copse_status s = copse_trainer_result(a->trainer, all, &r);
+        if (s == COPSE_ERR_END || (!all && s == COPSE_ERR_TIMEOUT))
+            return COPSE_OK;
+        COPSE_TRY(s);
+        a->loss += r.loss;
+        a->count++;
+    }
+}
+
+static copse_status adapt_step(struct adaptation *a, const struct copse_host_batch *batch)
+{
+    const uint64_t every = a->settings.every > 0 ? a->settings.every : (a->steps + 19) / 20;
+    const double start = system_now();
+    COPSE_TRY(copse_trainer_step(a->trainer, batch));
+    a->step++;
+    const bool is_line = a->step % every == 0 || a->step == a->steps;
+    COPSE_TRY(adapt_take_results(a, is_line));
+    a->seconds += system_now() - start;
+    return is_line && a->step < a->steps ? adapt_show(a, NULL) : COPSE_OK;
+}
+
+/* Epochs until all steps are done. */
+static copse_status adapt_steps(struct adaptation *a)
+{
+    struct copse_host_batch batch;
+    for (uint32_t epoch = 0; a->step < a->steps && !a->is_over; epoch++) {
+        copse_status s = copse_loader_start(a->batches, epoch, 0);
+        while (s == COPSE_OK && a->step < a->steps) {
+            if (signals_caught())
+                return COPSE_ERR_CANCELLED;
+            s = copse_loader_next(a->batches, &batch);
+            if (s == COPSE_OK)
+                s = adapt_step(a, &batch);
+        }
+        if (s != COPSE_OK && s != COPSE_ERR_END)
+            return s;
+        COPSE_TRY(adapt_take_results(a, true));
+        COPSE_TRY(adapt_judge(a));
+    }
+    return COPSE_OK;
+}
+
+/* The values with the lowest held-out loss; the file. */
+static copse_status adapt_finish(struct adaptation *a)
+{
+    const struct adapt_settings *s = &a->settings;
+    struct copse_early_stopping_info info = { .best_epoch = 0 };
+    if (a->stopping) {
+        copse_early_stopping_describe(a->stopping, &info);
+        if (info.has_values && info.best_epoch < a->judged)
+            COPSE_TRY(copse_early_stopping_swap(a->stopping));
+    }
+    COPSE_TRY(copse_language_save_adapter(a->language, s->save));
+    const bool is_best = info.has_values && info.best_epoch > 0 && info.best_epoch < a->judged;
+    if (s->is_json) {
+        cJSON *o = cJSON_CreateObject();
+        json_add_text(o, "event", "done");
+        json_add_count(o, "step", a->step);
+        json_add_text(o, "saved", s->save);
+        if (a->stopping) {
+            json_add_number(o, "held_out_loss", info.best_loss);
+            json_add_number(o, "held_out_perplexity", exp(info.best_loss));
+        }
+        return json_print(o);
+    }
+    if (a->stopping && is_best)
+        printf("saved    '%s': the values before the last epochs, with held-out perplexity %.3f\n",
+               s->save, exp(info.best_loss));
+    else
+        printf("saved    '%s'\n", s->save);
+    return COPSE_OK;
+}
+
+static copse_status adapt_train(struct adaptation *a)
+{
+    COPSE_TRY(session_open(&a->settings.how, &a->ctx));
+    COPSE_TRY(adapt_open_devices(a));
+    COPSE_TRY(adapt_open_model(a));
+    COPSE_TRY(adapt_open_data(a));
+    COPSE_TRY(adapt_make_trainer(a));
+    COPSE_TRY(adapt_show_start(a));
+    signals_catch();
+    COPSE_TRY(adapt_judge(a));
+    COPSE_TRY(adapt_steps(a));
+    return adapt_finish(a);
+}
+
+/* A signal: the adapter has the values of the newest step. */
+static int adapt_stop(struct adaptation *a)
+{
+    copse_status s = adapt_take_results(a, true);
+    if (s == COPSE_OK && a->step > 0)
+        s = copse_language_save_adapter(a->language, a->settings.save);
+    if (s != COPSE_OK)
+        return session_fail(s);
+    fprintf(stderr, "copse train: stopped after step %llu%s%s%s\n", (unsigned long long)a->step,
+            a->step > 0 ? "; '" : "", a->step > 0 ? a->settings.save : "",
+            a->step > 0 ? "' has its values; --init continues from them" : "");
+    return 128 + signals_caught();
+}
+
+int train_adapter(int argc, char **argv)
+{
+    struct adaptation a = { .step = 0 };
+    int code = adapt_settings_parse(argc, argv, &a.settings);
+    if (code >= 0)
+        return code;
+    const copse_status s = adapt_train(&a);
+    code = s == COPSE_OK                                  ? EXIT_DONE
+           : s == COPSE_ERR_CANCELLED && signals_caught() ? adapt_stop(&a)
+                                                          : session_fail(s);
+    copse_early_stopping_release(&a.stopping);
+    copse_trainer_release(&a.trainer);
+    copse_schedule_release(&a.schedule);
+    copse_loader_release(&a.batches);
+    copse_dataset_release(&a.held_out);
+    copse_dataset_release(&a.train);
+    copse_language_release(&a.language);
+    copse_strategy_release(&a.strategy);
+    copse_context_release(&a.ctx);
+    return code;
+}

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: MIT */
+/* `copse train` of a language model: an adapter is trained on a text. */
+#ifndef ADAPT_TOOL_H
+#define ADAPT_TOOL_H
+
+#include "copse/train/adapt.h"
+
+#include "tools/tool.h"
+
+struct adapt_settings {
+    const char *model, *data, *held_out, *save, *init, *devices, *schedule, *targets;
+    uint32_t rank;        /* 0: 8, or that of --init */
+    float alpha, dropout; /* alpha 0: the default; below 0: not given */
+    bool is_rank_stabilised;
+    uint32_t context, batch, epochs, steps, every, patience; /* 0: the default */
+    float lr;
+    uint64_t seed, memory;
+    bool saves_last, has_no_cross_check, is_json, is_quiet;
+    struct session_how how;
+    double part; /* of --held-out; below 0: a file; 0: none */
+};
+
+/* Whether the command line names a language model, or an option of adapters. */
+bool adapt_is_meant(int argc, char **argv);
+/* -1 to continue, else the exit code. (adapt_settings.c) */
+int adapt_settings_parse(int argc, char **argv, struct adapt_settings *out);
+/* The command. (adapt.c) */
+int train_adapter(int argc, char **argv);
+
+#endif

@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: MIT */
+/* The settings of `copse train` for a language model. */
+#include <float.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/common/use.h"
+#include "tools/train/adapt.h"
+
+#define UNSET_FLOAT (-FLT_MAX)
+
+/* The value of an option in argument i; NULL: the argument is another one, or lacks its value. */
+static const char *value_of(int argc, char **argv, int i, const char *option)
+{
+    const size_t size = strlen(option);
+    if (strncmp(argv[i], option, size) != 0)
+        return NULL;
+    if (argv[i][size] == '=')
+        return argv[i] + size + 1;
+    return argv[i][size] == '\0' && i + 1 < argc ? argv[i + 1] : NULL;
+}
+
+bool adapt_is_meant(int argc, char **argv)
+{
+    for (int i = 1; i < argc; i++) {
+        const char *model = value_of(argc, argv, i, "--model");
+        if (strncmp(argv[i], "--lora", 6) == 0 || (model && use_is_gguf(model)))
+            return true;
+    }
+    return false;
+}
+
+/* The part of --held-out, from its text. False: it is neither a part nor a file. */
+static bool settle_part(struct adapt_settings *s)
+{
+    char *end = NULL;
+    struct system_file file;
+    if (!s->held_out)
+        return true;
+    if (strcmp(s->held_out, "none") == 0) {
+        s->part = 0;
+        return true;
+    }
+    s->part = strtod(s->held_out, &end);
+    if (end != s->held_out && !*end)
+        return s->part > 0 && s->part < 1;
+    s->part = -1;
+    return system_look(s->held_out, &file) && file.kind == SYSTEM_FILE;
+}
+
+static const char *adapt_check_numbers(const struct adapt_settings *s)
+{
+    return s->init && (s->rank > 0 || s->alpha != UNSET_FLOAT || s->dropout != UNSET_FLOAT ||
+                       s->is_rank_stabilised || s->targets)
+               ? "--init: the adapter has its own rank, alpha, dropout and targets; leave --lora "
+                 "and --lora-... out"
+           : s->alpha != UNSET_FLOAT && !(s->alpha > 0.0f && s->alpha <= FLT_MAX)
+               ? "--lora-alpha: must be above 0, and finite"
+           : s->dropout != UNSET_FLOAT && !(s->dropout >= 0.0f && s->dropout < 1.0f)
+               ? "--lora-dropout: must be at least 0 and less than 1"
+           : !(s->lr > 0.0f && s->lr <= FLT_MAX) ? "--lr: must be greater than 0"
+           : s->batch == 0                       ? "--batch: must be at least 1"
+           : s->epochs > 0 && s->steps > 0
+               ? "--epochs and --steps: both say how long to train; give one"
+           : s->patience > 0 && s->part == 0
+               ? "--patience: needs held-out text; leave out --held-out none"
+               : NULL;
+}
+
+static const char *adapt_check(struct adapt_settings *s)
+{
+    if (!s->model || !use_is_gguf(s->model))
+        return "--lora: adapts a language model; --model FILE.gguf names it";
+    if (!s->data || !*s->data)
+        return "--data FILE: a text to train on is missing";
+    if (!s->save || !*s->save)
+        return "--save PATH: is missing; without it the adapter would be lost";
+    if (!settle_part(s))
+        return "--held-out: a part above 0 and below 1, a file, or none";
+    const char *wrong = adapt_check_numbers(s);
+    if (wrong)
+        return wrong;
+    const char *const inputs[] = { s->model, s->data, s->part < 0 ? s->held_out : NULL };
+    for (size_t i = 0; i < sizeof inputs / sizeof *inputs; i++)
+        if (inputs[i] && output_is_same(s->save, inputs[i]))
+            return "--save: would replace a file that is read";
+    const size_t size = strlen(s->save);
+    const bool is_file = size > 12 && strcmp(s->save + size - 12, ".safetensors") == 0;
+    struct system_file file;
+    if (is_file && output_check(s->save) != COPSE_OK)
+        return session_error();
+    if (!is_file && system_look(s->save, &file) && file.kind != SYSTEM_FOLDER)
+        return "--save: a file of this name exists; an adapter is NAME.safetensors or a folder";
+    return NULL;
+}
+
+int adapt_settings_parse(int argc, char **argv, struct adapt_settings *s)
+{
+    *s = (struct adapt_settings){ .schedule = "cosine",
+                                  .batch = 1,
+                                  .lr = 1e-3f,
+                                  .seed = 1,
+                                  .alpha = UNSET_FLOAT,
+                                  .dropout = UNSET_FLOAT,
+                                  .part = 0.1 };
+    const struct option_row rows[] = {
+        { "", OPTION_GROUP, NULL, NULL, "Model" },
+        { "model", OPTION_TEXT, &s->model, "FILE.gguf", "the language model; it is not changed" },
+        { "lora", OPTION_COUNT, &s->rank, "RANK", "rank of the adapter [8]" },
+        { "lora-alpha", OPTION_FLOAT, &s->alpha, "X",
+          "the adapter is scaled by alpha / rank [2 RANK]" },
+        { "lora-dropout", OPTION_FLOAT, &s->dropout, "X", "of what enters the adapter [0]" },
+        { "lora-targets", OPTION_TEXT, &s->targets, "PATTERNS",
+          "adapted weights: \"q_proj,model.layers.2?.*\" [all seven kinds]" },
+        { "lora-rank-stabilised", OPTION_FLAG, &s->is_rank_stabilised, NULL,
+          "scale by alpha / sqrt(rank) (rsLoRA)" },
+        { "init", OPTION_TEXT, &s->init, "ADAPTER", "continue from this adapter" },
+        { "save", OPTION_TEXT, &s->save, "PATH",
+          "write NAME.safetensors, or a folder as PEFT reads it" },
+        { "save-last", OPTION_FLAG, &s->saves_last, NULL,
+          "write the last values, not those with the lowest held-out loss" },
+        { "", OPTION_GROUP, NULL, NULL, "Data" },
+        { "data", OPTION_TEXT, &s->data, "FILE", "a text in UTF-8" },
+        { "context", OPTION_COUNT, &s->context, "N", "tokens of a window [512]" },
+        { "held-out", OPTION_TEXT, &s->held_out, "X|FILE",
+          "what judges: the last part of the text, a file, or none [0.1, at most 64 KiB]" },
+        { "seed", OPTION_U64, &s->seed, "N", "of the adapter, the order and dropout [1]" },
+        { "", OPTION_GROUP, NULL, NULL, "Training" },
+        { "epochs", OPTION_COUNT, &s->epochs, "N", "passes over the windows [1]" },
+        { "steps", OPTION_COUNT, &s->steps, "N", "steps, instead of --epochs" },
+        { "batch", OPTION_COUNT, &s->batch, "N", "windows of a step [1]" },
+        { "lr", OPTION_FLOAT, &s->lr, "X", "learning rate of Adam [0.001]" },
+        { "schedule", OPTION_TEXT, &s->schedule, "TEXT", "constant, cosine, ... [cosine]" },
+        { "every", OPTION_COUNT, &s->every, "N", "steps between two lines [a twentieth]" },
+        { "patience", OPTION_COUNT, &s->patience, "N",
+          "stop after N epochs without a lower held-out loss [never]" },
+        { "", OPTION_GROUP, NULL, NULL, "Devices and output" },
+        { "devices", OPTION_TEXT, &s->devices, "WHICH",
+          "one replica on each of these [the first of auto]" },
+        { "memory", OPTION_BYTES, &s->memory, "BYTES",
+          "most memory of each device; results are computed again to keep it" },
+        { "no-cross-check", OPTION_FLAG, &s->has_no_cross_check, NULL,
+          "do not compare the first step with the host" },
+        { "json", OPTION_FLAG, &s->is_json, NULL, "one JSON object per line" },
+        { "quiet", OPTION_FLAG, &s->is_quiet, NULL, "only the result" },
+        { "no-cache", OPTION_FLAG, &s->how.no_cache, NULL, "compile all kernels anew" },
+        { "allow-host", OPTION_FLAG, &s->how.allows_host, NULL,
+          "compute blocked kernels on the host: right, but slow" },
+        { "trust-device", OPTION_FLAG, &s->how.trusts_unreliable, NULL,
+          "use devices whose faults come and go" },
+        { "verbose", OPTION_FLAG, &s->how.is_verbose, NULL, "log what the library does" },
+        { "resume", OPTION_HINT, NULL, NULL, "--init" },
+        { "checkpoint", OPTION_HINT, NULL, NULL, "--save" },
+        { "length", OPTION_HINT, NULL, NULL, "--context" },
+        { "window", OPTION_HINT, NULL, NULL, "--context" },
+        { "", OPTION_EXAMPLE, NULL, NULL,
+          "copse train --model model.gguf --data notes.txt --lora 8 --save adapter" },
+        { 0 },
+    };
+    const int code = options_parse(argc, argv, rows,
+                                   "Trains an adapter (LoRA) of a language model on a text, and "
+                                   "prints how well the model\npredicts the part of the text that "
+                                   "is held out.");
+    if (code >= 0)
+        return code;
+    const char *wrong = adapt_check(s);
+    if (wrong)
+        fprintf(stderr, "copse train: %s\n", wrong);
+    s->rank = s->rank > 0 ? s->rank : 8;
+    s->alpha = s->alpha == UNSET_FLOAT ? 0.0f : s->alpha;
+    s->dropout = s->dropout == UNSET_FLOAT ? 0.0f : s->dropout;
+    return wrong ? EXIT_BAD_INPUT : -1;
+}
