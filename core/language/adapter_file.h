@@ -29,6 +29,9 @@ copse_status copse__adapter_values_give(struct copse_adapter_values *v, const ch
 size_t copse__adapter_shape(const copse_language *l, enum copse_part part, int matrix,
                             uint32_t rank, uint32_t shape[2]);
 
+/* The name of a matrix in GGUF files. */
+void copse__adapter_gguf_name(char name[COPSE_ADAPTER_NAME], uint32_t layer, enum copse_part part,
+                              int matrix);
 /* The weight and matrix of a name in files; false: it is none. (adapter_values.c) */
 bool copse__adapter_parse(const copse_language *l, const char *name, bool is_gguf, uint32_t *layer,
                           enum copse_part *part, int *matrix);
@@ -40,5 +43,8 @@ copse_status copse__adapter_save_peft(const struct copse_adapter_values *v, cons
                                       bool is_folder);
 copse_status copse__adapter_load_peft(struct copse_adapter_values *v, const char *path,
                                       bool is_folder);
+/* (adapter_gguf.c) */
+copse_status copse__adapter_save_gguf(const struct copse_adapter_values *v, const char *path);
+copse_status copse__adapter_load_gguf(struct copse_adapter_values *v, const char *path);
 
 #endif

@@ -74,6 +74,13 @@ copse_status copse__adapter_values_read(struct copse_adapter_values *v)
 
 /* ---- from a file ---- */
 
+void copse__adapter_gguf_name(char name[COPSE_ADAPTER_NAME], uint32_t layer, enum copse_part part,
+                              int matrix)
+{
+    const int n = snprintf(name, COPSE_ADAPTER_NAME, copse__parts[part].gguf, layer);
+    snprintf(name + n, COPSE_ADAPTER_NAME - (size_t)n, ".lora_%c", "ab"[matrix]);
+}
+
 bool copse__adapter_parse(const copse_language *l, const char *name, bool is_gguf, uint32_t *layer,
                           enum copse_part *part, int *matrix)
 {
@@ -85,12 +92,10 @@ bool copse__adapter_parse(const copse_language *l, const char *name, bool is_ggu
         return false;
     for (int p = 0; p < COPSE_PARTS; p++)
         for (int m = 0; m < 2 && copse__adapter_takes((enum copse_part)p); m++) {
-            if (is_gguf) {
-                const int n = snprintf(wanted, sizeof wanted, copse__parts[p].gguf, number);
-                snprintf(wanted + n, sizeof wanted - (size_t)n, ".lora_%c", "ab"[m]);
-            } else {
+            if (is_gguf)
+                copse__adapter_gguf_name(wanted, number, (enum copse_part)p, m);
+            else
                 copse__adapter_name(wanted, number, (enum copse_part)p, m);
-            }
             if (strcmp(wanted, name) == 0) {
                 *layer = number;
                 *part = (enum copse_part)p;

@@ -2,6 +2,7 @@
 /* Adapters of language models: what they add is compared with a reference in double precision; what
    trains, what does not; several replicas; files, also those that are not as they must be. */
 #include "copse/data/checkpoint.h"
+#include "copse/data/gguf.h"
 #include "copse/train/adapt.h"
 #include "tests/language/language_rig.h"
 #include "tests/rig/found.h"
@@ -458,6 +459,57 @@ static void test_damaged_files(void **state)
     assert_true(taken < 45);
 }
 
+/* A GGUF file keeps what an adapter computes, for both orders of rows; its bytes are as llama.cpp
+   defines them. */
+static void test_gguf_files(void **state)
+{
+    static const struct kind *const kinds[] = { &llama, &qwen2 };
+    (void)state;
+    on = "host:0";
+    for (int i = 0; i < 2; i++) {
+        struct copse_adapter_info info;
+        struct copse_gguf_value alpha;
+        float b[HEADS * HEAD * RANK], in_file[HEADS * HEAD * RANK];
+        copse_gguf *f;
+        open_kind(kinds[i]);
+        OK(copse_language_adapt(language,
+                                &(struct copse_adapter_params){ .rank = RANK,
+                                                                .alpha = 2,
+                                                                .is_rank_stabilised = true,
+                                                                .targets = "q_proj,down_proj" }));
+        fill_matrices();
+        const double loss = evaluate();
+        OK(copse_variable_read(variable_of(LAYER "q_proj.lora_B.weight"), 0, b));
+        OK(copse_language_save_adapter(language, path_of("adapter.gguf")));
+        close_file();
+        OK(copse_gguf_open(ctx, path_of("adapter.gguf"), &f));
+        OK(copse_gguf_get(f, "adapter.lora.alpha", 0, &alpha));
+        assert_true(fabs(alpha.real - 2 / sqrt(RANK) * RANK) < 1e-6);
+        OK(copse_gguf_read(f, "blk.0.attn_q.weight.lora_b", in_file, HEADS * HEAD * RANK));
+        for (uint32_t r = 0; r < HEADS * HEAD; r++) {
+            const uint32_t k = r % HEAD, from = i ? r : r - k + k / 2 + k % 2 * (HEAD / 2);
+            assert_memory_equal(in_file + r * RANK, b + from * RANK, RANK * sizeof *b);
+        }
+        const struct copse_gguf_tensor *t = copse_gguf_find(f, "blk.1.ffn_down.weight.lora_a");
+        assert_non_null(t);
+        assert_true(t->shape[0] == RANK && t->shape[1] == HIDDEN);
+        copse_gguf_release(&f);
+        open_kind(kinds[i]);
+        OK(copse_language_load_adapter(language, path_of("adapter.gguf")));
+        OK(copse_language_describe_adapter(language, &info));
+        assert_int_equal(info.weights, 2 * LAYERS);
+        const double again = evaluate();
+        assert_true(fabs(again - loss) < 1e-6);
+        close_file();
+        open_kind(kinds[1 - i]);
+        FAILS(COPSE_ERR_UNSUPPORTED, copse_language_load_adapter(language, path_of("adapter.gguf")),
+              "\"general.architecture\" is not");
+        FAILS(COPSE_ERR_UNSUPPORTED, copse_language_load_adapter(language, path_of("model.gguf")),
+              "\"general.type\" is not \"adapter\"");
+        close_file();
+    }
+}
+
 /* ---- what is refused ---- */
 
 static void test_refused(void **state)
@@ -541,7 +593,7 @@ int main(void)
         cmocka_unit_test(test_trains),        cmocka_unit_test(test_replicas),
         cmocka_unit_test(test_files),         cmocka_unit_test(test_wrong_files),
         cmocka_unit_test(test_damaged_files), cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_windows),
+        cmocka_unit_test(test_windows),       cmocka_unit_test(test_gguf_files),
     };
     return cmocka_run_group_tests(tests, begin, end);
 }

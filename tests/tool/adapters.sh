@@ -42,7 +42,11 @@ good 'patience' 'saved' $train --lora 2 --epochs 9 --lr 1e-30 --schedule constan
 grep -q '/[0-9]*  .*perplexity' "$work/stdout" && [ "$(grep -c "held-out loss" "$work/stdout")" -eq 2 ] ||
     no "patience does not stop: $(cat "$work/stdout")"
 
+good 'a GGUF file' 'saved' $train --init "$work/adapter.safetensors" --lr 1e-30 --steps 1 --save "$work/adapter.gguf"
+[ "$(loss "$work/model.gguf" --lora "$work/adapter.gguf" | cut -c1-6)" = "$(echo "$after" | cut -c1-6)" ] || no 'a GGUF file has another loss'
+
 # ---- what is refused ----
+: >"$work/cache/file"
 bad 'no data' '--data FILE: a text' train --model "$work/model.gguf" --lora 2 --save x
 bad 'no save' '--save PATH: is missing' train --model "$work/model.gguf" --data "$work/tale.txt"
 bad 'no model' '--model FILE.gguf names it' train --lora 2 --data "$work/tale.txt" --save x
@@ -56,7 +60,7 @@ bad 'a dropout' '--lora-dropout: must be' $train --lora-dropout 1 --save x
 bad 'a batch' '--batch 4000: the text has' $train --batch 4000 --save x
 bad 'its own settings' '--init: the adapter has its own' $train --init "$work/folder" --lora 4 --save x
 bad 'the data as output' 'would replace a file that is read' $train --save "$work/tale.txt"
-bad 'a file as a folder' 'a file of this name exists' $train --save "$work/other.gguf"
+bad 'a file as a folder' 'a file of this name exists' $train --save "$work/cache/file"
 cp "$work/adapter.safetensors" "$work/net.safetensors"
 bad 'no language model' '.' generate "$work/net.safetensors" --lora "$work/folder"
 bad 'no adapter' 'missing' evaluate "$work/model.gguf" "$work/tale.txt" --lora "$work/missing" --devices host

@@ -14,6 +14,7 @@
 #include "tools/common/json.h"
 
 #define HELD_OUT_MOST ((size_t)64 << 10) /* bytes, where --held-out was not given */
+#define STEPS_AHEAD   2
 
 struct adaptation {
     struct adapt_settings settings;
@@ -26,8 +27,8 @@ struct adaptation {
     copse_trainer *trainer;
     copse_early_stopping *stopping;
     size_t windows, held_windows;
-    uint64_t steps, step;
-    double loss; /* of the steps since the newest line, summed */
+    uint64_t steps, step, taken; /* taken: the step of the newest result */
+    double loss;                 /* of the steps since the newest line, summed */
     uint32_t count;
     double clock, seconds; /* of these steps */
     uint32_t judged;       /* evaluations */
@@ -245,14 +246,17 @@ static copse_status adapt_judge(struct adaptation *a)
 
 /* ---- the run ---- */
 
-static copse_status adapt_take_results(struct adaptation *a, bool all)
+/* Take results until at most `most` steps have none. */
+static copse_status adapt_take_results(struct adaptation *a, uint64_t most)
 {
     struct copse_step_result r;
     for (;;) {
-        const copse_status s = copse_trainer_result(a->trainer, all, &r);
-        if (s == COPSE_ERR_END || (!all && s == COPSE_ERR_TIMEOUT))
+        const bool wait = a->step - a->taken > most;
+        const copse_status s = copse_trainer_result(a->trainer, wait, &r);
+        if (s == COPSE_ERR_END || (!wait && s == COPSE_ERR_TIMEOUT))
             return COPSE_OK;
         COPSE_TRY(s);
+        a->taken = r.step;
         a->loss += r.loss;
         a->count++;
     }
@@ -265,7 +269,7 @@ static copse_status adapt_step(struct adaptation *a, const struct copse_host_bat
     COPSE_TRY(copse_trainer_step(a->trainer, batch));
     a->step++;
     const bool is_line = a->step % every == 0 || a->step == a->steps;
-    COPSE_TRY(adapt_take_results(a, is_line));
+    COPSE_TRY(adapt_take_results(a, is_line ? 0 : STEPS_AHEAD));
     a->seconds += system_now() - start;
     return is_line && a->step < a->steps ? adapt_show(a, NULL) : COPSE_OK;
 }
@@ -285,7 +289,7 @@ static copse_status adapt_steps(struct adaptation *a)
         }
         if (s != COPSE_OK && s != COPSE_ERR_END)
             return s;
-        COPSE_TRY(adapt_take_results(a, true));
+        COPSE_TRY(adapt_take_results(a, 0));
         COPSE_TRY(adapt_judge(a));
     }
     return COPSE_OK;
@@ -339,7 +343,7 @@ static copse_status adapt_train(struct adaptation *a)
 /* A signal: the adapter has the values of the newest step. */
 static int adapt_stop(struct adaptation *a)
 {
-    copse_status s = adapt_take_results(a, true);
+    copse_status s = adapt_take_results(a, 0);
     if (s == COPSE_OK && a->step > 0)
         s = copse_language_save_adapter(a->language, a->settings.save);
     if (s != COPSE_OK)

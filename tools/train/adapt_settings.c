@@ -67,6 +67,12 @@ static const char *adapt_check_numbers(const struct adapt_settings *s)
                : NULL;
 }
 
+static bool has_ending(const char *path, const char *ending)
+{
+    const size_t size = strlen(path), n = strlen(ending);
+    return size > n && strcmp(path + size - n, ending) == 0;
+}
+
 static const char *adapt_check(struct adapt_settings *s)
 {
     if (!s->model || !use_is_gguf(s->model))
@@ -84,13 +90,13 @@ static const char *adapt_check(struct adapt_settings *s)
     for (size_t i = 0; i < sizeof inputs / sizeof *inputs; i++)
         if (inputs[i] && output_is_same(s->save, inputs[i]))
             return "--save: would replace a file that is read";
-    const size_t size = strlen(s->save);
-    const bool is_file = size > 12 && strcmp(s->save + size - 12, ".safetensors") == 0;
+    const bool is_file = has_ending(s->save, ".safetensors") || has_ending(s->save, ".gguf");
     struct system_file file;
     if (is_file && output_check(s->save) != COPSE_OK)
         return session_error();
     if (!is_file && system_look(s->save, &file) && file.kind != SYSTEM_FOLDER)
-        return "--save: a file of this name exists; an adapter is NAME.safetensors or a folder";
+        return "--save: a file of this name exists; an adapter is NAME.safetensors, NAME.gguf or a "
+               "folder";
     return NULL;
 }
 
@@ -116,7 +122,7 @@ int adapt_settings_parse(int argc, char **argv, struct adapt_settings *s)
           "scale by alpha / sqrt(rank) (rsLoRA)" },
         { "init", OPTION_TEXT, &s->init, "ADAPTER", "continue from this adapter" },
         { "save", OPTION_TEXT, &s->save, "PATH",
-          "write NAME.safetensors, or a folder as PEFT reads it" },
+          "NAME.safetensors, a folder for PEFT, or NAME.gguf for llama.cpp" },
         { "save-last", OPTION_FLAG, &s->saves_last, NULL,
           "write the last values, not those with the lowest held-out loss" },
         { "", OPTION_GROUP, NULL, NULL, "Data" },

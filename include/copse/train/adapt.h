@@ -57,6 +57,7 @@ copse_language_describe_adapter(const copse_language *language, struct copse_ada
 /**
  * Write the adapter, atomically. The ending of the path decides the form:
  *   - ".safetensors": one file, with the settings of the adapter in its metadata;
+ *   - ".gguf": a file that llama.cpp loads; it keeps the scale, not dropout and rank stabilisation;
  *   - otherwise a folder as PEFT reads and writes it, with adapter_model.safetensors and
  *     adapter_config.json. It is made if it does not exist; its parent must exist.
  * @retval COPSE_ERR_ARGUMENT   The model has no adapter, or there is no path.
@@ -68,8 +69,8 @@ COPSE_API COPSE_CHECKED copse_status copse_language_save_adapter(copse_language 
                                                                  const char *path);
 
 /**
- * Give a model the adapter of a file or folder: what copse_language_save_adapter and PEFT write.
- * Values of 16 bits become f32. Training continues from it.
+ * Give a model the adapter of a file or folder: what copse_language_save_adapter, PEFT, and
+ * llama.cpp's tools write. All types become f32. Training continues from it.
  * @retval COPSE_ERR_IO           A file cannot be read.
  * @retval COPSE_ERR_FORMAT       It breaks a rule of its form; settings are missing.
  * @retval COPSE_ERR_SHAPE        It is the adapter of another model; the text names a weight.
