@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Adapters of language models: `copse train --lora`, `copse generate --lora`, `copse evaluate --lora`.
-# usage: adapters.sh COPSE MAKE_LANGUAGE
+# Adapters of language models: `copse train --lora`, `copse generate --lora`, `copse evaluate --lora`; examples/adapt.c.
+# usage: adapters.sh COPSE MAKE_LANGUAGE EXAMPLE
 set -u
 copse=$1
 here=$(cd "$(dirname "$0")" && pwd)
@@ -44,6 +44,12 @@ grep -q '/[0-9]*  .*perplexity' "$work/stdout" && [ "$(grep -c "held-out loss" "
 
 good 'a GGUF file' 'saved' $train --init "$work/adapter.safetensors" --lr 1e-30 --steps 1 --save "$work/adapter.gguf"
 [ "$(loss "$work/model.gguf" --lora "$work/adapter.gguf" | cut -c1-6)" = "$(echo "$after" | cut -c1-6)" ] || no 'a GGUF file has another loss'
+
+# ---- the example ----
+"$3" "$work/model.gguf" "$work/tale.txt" "$work/example" 'the ' host >"$work/shown" 2>&1 || no "the example: $(cat "$work/shown")"
+[ -s "$work/example/adapter_model.safetensors" ] && [ -s "$work/shown" ] || no "the example wrote $(ls "$work/example")"
+"$3" "$work/model.gguf" "$work/missing" "$work/example" 'the ' host >"$work/shown" 2>&1 && no 'the example: no error'
+grep -q '^adapt: .*missing' "$work/shown" || no "the example: $(cat "$work/shown")"
 
 # ---- what is refused ----
 : >"$work/cache/file"

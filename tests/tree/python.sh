@@ -12,6 +12,7 @@ done
 work=$build/tests/python
 . "$source/tests/tree/stage_python.sh"
 stage_python "$build" "$source" "$compiler" "$work" "$python"
+export COPSE_MAKE_LANGUAGE="$build/tests/make_language"
 export COPSE_DIGITS="$source/examples/data/digits/digits.csv.gz"
 # A sanitized library needs the sanitizer's own before Python's allocations, which then come from malloc, so that the
 # sanitizer finds memory of Python that the library reads too late.

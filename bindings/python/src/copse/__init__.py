@@ -13,6 +13,7 @@ from .errors import Error
 from .events import EventFile
 from .fit import History
 from .inputs import Inputs
+from .language import LanguageEvaluation, LanguageModel
 from .model import Evaluation, LearningRates, Loaded, Model
 from .monitor import Monitor
 from .ops import GradientTape, gradients
@@ -47,8 +48,8 @@ DIGITS = _os.environ.get("COPSE_DIGITS") or _digits()
 
 __all__ = [
     "Classifier", "Cluster", "DIGITS", "Dataset", "Device", "Distributed", "Error", "Evaluation", "EventFile",
-    "Function", "GradientTape", "History", "InputContext", "Inputs", "LearningRates", "Loaded", "Loader", "Model", "Monitor",
-    "PerReplica", "Regressor", "ReplicaContext", "Schedule", "SingleLossStep", "Step", "StepResult", "Strategy",
+    "Function", "GradientTape", "History", "InputContext", "Inputs", "LanguageEvaluation", "LanguageModel", "LearningRates",
+    "Loaded", "Loader", "Model", "Monitor", "PerReplica", "Regressor", "ReplicaContext", "Schedule", "SingleLossStep", "Step", "StepResult", "Strategy",
     "Tensor", "TowerOptimizer", "TraceSummary", "TrainStep", "TrainStepResult", "Trainer", "Value", "ValueContext", "Variable",
     "conformance", "context", "current_strategy", "devices", "errors", "function", "global_step", "gradients",
     "has_strategy", "in_cross_replica_context", "nn", "ops", "options", "prioritize", "replica_context",

@@ -18,6 +18,7 @@ from .errors import ArgumentError, NonFiniteError
 from .events import EventFile
 from .fit import Callbacks, History, Means, Progress, Verbose, listed, tags
 from .inputs import Inputs
+from .language import LanguageModel
 from .model import LAYOUTS, LearningRates, Loaded, Model
 from .options import Averaging, Layout, Optimizer, OptimizerOptions, PathLike, Precision
 from .schedule import Schedule
@@ -63,6 +64,22 @@ class _ModelLoss(Guard):
         self.model = model
         self.pointer = ffi.addressof(lib, "copse_model_loss")
         self.user = model._pointer
+
+
+class _LanguageLoss(Guard):
+    """The library's own loss function of a language model."""
+
+    def __init__(self, model: LanguageModel) -> None:
+        super().__init__()
+        self.model = model
+        self.pointer = ffi.addressof(lib, "copse_language_loss")
+        self.user = model._pointer
+
+
+def _loss_of(loss: Union[Loss, Model, LanguageModel]) -> Union[_ModelLoss, _LanguageLoss, _Callback]:
+    if isinstance(loss, Model):
+        return _ModelLoss(loss)
+    return _LanguageLoss(loss) if isinstance(loss, LanguageModel) else _Callback(loss)
 
 
 class _Callback(Guard):
@@ -226,7 +243,7 @@ class Rule:
 class Trainer:
     """Trains the variables of a strategy.
 
-    loss: a Model, or a function that is called with the inputs of one replica and builds the loss, a mean over its
+    loss: a Model, a LanguageModel, or a function that is called with the inputs of one replica and builds the loss, a mean over its
     examples, from ops. It is called once for each size of shard, not for each step.
     learning_rate: a number, a Schedule, or a function of the step number (from 1).
     accumulate: micro-batches for each update. prefetch: batches that are uploaded ahead of their steps. recordings: sizes
@@ -244,7 +261,7 @@ class Trainer:
     """
 
     @named_options(OptimizerOptions)
-    def __init__(self, strategy: Strategy, loss: Union[Loss, Model], *, optimizer: Optimizer = "adam",
+    def __init__(self, strategy: Strategy, loss: Union[Loss, Model, LanguageModel], *, optimizer: Optimizer = "adam",
                  learning_rate: Rate = 0.0, seed: int = 0, accumulate: int = 0,
                  prefetch: int = 0, variables: Optional[Sequence[Variable]] = None, reduction: Averaging = "mean",
                  check_numerics: bool = False, check_gradients: bool = False, recordings: int = 0,
@@ -253,7 +270,7 @@ class Trainer:
                  **options: Unpack[OptimizerOptions]) -> None:
         self.strategy = strategy
         self.prefetch = prefetch
-        self._loss = _ModelLoss(loss) if isinstance(loss, Model) else _Callback(loss)
+        self._loss = _loss_of(loss)
         self._predictors: dict[Loss, _Predictor] = {}
         rule = Rule(self._loss, optimizer, learning_rate, with_frozen(freeze, groups, loss if isinstance(loss, Model) else None), options)
         changes = _Transform(transform, strategy, self._loss) if transform else None
