@@ -744,6 +744,8 @@ static void models(struct probe *p)
     ROW(copse_language_load_adapter, NEED((copse_language *)(void *)&language), NEED("none"));
     ROW(copse_language_windows, NEED((copse_language *)(void *)&language), NEED("a"), 1, 0,
         NEED(&windows));
+    ROW(copse_language_conversations, NEED((copse_language *)(void *)&language), NEED("{}"), 2, 0,
+        NULL, NEED(&windows));
     ROW(copse_language_evaluate_windows, NEED((copse_language *)(void *)&language), NEED(labelled),
         NEED(&language_loss));
     NODE_ROW(copse_language_loss, NEED(g), NEED(&in), NEED(&language));

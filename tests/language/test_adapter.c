@@ -586,6 +586,81 @@ static void test_windows(void **state)
     close_file();
 }
 
+/* Only the answers and the marks after them are predicted, and what is before them is what
+   copse_language_chat says. */
+static void test_conversations(void **state)
+{
+    static const char lines[] =
+        "{\"prompt\": \"Who?\", \"answer\": \"hello <|im_end|>\"}\n\n"
+        "{\"messages\": [{\"role\": \"user\", \"content\": \"a\"}, {\"role\": \"assistant\", "
+        "\"content\": \"b\"}, {\"role\": \"user\", \"content\": \"c\"}, {\"role\": \"assistant\", "
+        "\"content\": \"de\"}]}";
+    struct copse_conversations_info info;
+    struct copse_language_evaluation e;
+    static int32_t told[400], x[400], y[400];
+    char chat[400];
+    size_t count, size;
+    copse_dataset *data;
+    (void)state;
+    on = "host:0";
+    open_kind(&llama);
+    OK(copse_language_conversations(language, lines, sizeof lines - 1, 0, &info, &data));
+    assert_true(info.conversations == 2 && info.cut == 0 && info.dropped == 0);
+    /* hel, l, o, ' ', the letters of a mark that is text, and the mark */
+    assert_int_equal(info.predicted, 4 + 10 + 1 + 2 + 3);
+    OK(copse_language_chat(language, NULL, "Who?", chat, sizeof chat, &size));
+    OK(copse_language_encode(language, chat, size - 1, told, 400, &count));
+    for (uint32_t row = 0; row < 2; row++) {
+        uint32_t predicted = 0;
+        OK(copse_dataset_gather(data, "x", &row, 1, x));
+        OK(copse_dataset_gather(data, "y", &row, 1, y));
+        if (row == 0) {
+            assert_memory_equal(x, told, count * sizeof *x);
+            for (size_t i = 0; i + 1 < count; i++)
+                assert_int_equal(y[i], COPSE_LANGUAGE_NO_TOKEN);
+            assert_int_equal(y[count - 1], HELLO);
+            assert_int_equal(y[count + 13], END);
+            assert_int_equal(y[count + 14], COPSE_LANGUAGE_NO_TOKEN);
+        }
+        for (uint32_t i = 0; i < info.window; i++) {
+            predicted += y[i] != COPSE_LANGUAGE_NO_TOKEN;
+            if (y[i] != COPSE_LANGUAGE_NO_TOKEN && i + 1 < info.window && x[i + 1] != 0)
+                assert_int_equal(x[i + 1], y[i]);
+        }
+        assert_int_equal(predicted, row ? 5 : 15);
+    }
+    OK(copse_language_evaluate_windows(language, data, &e));
+    assert_int_equal(e.tokens, info.predicted);
+    copse_dataset_release(&data);
+    /* windows that end within the first answer, and before it */
+    OK(copse_language_conversations(language, lines, sizeof lines - 1, (uint32_t)count + 2, &info,
+                                    &data));
+    assert_true(info.cut >= 1 && info.window == count + 2);
+    copse_dataset_release(&data);
+    FAILS(COPSE_ERR_ARGUMENT,
+          copse_language_conversations(language, lines, sizeof lines - 1, 5, &info, &data),
+          "2 of them, and no answer begins in a window of 5");
+    static const char *const wrong[][2] = {
+        { "{\"prompt\": \"a\", \"answer\": \"b\"} {}", "line 1: it is not one JSON object" },
+        { "{\"prompt\": \"a\\u0000\", \"answer\": \"b\"}", "line 1: it is not one JSON object" },
+        { "{\"prompt\": \"a\", \"answer\": \"b\"}\n[1]", "line 2: it is not one JSON object" },
+        { "{\"prompt\": \"a\"", "line 1: it is not one JSON object" },
+        { "{\"prompt\": \"a\"}", "line 1: neither a list \"messages\"" },
+        { "{\"messages\": []}", "no message is of the assistant" },
+        { "{\"messages\": [3]}", "no texts \"role\" and \"content\"" },
+        { "{\"messages\": [{\"role\": \"tool\", \"content\": \"\"}]}", "the role \"tool\"" },
+        { "{\"messages\": [{\"role\": \"user\", \"content\": \"\"}, {\"role\": \"system\", "
+          "\"content\": \"\"}]}",
+          "is not the first" },
+    };
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
+        FAILS(COPSE_ERR_FORMAT,
+              copse_language_conversations(language, wrong[i][0], strlen(wrong[i][0]), 0, NULL,
+                                           &data),
+              wrong[i][1]);
+    close_file();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -594,6 +669,7 @@ int main(void)
         cmocka_unit_test(test_files),         cmocka_unit_test(test_wrong_files),
         cmocka_unit_test(test_damaged_files), cmocka_unit_test(test_refused),
         cmocka_unit_test(test_windows),       cmocka_unit_test(test_gguf_files),
+        cmocka_unit_test(test_conversations),
     };
     return cmocka_run_group_tests(tests, begin, end);
 }

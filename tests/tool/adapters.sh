@@ -45,6 +45,18 @@ grep -q '/[0-9]*  .*perplexity' "$work/stdout" && [ "$(grep -c "held-out loss" "
 good 'a GGUF file' 'saved' $train --init "$work/adapter.safetensors" --lr 1e-30 --steps 1 --save "$work/adapter.gguf"
 [ "$(loss "$work/model.gguf" --lora "$work/adapter.gguf" | cut -c1-6)" = "$(echo "$after" | cut -c1-6)" ] || no 'a GGUF file has another loss'
 
+i=0
+while [ $i -lt 40 ]; do
+    printf '{"prompt": "Who sings?", "answer": "the hen"}\n{"messages": [{"role": "user", "content": "Who?"}, {"role": "assistant", "content": "the owl"}]}\n'
+    i=$((i + 1))
+done >"$work/chat.jsonl"
+good 'conversations' '^answers +7[0-9] conversations in windows of 5[0-9] tokens, [0-9]+ tokens are predicted' $train --data "$work/chat.jsonl" \
+    --context 0 --lora 4 --lr 0.03 --epochs 3 --save "$work/chat.safetensors"
+perplexities=$(sed -n 's/.*perplexity //p' "$work/stdout")
+echo "$perplexities" | awk 'NR == 1 { first = $1 } { last = $1 } END { exit !(last < first / 4) }' || no "answers are not learned: $perplexities"
+good 'an answer' 'the hen' generate "$work/model.gguf" --lora "$work/chat.safetensors" --chat --prompt 'Who sings?' --temperature 0 \
+    --length 8 --devices host
+
 # ---- the example ----
 "$3" "$work/model.gguf" "$work/tale.txt" "$work/example" 'the ' host >"$work/shown" 2>&1 || no "the example: $(cat "$work/shown")"
 [ -s "$work/example/adapter_model.safetensors" ] && [ -s "$work/shown" ] || no "the example wrote $(ls "$work/example")"
@@ -58,6 +70,8 @@ bad 'no save' '--save PATH: is missing' train --model "$work/model.gguf" --data 
 bad 'no model' '--model FILE.gguf names it' train --lora 2 --data "$work/tale.txt" --save x
 bad 'another option' "unknown option '--classes'" $train --classes 3 --save x
 bad 'resume' "unknown option '--resume'" $train --resume --save x
+printf '{"prompt": "a"}\n' >"$work/wrong.jsonl"
+bad 'wrong conversations' 'line 1: neither a list "messages"' $train --data "$work/wrong.jsonl" --held-out none --save x
 bad 'two lengths' 'both say how long' $train --epochs 1 --steps 2 --save x
 bad 'a target' '"lm_head" fits no weight of' $train --lora-targets lm_head --save x
 bad 'a rank' 'a rank of 2000; 1 to 1024' $train --lora 2000 --save x

@@ -68,14 +68,25 @@ static copse_status adapt_open_model(struct adaptation *a)
 
 /* ---- the data ---- */
 
-/* Where the held-out part begins: after a line end if one is near, never inside a character. */
+/* Whether a file has conversations: JSON lines. */
+static bool adapt_is_chat(const char *text, size_t size)
+{
+    size_t at = 0;
+    while (at < size && strchr(" \t\r\n", text[at]))
+        at++;
+    return at < size && text[at] == '{';
+}
+
+/* Where the held-out part begins: after a line end, if one is near or lines are conversations; never
+   inside a character. */
 static size_t adapt_cut(const struct adaptation *a, const char *text, size_t size)
 {
+    const size_t near = adapt_is_chat(text, size) ? size : 1000;
     size_t part = (size_t)((double)size * a->settings.part);
     if (!a->settings.held_out && part > HELD_OUT_MOST)
         part = HELD_OUT_MOST;
     size_t cut = size - part;
-    for (size_t at = cut; at < size && at < cut + 1000; at++)
+    for (size_t at = cut; at < size && at - cut < near; at++)
         if (text[at] == '\n')
             return at + 1;
     while (cut > 0 && cut < size && ((unsigned char)text[cut] & 0xc0) == 0x80)
@@ -83,13 +94,34 @@ static size_t adapt_cut(const struct adaptation *a, const char *text, size_t siz
     return cut;
 }
 
+/* The windows of a text, or of conversations. */
+static copse_status adapt_make_windows(struct adaptation *a, const char *text, size_t size,
+                                       copse_dataset **out)
+{
+    struct copse_conversations_info info;
+    if (!adapt_is_chat(text, size))
+        return copse_language_windows(a->language, text, size, a->settings.context, out);
+    COPSE_TRY(
+        copse_language_conversations(a->language, text, size, a->settings.context, &info, out));
+    a->settings.context = info.window; /* of the held-out ones, too */
+    if (adapt_is_talking(a))
+        printf("answers  %llu conversations in windows of %u tokens, %llu tokens are predicted\n",
+               (unsigned long long)info.conversations, info.window,
+               (unsigned long long)info.predicted);
+    if (info.cut + info.dropped > 0)
+        fprintf(stderr,
+                "copse train: %llu conversations are longer than a window and cut, %llu more are "
+                "left out: no answer begins in the window; --context makes it longer\n",
+                (unsigned long long)info.cut, (unsigned long long)info.dropped);
+    return COPSE_OK;
+}
+
 static copse_status adapt_held_file(struct adaptation *a)
 {
     copse_array *bytes = NULL;
     COPSE_TRY(copse_read_text(a->ctx, a->settings.held_out, NULL, &bytes));
     const struct copse_array_view *view = copse_array_view(bytes);
-    const copse_status s = copse_language_windows(a->language, view->data, view->shape[0],
-                                                  a->settings.context, &a->held_out);
+    const copse_status s = adapt_make_windows(a, view->data, view->shape[0], &a->held_out);
     copse_array_release(&bytes);
     return s;
 }
@@ -103,10 +135,9 @@ static copse_status adapt_open_data(struct adaptation *a)
     const struct copse_array_view *view = copse_array_view(bytes);
     const char *text = view->data;
     const size_t size = view->shape[0], cut = s->part > 0 ? adapt_cut(a, text, size) : size;
-    copse_status status = copse_language_windows(a->language, text, cut, s->context, &a->train);
+    copse_status status = adapt_make_windows(a, text, cut, &a->train);
     if (status == COPSE_OK && cut < size)
-        status =
-            copse_language_windows(a->language, text + cut, size - cut, s->context, &a->held_out);
+        status = adapt_make_windows(a, text + cut, size - cut, &a->held_out);
     copse_array_release(&bytes);
     if (status == COPSE_OK && s->part < 0)
         status = adapt_held_file(a);

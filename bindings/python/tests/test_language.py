@@ -44,6 +44,14 @@ class Languages(InFolder):
         self.assertEqual(model.generate("the", 5, temperature=0), model.generate("the", 5, temperature=0, seed=9))
         self.assertIsInstance(model.generate(b"the", 3), bytes)
 
+    def test_conversations(self):
+        model = self.model()
+        lines = [{"prompt": "Who?", "answer": "hello"}, {"messages": [{"role": "user", "content": "a"},
+                                                                      {"role": "assistant", "content": "b"}]}]
+        self.assertEqual(model.evaluate(model.conversations(lines)).tokens, 4 + 2)  # hel l o, b, and the marks
+        with self.assertRaisesRegex(copse.errors.FormatError, "line 1: neither a list"):
+            model.conversations('{"prompt": "a"}')
+
     def test_errors(self):
         model = self.model()
         with self.assertRaisesRegex(copse.errors.ArgumentError, "a rank of 0"):

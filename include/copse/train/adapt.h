@@ -105,6 +105,31 @@ COPSE_API COPSE_CHECKED copse_status copse_language_windows(copse_language *lang
                                                             const char *text, size_t size,
                                                             uint32_t window, copse_dataset **out);
 
+/** What copse_language_conversations made. */
+struct copse_conversations_info {
+    uint64_t conversations; /**< rows */
+    uint64_t cut;           /**< of these, longer than a window: their ends are left out */
+    uint64_t dropped;       /**< left out: no answer begins in the window */
+    uint64_t predicted;     /**< tokens of answers */
+    uint32_t window;        /**< tokens */
+    uint64_t reserved[4];   /**< 0 */
+};
+
+/**
+ * Conversations, a JSON object on each line, as windows in which the answers alone are predicted,
+ * with the marks that end them: {"prompt": TEXT, "answer": TEXT}, with or without "system"; or
+ * {"messages": [{"role": "system", "user" or "assistant", "content": TEXT}, ...]}. A conversation
+ * has the form that copse_language_chat gives it, and one window, which is filled up.
+ * @param window  As for copse_language_windows [0: the longest conversation, at most 512].
+ * @param info    NULL: not wanted.
+ * @retval COPSE_ERR_FORMAT       A line is not of this form; the text has its number.
+ * @retval COPSE_ERR_UNSUPPORTED  The form of the model's conversations is unknown.
+ * @retval COPSE_ERR_ARGUMENT     There is no answer; or `window` breaks its rule.
+ */
+COPSE_API COPSE_CHECKED copse_status copse_language_conversations(
+    copse_language *language, const char *lines, size_t size, uint32_t window,
+    struct copse_conversations_info *info, copse_dataset **out);
+
 /**
  * The mean loss of the tokens to predict in such a dataset, without dropout.
  * @retval COPSE_ERR_ARGUMENT  No token is predicted, or a column is missing.

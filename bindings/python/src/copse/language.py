@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import json
 import math
 from dataclasses import dataclass
 from typing import Any, Optional, Sequence, Union
@@ -67,6 +68,13 @@ class LanguageModel:
         data = _data(given)
         return Dataset({}, _pointer=make("dataset", lib.copse_language_windows, self._pointer, ffi.from_buffer("char[]", data),
                                          len(data), window))
+
+    def conversations(self, lines: Union[str, bytes, Sequence[dict]], window: int = 0) -> Dataset:
+        """A data set for Trainer.fit of which only the answers are predicted: JSON lines, or dictionaries, with "prompt" and
+        "answer", or with "messages". window: 0 is the longest conversation, at most 512 tokens."""
+        data = _data(lines) if isinstance(lines, (str, bytes)) else "\n".join(map(json.dumps, lines)).encode()
+        return Dataset({}, _pointer=make("dataset", lib.copse_language_conversations, self._pointer,
+                                         ffi.from_buffer("char[]", data), len(data), window, ffi.NULL))
 
     def evaluate(self, given: Union[str, bytes, Dataset], window: int = 0) -> LanguageEvaluation:
         """How well the model predicts a text in windows of so many tokens [512], or a data set of windows."""

@@ -1,0 +1,294 @@
+/* SPDX-License-Identifier: MIT */
+/* Conversations in JSON lines as windows, of which only the answers are predicted. Everything before
+   an answer becomes tokens as copse_language_chat and copse_language_generate make them, the
+   answer by itself, as it is written. */
+#include <cjson/cJSON.h>
+
+#include "core/language/adapter.h"
+
+struct conversations {
+    copse_language *l;
+    struct {
+        char *at;
+        size_t count, room;
+    } text;                     /* of what the model is told */
+    struct copse_tokens tokens; /* of all conversations, one after the other */
+    struct {
+        bool *at;
+        size_t count, room;
+    } is_answer; /* of the tokens */
+    struct {
+        size_t *at;
+        size_t count, room;
+    } ends; /* in the tokens, of the conversations */
+    size_t line;
+    struct copse_conversations_info info;
+};
+
+#define line_fail(c, ...) copse_fail(COPSE_ERR_FORMAT, "conversations: line %zu: " __VA_ARGS__)
+
+static struct copse_mem *memory_of(const struct conversations *c)
+{
+    return c->l->arena.mem;
+}
+
+/* ---- tokens ---- */
+
+static copse_status tell_text(struct conversations *c, const char *text, size_t size)
+{
+    if (!COPSE_RESERVE(memory_of(c), &c->text, c->text.count + size + 1))
+        return copse_no_memory("conversations");
+    memcpy(c->text.at + c->text.count, text, size);
+    c->text.count += size;
+    return COPSE_OK;
+}
+
+static copse_status tell_words(struct conversations *c, const char *begin, const char *words,
+                               const char *end)
+{
+    COPSE_TRY(tell_text(c, begin, strlen(begin)));
+    COPSE_TRY(tell_text(c, words, strlen(words)));
+    return tell_text(c, end, strlen(end));
+}
+
+/* Note which tokens the newest ones are. */
+static copse_status note_tokens(struct conversations *c, bool is_answer)
+{
+    while (c->is_answer.count < c->tokens.count)
+        if (!COPSE_PUSH(memory_of(c), &c->is_answer, is_answer))
+            return copse_no_memory("conversations");
+    return COPSE_OK;
+}
+
+/* The tokens of what was told since the newest answer. */
+static copse_status flush_told(struct conversations *c)
+{
+    const size_t first = c->ends.count > 0 ? c->ends.at[c->ends.count - 1] : 0;
+    if (c->text.count > 0 && c->tokens.count == first)
+        COPSE_TRY(copse__language_encode(c->l, c->text.at, c->text.count, &c->tokens));
+    else if (c->text.count > 0)
+        COPSE_TRY(
+            copse__tokenizer_encode(&c->l->tokenizer, c->text.at, c->text.count, true, &c->tokens));
+    c->text.count = 0;
+    return note_tokens(c, false);
+}
+
+/* An answer with the mark that ends it; what follows the mark on its line is told. */
+static copse_status add_answer(struct conversations *c, const char *words)
+{
+    const struct copse_chat_form *form = c->l->chat.form;
+    struct copse_tokenizer *t = &c->l->tokenizer;
+    const size_t mark = strcspn(form->user_end, "\n");
+    COPSE_TRY(tell_words(c, form->model_begin, "", ""));
+    COPSE_TRY(flush_told(c));
+    COPSE_TRY(copse__tokenizer_encode(t, words, strlen(words), false, &c->tokens));
+    COPSE_TRY(copse__tokenizer_encode(t, form->user_end, mark, true, &c->tokens));
+    COPSE_TRY(note_tokens(c, true));
+    return tell_words(c, form->user_end + mark, "", "");
+}
+
+/* ---- lines ---- */
+
+/* What the file of the model says first, if the conversation does not. */
+static copse_status tell_default(struct conversations *c)
+{
+    const struct copse_chat *chat = &c->l->chat;
+    if (!chat->system)
+        return COPSE_OK;
+    COPSE_TRY(tell_words(c, chat->form->system_begin, "", ""));
+    COPSE_TRY(tell_text(c, chat->system, chat->system_size));
+    return tell_words(c, chat->form->system_end, "", "");
+}
+
+static copse_status add_message(struct conversations *c, const cJSON *message, bool is_first,
+                                bool *was_answer)
+{
+    const struct copse_chat_form *form = c->l->chat.form;
+    const cJSON *role = cJSON_GetObjectItemCaseSensitive(message, "role"),
+                *content = cJSON_GetObjectItemCaseSensitive(message, "content");
+    if (!cJSON_IsString(role) || !cJSON_IsString(content))
+        return line_fail(c, "a message has no texts \"role\" and \"content\"", c->line);
+    const bool is_system = strcmp(role->valuestring, "system") == 0,
+               is_user = strcmp(role->valuestring, "user") == 0;
+    *was_answer = strcmp(role->valuestring, "assistant") == 0;
+    if (!is_system && !is_user && !*was_answer)
+        return line_fail(c, "the role \"%.40s\"; system, user and assistant are known", c->line,
+                         role->valuestring);
+    if (is_system != is_first && is_system)
+        return line_fail(c, "a message of the system is not the first", c->line);
+    if (is_first && !is_system)
+        COPSE_TRY(tell_default(c));
+    return is_system ? tell_words(c, form->system_begin, content->valuestring, form->system_end)
+           : is_user ? tell_words(c, form->user_begin, content->valuestring, form->user_end)
+                     : add_answer(c, content->valuestring);
+}
+
+static copse_status add_messages(struct conversations *c, const cJSON *messages)
+{
+    const cJSON *message;
+    bool is_first = true, was_answer = false, has_answer = false;
+    cJSON_ArrayForEach(message, messages)
+    {
+        COPSE_TRY(add_message(c, message, is_first, &was_answer));
+        is_first = false;
+        has_answer = has_answer || was_answer;
+    }
+    return has_answer ? COPSE_OK : line_fail(c, "no message is of the assistant", c->line);
+}
+
+static copse_status add_pair(struct conversations *c, const cJSON *o)
+{
+    const cJSON *prompt = cJSON_GetObjectItemCaseSensitive(o, "prompt"),
+                *answer = cJSON_GetObjectItemCaseSensitive(o, "answer"),
+                *system = cJSON_GetObjectItemCaseSensitive(o, "system");
+    const struct copse_chat_form *form = c->l->chat.form;
+    if (!cJSON_IsString(prompt) || !cJSON_IsString(answer) || (system && !cJSON_IsString(system)))
+        return line_fail(c,
+                         "neither a list \"messages\", nor texts \"prompt\" and \"answer\" (and "
+                         "\"system\")",
+                         c->line);
+    COPSE_TRY(system ? tell_words(c, form->system_begin, system->valuestring, form->system_end)
+                     : tell_default(c));
+    COPSE_TRY(tell_words(c, form->user_begin, prompt->valuestring, form->user_end));
+    return add_answer(c, answer->valuestring);
+}
+
+/* One object and nothing after it, without the character U+0000, which would end its text. */
+static bool line_is_object(const cJSON *o, const char *line, size_t size, const char *end)
+{
+    static const char nul[] = "\\u0000";
+    while (end && end < line + size && strchr(" \t\r", *end))
+        end++;
+    for (size_t i = 0; i + sizeof nul - 1 <= size; i++)
+        if (memcmp(line + i, nul, sizeof nul - 1) == 0)
+            return false;
+    return cJSON_IsObject(o) && end == line + size;
+}
+
+static copse_status add_line(struct conversations *c, const char *line, size_t size)
+{
+    const char *end = NULL;
+    cJSON *o = cJSON_ParseWithLengthOpts(line, size, &end, false);
+    const cJSON *messages = cJSON_GetObjectItemCaseSensitive(o, "messages");
+    copse_status s =
+        !line_is_object(o, line, size, end)
+            ? line_fail(c, "it is not one JSON object, or it has the character \\u0000", c->line)
+        : cJSON_IsArray(messages) ? add_messages(c, messages)
+                                  : add_pair(c, o);
+    cJSON_Delete(o);
+    c->text.count = 0; /* after the last answer */
+    if (s == COPSE_OK && !COPSE_PUSH(memory_of(c), &c->ends, c->tokens.count))
+        s = copse_no_memory("conversations");
+    return s;
+}
+
+static copse_status add_lines(struct conversations *c, const char *lines, size_t size)
+{
+    for (const char *at = lines, *end = lines + size, *stop; at < end; at = stop + 1) {
+        stop = memchr(at, '\n', (size_t)(end - at));
+        stop = stop ? stop : end;
+        c->line++;
+        size_t skipped = 0;
+        while (at + skipped < stop && strchr(" \t\r", at[skipped]))
+            skipped++;
+        if (at + skipped < stop)
+            COPSE_TRY(add_line(c, at, (size_t)(stop - at)));
+    }
+    return COPSE_OK;
+}
+
+/* ---- windows ---- */
+
+/* The answers of conversation i that a window of so many tokens predicts. */
+static size_t count_answers(const struct conversations *c, size_t i, uint32_t window)
+{
+    const size_t first = i > 0 ? c->ends.at[i - 1] : 0,
+                 stop = COPSE_MIN(c->ends.at[i], first + window + 1);
+    size_t count = 0;
+    for (size_t at = first + 1; at < stop; at++)
+        count += c->is_answer.at[at];
+    return count;
+}
+
+static void fill_window(const struct conversations *c, size_t i, uint32_t window, int32_t *x,
+                        int32_t *y)
+{
+    const size_t first = i > 0 ? c->ends.at[i - 1] : 0;
+    for (uint32_t k = 0; k < window; k++) {
+        const size_t at = first + k;
+        const bool is_there = at + 1 < c->ends.at[i];
+        x[k] = is_there ? c->tokens.at[at] : 0;
+        y[k] = is_there && c->is_answer.at[at + 1] ? c->tokens.at[at + 1] : COPSE_LANGUAGE_NO_TOKEN;
+    }
+}
+
+static copse_status conversations_make(struct conversations *c, uint32_t window,
+                                       copse_dataset **out)
+{
+    size_t rows = 0;
+    for (size_t i = 0; i < c->ends.count; i++) {
+        const size_t size = c->ends.at[i] - (i > 0 ? c->ends.at[i - 1] : 0),
+                     answers = count_answers(c, i, window);
+        c->info.cut += size > (size_t)window + 1 && answers > 0;
+        c->info.dropped += answers == 0;
+        c->info.predicted += answers;
+        rows += answers > 0;
+    }
+    c->info.conversations = rows;
+    c->info.window = window;
+    if (rows == 0)
+        return copse_fail(COPSE_ERR_ARGUMENT,
+                          "conversations: %zu of them, and no answer begins in a window of %u "
+                          "tokens",
+                          c->ends.count, window);
+    int32_t *x = copse__alloc(memory_of(c), rows * window, 2 * sizeof *x),
+            *y = x ? x + rows * window : NULL;
+    COPSE_TRY(copse_need_memory(x, "conversations"));
+    for (size_t i = 0, row = 0; i < c->ends.count; i++)
+        if (count_answers(c, i, window) > 0) {
+            fill_window(c, i, window, x + row * window, y + row * window);
+            row++;
+        }
+    const struct copse_column columns[] = { { "x", COPSE_I32, COPSE_SHAPE(window), x },
+                                            { "y", COPSE_I32, COPSE_SHAPE(window), y } };
+    const copse_status s = copse_dataset_columns(c->l->strategy->ctx, columns, 2, rows, out);
+    copse__free(memory_of(c), x);
+    return s;
+}
+
+/* The longest conversation, at most 512 tokens and what attention takes. */
+static uint32_t usual_window(const struct conversations *c)
+{
+    size_t most = 2;
+    for (size_t i = 0; i < c->ends.count; i++)
+        most = COPSE_MAX(most, c->ends.at[i] - (i > 0 ? c->ends.at[i - 1] : 0));
+    return (uint32_t)COPSE_MIN(most - 1, (size_t)COPSE_MIN(copse__language_most(c->l), 512u));
+}
+
+copse_status copse_language_conversations(copse_language *language, const char *lines, size_t size,
+                                          uint32_t window, struct copse_conversations_info *info,
+                                          copse_dataset **out)
+{
+    struct conversations c = { .l = language };
+    COPSE_TRY(copse_need("conversations", out));
+    *out = NULL;
+    COPSE_TRY(copse_need("conversations", language, lines));
+    COPSE_TRY(copse__require_no_replica("copse_language_conversations", language->strategy));
+    if (!language->chat.form)
+        return copse_fail(COPSE_ERR_UNSUPPORTED,
+                          "%s: the form of its conversations is not known; chatml, llama3 and "
+                          "zephyr are",
+                          language->path);
+    if (window > 0)
+        COPSE_TRY(copse__language_check_window(language, window));
+    copse_status s = add_lines(&c, lines, size);
+    if (s == COPSE_OK)
+        s = conversations_make(&c, window > 0 ? window : usual_window(&c), out);
+    if (s == COPSE_OK && info)
+        *info = c.info;
+    copse__free(memory_of(&c), c.text.at);
+    copse__free(memory_of(&c), c.tokens.at);
+    copse__free(memory_of(&c), c.is_answer.at);
+    copse__free(memory_of(&c), c.ends.at);
+    return s;
+}
