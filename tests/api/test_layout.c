@@ -35,6 +35,7 @@
 #include "copse/loop/find_lr.h"
 #include "copse/loop/monitor.h"
 #include "copse/ops/attention.h"
+#include "copse/ops/blocks.h"
 #include "copse/ops/conv.h"
 #include "copse/ops/losses.h"
 #include "copse/ops/pool.h"

@@ -723,7 +723,7 @@ static void models(struct probe *p)
     ROW(copse_model_predict, NEED(model), NEED(labelled), NEED(values));
     ROW(copse_model_predict_cells, NEED(model), NEED(&(struct copse_cells){ .rows = 0 }), NULL,
         NEED(values));
-    ROW(copse_language_open, NEED(st), NEED("none"), NEED(&language));
+    ROW(copse_language_open, NEED(st), NEED("none"), NULL, NEED(&language));
     ROW(copse_language_describe, NEED((copse_language *)(void *)&language), NEED(&language_is));
     ROW(copse_language_encode, NEED((copse_language *)(void *)&language), NEED("a"), 1, NULL, 0,
         NEED(&tokens));
