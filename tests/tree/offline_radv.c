@@ -87,12 +87,24 @@ static const struct {
     { COPSE_KERNEL_matmul, 1, { 0, 0, 0, 1 } },
     { COPSE_KERNEL_matmul, 1, { 0, 0, 1, 0 } },
     { COPSE_KERNEL_matmul, 1, { 1, 3, 1, 1 } },
-    { COPSE_KERNEL_matmul_tile, 1, { 1, 1, 0, 0, 0, 3 } },
-    { COPSE_KERNEL_matmul_tile, 1, { 0, 0, 1, 1, 0, 3 } },
+/* each tile: a dense layer, the gradient of its weights, that of its input, odd rows */
+#define TILES(shape)                                               \
+    { COPSE_KERNEL_matmul_tile, 1, { 1, 1, 0, 0, shape, 3 } },     \
+        { COPSE_KERNEL_matmul_tile, 1, { 0, 0, 1, 0, shape, 3 } }, \
+        { COPSE_KERNEL_matmul_tile, 1, { 0, 0, 0, 1, shape, 3 } }, \
+        { COPSE_KERNEL_matmul_tile, 1, { 0, 0, 1, 1, shape, 3 } }, \
+    {                                                              \
+        COPSE_KERNEL_matmul_tile, 1,                               \
+        {                                                          \
+            1, 1, 0, 0, shape, 0                                   \
+        }                                                          \
+    }
+    TILES(0),
+    TILES(1),
+    TILES(2),
+    TILES(3),
+#undef TILES
     { COPSE_KERNEL_matmul_tile, 1, { 1, 3, 0, 0, 1, 0 } },
-    { COPSE_KERNEL_matmul_tile, 1, { 1, 1, 0, 0, 1, 3 } },
-    { COPSE_KERNEL_matmul_tile, 1, { 0, 0, 1, 0, 2, 3 } },
-    { COPSE_KERNEL_matmul_tile, 1, { 0, 0, 0, 1, 3, 3 } },
     { COPSE_KERNEL_matmul_texel, 1, { 0, 0, 0, 1 } },
     { COPSE_KERNEL_matmul_texel, 1, { 0, 0, 1, 0 } },
     { COPSE_KERNEL_matmul_texel, 1, { 1, 3, 1, 1 } },

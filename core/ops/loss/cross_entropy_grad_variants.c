@@ -47,8 +47,8 @@ static copse_status lower_wide(struct copse_lowering *l, const void *work)
 /* ---- the family ---- */
 
 static const struct copse_variant variants[] = {
-    { "plain", COPSE_KERNEL_cross_entropy_grad, { 0, 1, 0 }, .lower = lower_plain },
-    { "wide", COPSE_KERNEL_cross_entropy_grad_wide, { 1, 0, 1 }, .lower = lower_wide },
+    { "plain", COPSE_KERNEL_cross_entropy_grad, { 0, 1, 0, 0 }, .lower = lower_plain },
+    { "wide", COPSE_KERNEL_cross_entropy_grad_wide, { 1, 0, 1, 1 }, .lower = lower_wide },
 };
 
 /* All rows have the class 0. */

@@ -72,8 +72,8 @@ static copse_status lower_wide(struct copse_lowering *l, const void *work)
 /* ---- the family ---- */
 
 static const struct copse_variant variants[] = {
-    { "shared", COPSE_KERNEL_layer_norm, { 0, 1, 0 }, .lower = lower_shared },
-    { "wide", COPSE_KERNEL_layer_norm_wide, { 1, 0, 1 }, .lower = lower_wide },
+    { "shared", COPSE_KERNEL_layer_norm, { 0, 1, 0, 0 }, .lower = lower_shared },
+    { "wide", COPSE_KERNEL_layer_norm_wide, { 1, 0, 1, 1 }, .lower = lower_wide },
 };
 
 static bool layer_norm_work_size(const void *work, struct copse_size *out)

@@ -61,8 +61,8 @@ static copse_status lower_wide(struct copse_lowering *l, const void *work)
 /* ---- the family ---- */
 
 static const struct copse_variant variants[] = {
-    { "plain", COPSE_KERNEL_row_stats, { 0, 1, 0 }, .lower = lower_plain },
-    { "wide", COPSE_KERNEL_row_stats_wide, { 1, 0, 1 }, .fits = fits_wide, .lower = lower_wide },
+    { "plain", COPSE_KERNEL_row_stats, { 0, 1, 0, 0 }, .lower = lower_plain },
+    { "wide", COPSE_KERNEL_row_stats_wide, { 1, 0, 1, 1 }, .fits = fits_wide, .lower = lower_wide },
 };
 
 static copse_tensor *row_stats_build(copse_graph *g, const struct copse_tune_job *j,

@@ -44,8 +44,8 @@ static copse_status lower_wide(struct copse_lowering *l, const void *work)
 /* ---- the family ---- */
 
 static const struct copse_variant variants[] = {
-    { "shared", COPSE_KERNEL_softmax_grad, { 0, 1, 0 }, .lower = lower_shared },
-    { "wide", COPSE_KERNEL_softmax_grad_wide, { 1, 0, 1 }, .lower = lower_wide },
+    { "shared", COPSE_KERNEL_softmax_grad, { 0, 1, 0, 0 }, .lower = lower_shared },
+    { "wide", COPSE_KERNEL_softmax_grad_wide, { 1, 0, 1, 1 }, .lower = lower_wide },
 };
 
 static void softmax_grad_job(const struct copse_size *at, struct copse_tune_job *j)

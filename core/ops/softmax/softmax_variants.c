@@ -52,10 +52,10 @@ static copse_status lower_wide(struct copse_lowering *l, const void *work)
 static const struct copse_variant variants[] = {
     { "plain",
       COPSE_KERNEL_softmax,
-      { 0, 1, 0 },
+      { 0, 1, 0, 0 },
       .lower = lower_plain,
       COPSE_NEEDS(COPSE_KERNEL_row_stats) },
-    { "wide", COPSE_KERNEL_softmax_wide, { 1, 0, 1 }, .fits = fits_wide, .lower = lower_wide },
+    { "wide", COPSE_KERNEL_softmax_wide, { 1, 0, 1, 1 }, .fits = fits_wide, .lower = lower_wide },
 };
 
 static copse_tensor *softmax_build(copse_graph *g, const struct copse_tune_job *j,
