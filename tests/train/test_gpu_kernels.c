@@ -132,6 +132,12 @@ static const struct {
 } of_gpus[] = {
     { "matmul", "nn-32-32-32", "matmul_tile" },
     { "matmul", "tn-512-512-512", "matmul_tile" },
+    { "row_stats", "10", "row_stats_held" },
+    { "softmax", "1000", "softmax_held" },
+    { "softmax_grad", "10", "softmax_grad_held" },
+    { "cross_entropy_grad", "1000", "cross_entropy_grad_held" },
+    { "layer_norm", "forward-2048", "layer_norm_held" },
+    { "layer_norm", "gradient-32", "layer_norm_held" },
 };
 
 static void gpu_kernels_train_like_others(void **state)
