@@ -79,8 +79,8 @@ static void report_extra(const struct copse_row_reader *r, const struct copse_cs
     }
     if (count > 0)
         copse__log(r->log, COPSE_LOG_INFO,
-                   "csv: %s: %zu columns that training did not have are passed over: %s",
-                   r->csv->path, count, list);
+                   "csv: %s: %zu column%s that training did not have %s passed over: %s",
+                   r->csv->path, count, copse__plural(count), count == 1 ? "is" : "are", list);
 }
 
 /* ", row 1" of a file; cells in memory have no line of names. */
