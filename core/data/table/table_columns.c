@@ -52,7 +52,7 @@ static void use_column(struct copse_row_reader *r, size_t source_column, uint32_
 /* Add a name to a list for a message. */
 static void list_name(char *list, size_t room, const char *name)
 {
-    const struct copse_cell cell = { (char *)(uintptr_t)name, strlen(name) };
+    const struct copse_cell cell = copse__cell_of(name);
     const size_t used = strlen(list);
 
     if (used + 50 < room) /* a name has at most 32 bytes here */
