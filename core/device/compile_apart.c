@@ -9,10 +9,13 @@
 /* "name 1 0 0 0 0 0": the specialisation follows the name. */
 enum { TEXT_BYTES = 48 + COPSE_MAX_SPECS * 12 };
 
-void copse_context_compile_with(copse_context *ctx, copse_compile_fn *fn, void *user)
+copse_status copse_context_compile_with(copse_context *ctx, copse_compile_fn *fn, void *user)
 {
+    if (!ctx)
+        return copse_fail(COPSE_ERR_ARGUMENT, "context: it is NULL");
     ctx->compile = fn;
     ctx->compile_user = user;
+    return COPSE_OK;
 }
 
 /* ---- the process that waits ---- */
@@ -98,8 +101,10 @@ copse_status copse_device_compile(copse_device *dev, const char *kernel)
 {
     struct copse_kernel_want want;
     struct copse_kernel *k;
-    if (!dev || !kernel || !read_text(kernel, &want))
+    if (!dev || !kernel)
+        return copse_fail(COPSE_ERR_ARGUMENT, "kernel: a device and a text are needed");
+    if (!read_text(kernel, &want))
         return copse_fail(COPSE_ERR_ARGUMENT, "kernel: '%.64s' names no kernel of version %s",
-                          kernel ? kernel : "(null)", copse_version());
+                          kernel, copse_version());
     return copse__kernel_make(dev, want.id, want.spec, &k);
 }

@@ -359,7 +359,7 @@ static void compile_with_others(bool serial, size_t takes, size_t given)
     elsewhere.takes = elsewhere.reports = takes;
     is_serial = serial;
     copse_context *ctx = open_context(true);
-    copse_context_compile_with(ctx, compile_elsewhere, &elsewhere);
+    OK(copse_context_compile_with(ctx, compile_elsewhere, &elsewhere));
     copse_device *dev = device(ctx);
     copse__kernels_compile(dev, wants, given);
     use_all(dev);
@@ -407,7 +407,7 @@ static void progress_of_others_ends_with_all(void **state)
         elsewhere.takes = KERNELS;
         elsewhere.reports = said;
         copse_context *ctx = open_context(true);
-        copse_context_compile_with(ctx, compile_elsewhere, &elsewhere);
+        OK(copse_context_compile_with(ctx, compile_elsewhere, &elsewhere));
         copse_device *dev = device(ctx);
         copse__kernels_compile(dev, wants, KERNELS);
         assert_int_equal(reports[0].done, 0);

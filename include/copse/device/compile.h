@@ -35,7 +35,8 @@ typedef void copse_compile_fn(void *user, const struct copse_compile_work *work)
  * @param fn  NULL: this process [NULL].
  * Call it before other threads use the context.
  */
-COPSE_API void copse_context_compile_with(copse_context *ctx, copse_compile_fn *fn, void *user);
+COPSE_API COPSE_CHECKED copse_status copse_context_compile_with(copse_context *ctx,
+                                                                copse_compile_fn *fn, void *user);
 
 /**
  * Compile a kernel, test it, and put it into the cache of the context.
