@@ -16,6 +16,7 @@
 #include "copse/data/source.h"
 #include "copse/data/text.h"
 #include "copse/device/choice.h"
+#include "copse/device/compile.h"
 #include "copse/device/conformance_job.h"
 #include "copse/device/function.h"
 #include "copse/device/queue.h"

@@ -14,6 +14,7 @@
 #include "copse/data/schema.h"
 #include "copse/data/text.h"
 #include "copse/device/choice.h"
+#include "copse/device/compile.h"
 #include "copse/device/conformance_job.h"
 #include "copse/device/function.h"
 #include "copse/device/queue.h"
@@ -272,6 +273,8 @@ static void devices(struct probe *p)
     ROW(copse_context_create, NULL, NEED(&other));
     ROW(copse_select_devices, NEED(ctx), NULL, NEED(found), 2, NEED(&count));
     ROW(copse_device_open, NEED(ctx), NEED(ids[0]), NULL, NEED(&opened));
+    ROW(copse_context_compile_with, NEED(ctx), NULL, NULL);
+    ROW(copse_device_compile, NEED(dev), NEED("fill 0 0 0 0 0 0"));
     ROW(copse_device_memory, NEED(dev), NEED(&bytes[0]), NEED(&bytes[1]));
     ROW(copse_buffer_create, NEED(dev), NEED(&(struct copse_buffer_params){ .size = 4 }),
         NEED(&made));
