@@ -37,7 +37,7 @@ int main(int argc, char **argv)
     }
     copse_status s = copse_context_create(NULL, &ctx);
     s = s ? s : copse_strategy_open(ctx, argc > 5 ? argv[5] : NULL, NULL, &st);
-    s = s ? s : copse_language_open(st, argv[1], &model);
+    s = s ? s : copse_language_open(st, argv[1], NULL, &model);
     s = s ? s : copse_language_adapt(model, &how);
     s = s ? s : copse_read_text(ctx, argv[2], NULL, &text);
     const struct copse_array_view *view = text ? copse_array_view(text) : NULL;

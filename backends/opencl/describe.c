@@ -179,6 +179,8 @@ static void describe_limits(const struct query *q, const char *extensions, unsig
     /* 1: a driver that maps one invocation to each lane, and splits vectors. */
     l->has_wide_vectors =
         out->kind == COPSE_DEVICE_CPU && ask_uint(q, CL_DEVICE_NATIVE_VECTOR_WIDTH_FLOAT) > 1;
+    l->is_gpu =
+        (ask_ulong(q, CL_DEVICE_TYPE) & CL_DEVICE_TYPE_GPU) != 0 && out->kind != COPSE_DEVICE_CPU;
     l->has_f64 = ask_ulong(q, CL_DEVICE_DOUBLE_FP_CONFIG) != 0;
     l->has_f16_storage = true; /* every OpenCL C has vload_half and vstore_half */
     const cl_ulong single = ask_ulong(q, CL_DEVICE_SINGLE_FP_CONFIG);

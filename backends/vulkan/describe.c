@@ -70,6 +70,13 @@ static copse_device_kind kind_of(VkPhysicalDeviceType type)
     }
 }
 
+static bool is_gpu(VkPhysicalDeviceType type)
+{
+    return type == VK_PHYSICAL_DEVICE_TYPE_INTEGRATED_GPU ||
+           type == VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU ||
+           type == VK_PHYSICAL_DEVICE_TYPE_VIRTUAL_GPU;
+}
+
 static bool is_unified(copse_device_kind kind, const VkPhysicalDeviceMemoryProperties *m)
 {
     if (kind == COPSE_DEVICE_DISCRETE)
@@ -286,6 +293,7 @@ copse_status copse_vk_describe(struct vk_device *vd, VkPhysicalDevice physical,
              VK_API_VERSION_PATCH(p.apiVersion));
     info->vendor_id = p.vendorID;
     info->kind = kind_of(p.deviceType);
+    info->limits.is_gpu = is_gpu(p.deviceType);
     if (p.apiVersion < VK_API_VERSION_1_1) {
         snprintf(info->reason, sizeof info->reason, "speaks Vulkan %s, 1.1 is needed",
                  info->api_version);

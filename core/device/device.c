@@ -166,6 +166,7 @@ copse_status copse__device_limit(copse_device *dev, const struct copse_limits *s
 #undef LOWER
     if (!smaller->cooperative_shape[0])
         memset(l.cooperative_shape, 0, sizeof l.cooperative_shape);
+    l.is_gpu = smaller->is_gpu; /* no limit: what the device is taken for */
     l.offset_alignment = COPSE_MAX(l.offset_alignment, smaller->offset_alignment);
     l.host_import_alignment =
         l.host_import_alignment && smaller->host_import_alignment

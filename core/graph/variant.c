@@ -231,11 +231,12 @@ char *copse__choices_text(const struct copse_choices *c, char text[COPSE_CHOICES
 
 /* ---- the choice ---- */
 
-static enum copse_device_class class_of(const struct copse_limits *l)
+enum copse_device_class copse__device_class(const struct copse_limits *limits)
 {
-    return l->has_wide_vectors  ? COPSE_CLASS_WIDE_VECTORS
-           : l->has_fast_texels ? COPSE_CLASS_FAST_TEXELS
-                                : COPSE_CLASS_PLAIN;
+    return limits->is_gpu             ? COPSE_CLASS_GPU
+           : limits->has_fast_texels  ? COPSE_CLASS_FAST_TEXELS
+           : limits->has_wide_vectors ? COPSE_CLASS_WIDE_VECTORS
+                                      : COPSE_CLASS_PLAIN;
 }
 
 /* A kernel of the variant that is blocked on the device, with the reason; NULL = none. */
@@ -276,7 +277,7 @@ static uint64_t rate_of(const struct copse_lowering *l, const struct copse_famil
 static const struct copse_variant *by_prior(const struct copse_lowering *l,
                                             const struct copse_family *f, const void *work)
 {
-    const enum copse_device_class class = class_of(l->limits);
+    const enum copse_device_class class = copse__device_class(l->limits);
     const struct copse_variant *best = NULL;
     for (size_t i = 0; i < f->count; i++) {
         const struct copse_variant *v = &f->variants[i];

@@ -9,13 +9,16 @@
 
 #include "core/graph/op.h"
 
-/* Classes of devices by their limits; each has its own priors. */
+/* Classes of devices by their limits; each has its own priors. A device is of the last one that it
+   fits. */
 enum copse_device_class {
-    COPSE_CLASS_PLAIN,        /* GPUs, and devices in no other class */
+    COPSE_CLASS_PLAIN,        /* devices in no other class: host:0, accelerators */
     COPSE_CLASS_WIDE_VECTORS, /* has_wide_vectors: CPUs through OpenCL */
     COPSE_CLASS_FAST_TEXELS,  /* has_fast_texels: CPUs through Vulkan */
+    COPSE_CLASS_GPU,          /* is_gpu */
     COPSE_CLASS_COUNT
 };
+COPSE_PRIVATE enum copse_device_class copse__device_class(const struct copse_limits *limits);
 
 #define COPSE_NO_PRIOR       255                /* never chosen by prior: forced or measured only */
 #define COPSE_LIBRARY_KERNEL COPSE_KERNEL_COUNT /* the matrix product of a vendor's library */

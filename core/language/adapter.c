@@ -109,24 +109,26 @@ static copse_status want_all(const copse_language *l, const char *targets, bool 
 
 /* ---- variables ---- */
 
-static void adapter_drop(copse_language *l)
+void copse__adapter_drop(copse_language *l)
 {
-    const size_t weights = (size_t)l->is.layers * COPSE_PARTS;
-    copse_variable **made = l->variables + weights;
+    const size_t most = 2 * (size_t)l->is.layers * COPSE_PARTS;
     size_t count = 0;
-    for (size_t i = 0; i < 2 * weights; i++)
-        if (made[i])
-            made[count++] = made[i];
-    if (count > 0)
-        (void)copse__variables_release(l->strategy, made, count);
-    memset((void *)made, 0, 2 * weights * sizeof(copse_variable *));
+    for (size_t i = 0; l->matrices && i < most; i++)
+        if (l->matrices[i])
+            l->matrices[count++] = l->matrices[i];
+    if (count > 0 && !copse__variables_release(l->strategy, l->matrices, count))
+        copse__log(&l->strategy->ctx->base.log, COPSE_LOG_INFO,
+                   "adapter: its %zu variables stay with the strategy, which has trainers, calls, "
+                   "values or workers that may use them",
+                   count);
+    copse__free(l->arena.mem, (void *)l->matrices);
+    l->matrices = NULL;
     l->adapter = (struct copse_adapter){ .rank = 0 };
 }
 
 static copse_status adapter_create(copse_language *l, const struct copse_adapter_plan *plan,
                                    uint32_t layer, enum copse_part part, int matrix)
 {
-    const size_t weights = (size_t)l->is.layers * COPSE_PARTS;
     const uint32_t rank = plan->is.rank;
     char name[COPSE_ADAPTER_NAME];
     uint32_t shape[2];
@@ -145,13 +147,16 @@ static copse_status adapter_create(copse_language *l, const struct copse_adapter
     l->adapter.parameters += (uint64_t)rank * shape[matrix == COPSE_ADAPTER_A];
     return copse_variable_create(
         l->strategy, &p,
-        &l->variables[(size_t)(matrix + 1) * weights + (size_t)layer * COPSE_PARTS + part]);
+        &l->matrices[((size_t)matrix * l->is.layers + layer) * COPSE_PARTS + part]);
 }
 
 copse_status copse__adapter_make(copse_language *l, const struct copse_adapter_plan *plan,
                                  const bool *is_wanted)
 {
     copse_status s = COPSE_OK;
+    l->matrices = copse__alloc(l->arena.mem, 2 * (size_t)l->is.layers * COPSE_PARTS,
+                               sizeof(copse_variable *));
+    COPSE_TRY(copse_need_memory(l->matrices, "adapter"));
     l->adapter = plan->is;
     l->adapter.weights = 0;
     l->adapter.parameters = 0;
@@ -168,7 +173,7 @@ copse_status copse__adapter_make(copse_language *l, const struct copse_adapter_p
         s = copse__predictor_init(&l->predictor, l->strategy, l, COPSE_LANGUAGE_RECORDINGS);
     }
     if (s != COPSE_OK)
-        adapter_drop(l);
+        copse__adapter_drop(l);
     return s;
 }
 

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A low-rank adapter of a language model. Its variables are in the list of the model, after those of
-   the weights: A of weight i is variable n + i of n, B is 2 n + i. */
+/* A low-rank adapter of a language model. */
 #ifndef COPSE_LANGUAGE_ADAPTER_H
 #define COPSE_LANGUAGE_ADAPTER_H
 
@@ -18,9 +17,11 @@ enum { COPSE_ADAPTER_A, COPSE_ADAPTER_B };
 static inline copse_variable *copse__adapter_matrix(const copse_language *l, uint32_t layer,
                                                     enum copse_part part, int matrix)
 {
-    const size_t weights = (size_t)l->is.layers * COPSE_PARTS;
-    return l->variables[(size_t)(matrix + 1) * weights + (size_t)layer * COPSE_PARTS + part];
+    return l->matrices ? l->matrices[((size_t)matrix * l->is.layers + layer) * COPSE_PARTS + part]
+                       : NULL;
 }
+/* The model has no adapter afterwards. */
+void copse__adapter_drop(copse_language *l);
 /* Whether weights of this kind can have an adapter. */
 bool copse__adapter_takes(enum copse_part part);
 /* The name of a weight without ".weight"; returns its last part. */

@@ -1,16 +1,23 @@
 /* SPDX-License-Identifier: MIT */
 /* A language model: its life, what it is, its tokens. */
-#include "core/language/language.h"
+#include "core/language/adapter.h"
 
 #include "core/replica/strategy.h"
 #include "core/variable/variable.h"
 
-copse_status copse_language_open(copse_strategy *st, const char *path, copse_language **out)
+copse_status copse_language_open(copse_strategy *st, const char *path,
+                                 const struct copse_language_params *params, copse_language **out)
 {
+    static const struct copse_language_params normal = { .weights = COPSE_WEIGHTS_FILE };
     copse_gguf *f = NULL;
     COPSE_TRY(copse_need("language", out));
     *out = NULL;
     COPSE_TRY(copse_need("language", st, path));
+    params = params ? params : &normal;
+    COPSE_TRY(copse_no_reserved(copse_language_params, params));
+    if (params->weights > COPSE_WEIGHTS_F32)
+        return copse_fail(COPSE_ERR_ARGUMENT, "language: weights %d: not COPSE_WEIGHTS_...",
+                          (int)params->weights);
     COPSE_TRY(copse__require_no_replica("copse_language_open", st));
     struct copse_mem *mem = &st->ctx->base.mem;
     COPSE_TRY(copse_gguf_open(st->ctx, path, &f));
@@ -20,6 +27,7 @@ copse_status copse_language_open(copse_strategy *st, const char *path, copse_lan
         return copse_no_memory("language: %s", path);
     }
     l->strategy = copse_strategy_retain(st);
+    l->keeps_blocks = params->weights == COPSE_WEIGHTS_FILE;
     l->arena.mem = l->tokenizer.mem = l->tokenizer.arena.mem = mem;
     copse_status s =
         copse_need_memory(l->path = copse__arena_strdup(&l->arena, path), "language: %s", path);
@@ -37,15 +45,12 @@ copse_status copse_language_open(copse_strategy *st, const char *path, copse_lan
 /* The variables go with the model, if nothing else can use them. */
 static void release_variables(copse_language *l)
 {
-    size_t count = 0;
-    for (size_t i = 0; l->variables && i < (size_t)l->is.layers * COPSE_PARTS * 3; i++)
-        if (l->variables[i])
-            l->variables[count++] = l->variables[i];
-    if (count > 0 && !copse__variables_release(l->strategy, l->variables, count))
+    if (l->variable_count > 0 &&
+        !copse__variables_release(l->strategy, l->variables, l->variable_count))
         copse__log(&l->strategy->ctx->base.log, COPSE_LOG_INFO,
                    "language: its %zu variables stay with the strategy, which has trainers, calls, "
                    "values or workers that may use them",
-                   count);
+                   l->variable_count);
 }
 
 void copse_language_release(copse_language **language)
@@ -59,6 +64,7 @@ void copse_language_release(copse_language **language)
     struct copse_mem *mem = l->arena.mem;
     if (l->predictor.strategy)
         copse__predictor_fini(&l->predictor);
+    copse__adapter_drop(l);
     release_variables(l);
     copse__tokenizer_fini(&l->tokenizer);
     copse__arena_fini(&l->arena);
@@ -82,6 +88,7 @@ copse_status copse_language_describe(const copse_language *language,
         .kv_heads = is->kv_heads,
         .vocabulary = is->vocabulary,
         .context = is->context,
+        .weight_bytes = language->weight_bytes,
     };
     return COPSE_OK;
 }

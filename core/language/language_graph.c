@@ -6,6 +6,7 @@
 
 #include "copse/ops.h"
 #include "copse/ops/attention.h"
+#include "copse/ops/blocks.h"
 #include "copse/ops/gated.h"
 #include "copse/ops/losses.h"
 #include "copse/ops/rotary.h"
@@ -67,6 +68,36 @@ void copse__language_place(const copse_language *l, struct copse_language_inputs
     }
 }
 
+/* ---- weights, which may be quantised ---- */
+
+static struct copse_blocks blocks_of(const struct copse_language_weight *w)
+{
+    return (struct copse_blocks){ copse_variable_tensor(w->values),
+                                  copse_variable_tensor(w->scales),
+                                  w->offsets ? copse_variable_tensor(w->offsets) : NULL, w->bits };
+}
+
+/* x [.., inputs] times a weight [outputs, inputs]: [.., outputs]. */
+static copse_tensor *language_product(const copse_language *l, copse_graph *g, copse_tensor *x,
+                                      uint32_t layer, enum copse_part part)
+{
+    const struct copse_language_weight *w = copse__language_weight(l, layer, part);
+    if (w->bits == 0)
+        return copse_matmul(g, x, copse_variable_tensor(w->values), false, true);
+    const struct copse_blocks blocks = blocks_of(w);
+    return copse_matmul_blocks(g, x, &blocks, true);
+}
+
+/* Rows of the embedding. */
+static copse_tensor *language_rows(const copse_language *l, copse_graph *g, copse_tensor *tokens)
+{
+    const struct copse_language_weight *w = copse__language_weight(l, 0, COPSE_PART_EMBEDDING);
+    if (w->bits == 0)
+        return copse_gather(g, copse_variable_tensor(w->values), tokens);
+    const struct copse_blocks blocks = blocks_of(w);
+    return copse_gather_blocks(g, &blocks, tokens);
+}
+
 /* ---- a block ---- */
 
 struct block {
@@ -87,7 +118,7 @@ static copse_tensor *block_part(const struct block *b, enum copse_part part)
 static copse_tensor *block_product(const struct block *b, copse_tensor *x, enum copse_part weight,
                                    enum copse_part bias)
 {
-    copse_tensor *y = copse_matmul(b->g, x, block_part(b, weight), false, true);
+    copse_tensor *y = language_product(b->l, b->g, x, b->layer, weight);
     y = copse__adapter_add(b->l, b->g, b->layer, weight, x, y, b->is_training);
     return bias != COPSE_PARTS && block_part(b, bias) ? copse_add(b->g, y, block_part(b, bias)) : y;
 }
@@ -153,7 +184,7 @@ static copse_tensor *language_stream(struct block *b, copse_tensor **memory)
 {
     const copse_language *l = b->l;
     copse_graph *g = b->g;
-    copse_tensor *x = copse_gather(g, copse__language_part(l, 0, COPSE_PART_EMBEDDING), b->tokens);
+    copse_tensor *x = language_rows(l, g, b->tokens);
     for (b->layer = 0; b->layer < l->is.layers; b->layer++) {
         x = copse_add(g, x, block_attend(b, x));
         x = copse_add(g, x, block_mlp(b, x));
@@ -165,9 +196,9 @@ static copse_tensor *language_stream(struct block *b, copse_tensor **memory)
     return copse_rms_norm(g, x, copse__language_part(l, 0, COPSE_PART_NORM), l->is.epsilon);
 }
 
-static copse_tensor *language_head(const copse_language *l)
+static enum copse_part language_head(const copse_language *l)
 {
-    return copse__language_part(l, 0, l->is.is_tied ? COPSE_PART_EMBEDDING : COPSE_PART_HEAD);
+    return l->is.is_tied ? COPSE_PART_EMBEDDING : COPSE_PART_HEAD;
 }
 
 /* ---- new tokens ---- */
@@ -200,7 +231,7 @@ copse_tensor *copse__language_next(copse_graph *g, const copse_batch *in, void *
             copse_reshape(g, both[1], COPSE_SHAPE(1, count * (uint32_t)copse__language_memory(l)));
         x = copse_reshape(g, x, COPSE_SHAPE(count, l->is.width));
         x = copse_gather(g, x, copse_reshape(g, copse_input(in, "last"), COPSE_SHAPE(1)));
-        both[0] = copse_matmul(g, x, language_head(l), false, true);
+        both[0] = language_product(l, g, x, 0, language_head(l));
         x = copse_concat(g, both, 2, 1);
     }
     copse__free(mem, (void *)memory);
@@ -236,6 +267,22 @@ static copse_tensor *window_turns(const copse_language *l, copse_graph *g, uint3
     return t;
 }
 
+/* The logits of a head of f32 are computed for a part of the vocabulary at a time. A quantised one
+   has one product for all: it takes little memory itself. */
+static copse_tensor *window_cross_entropy(const copse_language *l, copse_graph *g, copse_tensor *x,
+                                          copse_tensor *y, copse_averaging averaging)
+{
+    const struct copse_language_weight *w = copse__language_weight(l, 0, language_head(l));
+    const struct copse_cross_entropy_params params = { .averaging = averaging,
+                                                       .ignores = true,
+                                                       .ignored_label = COPSE_LANGUAGE_NO_TOKEN };
+    if (w->bits > 0)
+        return copse_cross_entropy(g, language_product(l, g, x, 0, language_head(l)), y, &params);
+    const struct copse_dense_loss head = { .w = copse_variable_tensor(w->values),
+                                           .is_transposed = true };
+    return copse__dense_cross_entropy(g, x, &head, y, &params, NULL);
+}
+
 static copse_tensor *window_losses(const copse_language *l, copse_graph *g, const copse_batch *in,
                                    copse_averaging averaging)
 {
@@ -257,13 +304,9 @@ static copse_tensor *window_losses(const copse_language *l, copse_graph *g, cons
     b.sees = (struct copse_attention_params){ .is_causal = true, .window = l->is.window };
     copse_tensor *x = language_stream(&b, NULL);
     COPSE_LATCH(g, copse_graph_status(g));
-    const uint32_t rows = b.windows * b.count;
-    const struct copse_dense_loss head = { .w = language_head(l), .is_transposed = true };
-    const struct copse_cross_entropy_params params = { .averaging = averaging,
-                                                       .ignores = true,
-                                                       .ignored_label = COPSE_LANGUAGE_NO_TOKEN };
-    return copse__dense_cross_entropy(g, copse_reshape(g, x, COPSE_SHAPE(rows, l->is.width)), &head,
-                                      copse_reshape(g, y, COPSE_SHAPE(rows)), &params, NULL);
+    const copse_shape rows = COPSE_SHAPE(b.windows * b.count);
+    return window_cross_entropy(l, g, copse_reshape(g, x, COPSE_SHAPE(rows.dims[0], l->is.width)),
+                                copse_reshape(g, y, rows), averaging);
 }
 
 copse_tensor *copse_language_loss(copse_graph *g, const copse_batch *in, void *language)

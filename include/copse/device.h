@@ -33,19 +33,20 @@ struct copse_limits {
     uint32_t max_bindings;          /**< buffers per kernel */
     uint32_t max_param_bytes;       /**< parameter bytes per kernel */
     uint32_t subgroup_size;         /**< invocations in lock step, 0 = unknown */
-    uint32_t compute_units;         /**< processors that run groups in parallel */
+    uint32_t compute_units;         /**< processors that run groups */
     uint32_t host_import_alignment; /**< of host memory that can be bound */
     uint64_t max_texel_elements;    /**< of a formatted read-only view */
     bool has_unified_memory;        /**< device memory is host memory */
     bool has_group_base;            /**< a kernel can be split into several dispatches */
     bool has_wide_vectors;          /**< 16-wide float vectors are fast */
     bool has_fast_texels;           /**< formatted loads are much faster */
-    bool has_library_gemm;          /**< a vendor matrix product can be called (CLBlast) */
+    bool has_library_gemm;          /**< a vendor matrix product (CLBlast) */
     bool has_f64;                   /**< double precision in kernels */
     bool has_f16_storage;           /**< 16-bit floats in buffers */
     bool rounds_to_nearest;         /**< + - * round to nearest even; by the driver's report */
     bool keeps_denormals;           /**< of f32, likewise */
     uint8_t cooperative_shape[3];   /**< m, n, k of f16 matrices, f32 sums */
+    bool is_gpu;                    /**< by the driver; chooses kernels */
     uint64_t reserved[8];
 };
 

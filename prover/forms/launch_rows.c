@@ -4,6 +4,7 @@
 
 #include "core/ops/ops.h"
 #include "prover/forms/lines.h"
+#include "prover/forms/rows.h"
 
 enum {
     RESULT = COPSE_CONTENT_RESULT,
@@ -248,15 +249,13 @@ static void plan_cross_entropy_grad_wide(struct copse_launch *l)
     COPSE_LAUNCH_PLAN(l, p, l->want, n, p.rows, 2 * (size_t)p.rows, 1, n);
 }
 
-/* Logarithms of probabilities are not positive. */
-static void arrange_softmax_grad(const struct copse_launch *l, uint32_t *const *words)
+void copse__arrange_softmax_grad(const struct copse_launch *l, uint32_t *const *words)
 {
     for (size_t i = 0; l->spec[0] && i < l->counts[0]; i++)
         words[0][i] |= 0x80000000u;
 }
 
-/* m is the largest number of its row, or NaN. */
-static void arrange_loss_grad_wide(const struct copse_launch *l, uint32_t *const *words)
+void copse__arrange_loss_grad(const struct copse_launch *l, uint32_t *const *words)
 {
     const size_t rows = l->counts[1], cols = l->counts[0] / rows;
     arrange_loss_grad(l, words);
@@ -324,8 +323,7 @@ static void plan_norm_wide_long(struct copse_launch *l)
     COPSE_LAUNCH_PLAN(l, p, 1, n, p.cols, second_of(l, p.rows, p.cols), n);
 }
 
-/* A mean that is large against the differences to it, with both signs. */
-static void arrange_norm_mean(const struct copse_launch *l, uint32_t *const *words)
+void copse__arrange_norm_mean(const struct copse_launch *l, uint32_t *const *words)
 {
     const size_t cols = l->counts[1];
     for (size_t i = 0; i < l->counts[0]; i++) {
@@ -375,11 +373,11 @@ static void arrange_norm_equal(const struct copse_launch *l, uint32_t *const *wo
         .contents = { VALUES, RESULT }, .plan = plan_softmax_wide, .is_rare = true, SHARES, \
         __VA_ARGS__                                                                         \
     }
-#define SOFTMAX_GRAD(kernel_, label, is_logarithm, ...)                                \
-    {                                                                                  \
-        .kernel = COPSE_KERNEL_##kernel_, .name = label, .spec = { is_logarithm },     \
-        .contents = { VALUES, VALUES, RESULT }, .plan = plan_##kernel_,                \
-        .arrange = arrange_softmax_grad, .cap = 4, .is_rare = true, APART, __VA_ARGS__ \
+#define SOFTMAX_GRAD(kernel_, label, is_logarithm, ...)                                       \
+    {                                                                                         \
+        .kernel = COPSE_KERNEL_##kernel_, .name = label, .spec = { is_logarithm },            \
+        .contents = { VALUES, VALUES, RESULT }, .plan = plan_##kernel_,                       \
+        .arrange = copse__arrange_softmax_grad, .cap = 4, .is_rare = true, APART, __VA_ARGS__ \
     }
 #define ALL_SIZES .no_regimes = 0
 #define SOFTMAX_GRADS(kernel_)                                 \
@@ -422,7 +420,7 @@ static void arrange_norm_equal(const struct copse_launch *l, uint32_t *const *wo
         .no_regimes = COPSE_ALL_REGIMES & ~COPSE_BIT(COPSE_REGIME_FEW), __VA_ARGS__ \
     }
 #define LONG_ROWS  .why = "long rows take one launch"
-#define LARGE_MEAN .why = "large means take one launch", .arrange = arrange_norm_mean
+#define LARGE_MEAN .why = "large means take one launch", .arrange = copse__arrange_norm_mean
 
 /* A weight of 0 where the class has other numbers than usual ones. */
 static void arrange_weights(const struct copse_launch *l, uint32_t *const *words)
@@ -539,14 +537,14 @@ static const struct copse_launch_form forms[] = {
       .name = "",
       .contents = { VALUES, INDEX, VALUES, VALUES, RESULT },
       .plan = plan_cross_entropy_grad_wide,
-      .arrange = arrange_loss_grad_wide,
+      .arrange = copse__arrange_loss_grad,
       .is_rare = true,
       SHARES },
     { .kernel = COPSE_KERNEL_cross_entropy_grad_wide,
       .name = "long",
       .contents = { VALUES, INDEX, VALUES, VALUES, RESULT },
       .plan = plan_cross_entropy_grad_wide,
-      .arrange = arrange_loss_grad_wide,
+      .arrange = copse__arrange_loss_grad,
       .is_rare = true,
       SHARES,
       COPSE_LONG },

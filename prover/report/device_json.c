@@ -32,6 +32,7 @@ static bool add_limits(cJSON *to, const struct copse_limits *l)
         const char *name;
         bool value;
     } flags[] = {
+        { "gpu", l->is_gpu },
         { "unified_memory", l->has_unified_memory },
         { "library_gemm", l->has_library_gemm },
         { "f64", l->has_f64 },

@@ -392,6 +392,10 @@ static void limits_are_only_lowered(void **unused)
     OK(copse__device_limit(dev, &l));
     assert_memory_equal(dev->limits, &before, sizeof before);
 
+    l.is_gpu = true; /* no limit */
+    OK(copse__device_limit(dev, &l));
+    assert_true(dev->limits->is_gpu);
+
     l.max_group_size = 32;
     l.offset_alignment = 256;
     l.max_binding_bytes = 1u << 20;

@@ -115,7 +115,7 @@ def main():
         text = f.read()[:2000]
     model, _ = reference(path)
     strategy = new_strategy()
-    language = make("language", lib.copse_language_open, strategy, path.encode())
+    language = make("language", lib.copse_language_open, strategy, path.encode(), ffi.NULL)
     check(lib.copse_language_adapt(language, ffi.new("struct copse_adapter_params *", {"rank": RANK, "seed": 3})))
     for name, v in matrices(strategy).items():
         if ".lora_B." in name:
@@ -139,7 +139,7 @@ def main():
                                                 init_lora_weights=False, task_type="CAUSAL_LM"))
         peft.save_pretrained(folder)
         strategy = new_strategy()
-        language = make("language", lib.copse_language_open, strategy, path.encode())
+        language = make("language", lib.copse_language_open, strategy, path.encode(), ffi.NULL)
         check(lib.copse_language_load_adapter(language, folder.encode()))
         with torch.no_grad():
             failed += losses_differ("an adapter of PEFT", loss_of(language, first), torch_loss(peft.eval(), x, y).item())

@@ -16,13 +16,16 @@ static copse_strategy *st;
 static const char *on = "host:0"; /* the device */
 static copse_language *language;
 
+/* How models are opened. */
+static struct copse_language_params how_to_open;
+
 static copse_status open_file(struct gguf_file *f)
 {
     gguf_bytes(f);
     const char *path = temp_write("model.gguf", f->all.at, f->all.size);
     gguf_free(f);
     OK(copse_strategy_open(ctx, on, NULL, &st));
-    return copse_language_open(st, path, &language);
+    return copse_language_open(st, path, &how_to_open, &language);
 }
 
 static void close_file(void)
@@ -35,6 +38,8 @@ static void open_kind(const struct kind *k)
 {
     struct gguf_file f = { .key_count = 0 };
     fill_all();
+    if (k->is_quantised)
+        quantise_all();
     put_model(&f, k);
     OK(open_file(&f));
 }

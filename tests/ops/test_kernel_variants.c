@@ -31,11 +31,11 @@ static copse_status lower(struct copse_lowering *l, const void *work)
 }
 
 /* Plain devices take the second row, those with wide vectors the third, those with fast texels the
-   first. */
+   first, GPUs the third. */
 static const struct copse_variant rows[] = {
-    { "first", COPSE_KERNEL_reduce, { 5, 5, 0 }, .lower = lower },
-    { "second", COPSE_KERNEL_softmax, { 1, 6, 1 }, .fits = is_small, .lower = lower },
-    { "third", COPSE_KERNEL_argmax, { COPSE_NO_PRIOR, 0, 4 }, .lower = lower },
+    { "first", COPSE_KERNEL_reduce, { 5, 5, 0, 2 }, .lower = lower },
+    { "second", COPSE_KERNEL_softmax, { 1, 6, 1, 3 }, .fits = is_small, .lower = lower },
+    { "third", COPSE_KERNEL_argmax, { COPSE_NO_PRIOR, 0, 4, 0 }, .lower = lower },
 };
 static const struct copse_family three = { .name = "three",
                                            COPSE_VARIANTS(rows),
@@ -67,11 +67,13 @@ static void limits_choose(void **state)
     copse_device *dev = open_device(ctx);
     const struct copse_limits plain = { .has_wide_vectors = false },
                               wide = { .has_wide_vectors = true },
-                              texels = { .has_fast_texels = true };
+                              texels = { .has_fast_texels = true },
+                              gpu = { .is_gpu = true, .max_texel_elements = 1u << 27 };
     assert_string_equal(chosen(dev, &plain, 5, NULL), "second");
     assert_string_equal(chosen(dev, &plain, 500, NULL), "first"); /* too large for the second */
     assert_string_equal(chosen(dev, &wide, 5, NULL), "third");
     assert_string_equal(chosen(dev, &texels, 5, NULL), "first");
+    assert_string_equal(chosen(dev, &gpu, 5, NULL), "third");
 
     OK(copse_device_block(ctx, "fake:0", "softmax", "by the test"));
     assert_string_equal(chosen(dev, &plain, 5, NULL), "first");

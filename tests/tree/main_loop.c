@@ -158,6 +158,17 @@ static unsigned find_loops(const struct code *c, bool multiplies, struct loop *l
     return kept;
 }
 
+/* All instructions, as of a loop with one round. */
+static struct loop whole_code(const struct code *c)
+{
+    struct loop l = { .first = 0, .last = c->count - 1 };
+    for (unsigned i = 0; i < c->count; i++) {
+        l.fused += count_fused(c->at[i]);
+        l.words_read += words_loaded(c->at[i]);
+    }
+    return l;
+}
+
 static bool contains_another(const struct loop *loops, unsigned count, unsigned which)
 {
     for (unsigned i = 0; i < count; i++)
@@ -180,6 +191,9 @@ void find_main_loop(const char *assembly, bool multiplies, struct main_loop *out
              (loops[i].fused == best->fused && loops[i].words_read > best->words_read)))
             best = &loops[i];
     *out = (struct main_loop){ 0, 0, 0 };
+    const struct loop whole = whole_code(&code);
+    if (count == 0 && whole.words_read > 0 && (whole.fused > 0 || !multiplies))
+        best = &whole;
     if (!best)
         return;
     for (unsigned i = best->first; i <= best->last; i++)
@@ -223,6 +237,11 @@ bool main_loop_is_found(void)
           "\ts_wait_loadcnt_dscnt 0x100\n\tbuffer_load_b32 v5, v0, s[4:7], null\n\ts_branch BB3\n",
           false,
           { 5, 0, 4 } },
+        /* No loop: all of the code. */
+        { "\tbuffer_load_b128 v[4:7], v0, s[4:7], null offen\n\tbuffer_load_b32 v8, v0, s[4:7], "
+          "null\n\ts_waitcnt vmcnt(0)\n\tv_add_f32 v4, v4, v8\n\ts_endpgm\n",
+          false,
+          { 5, 0, 5 } },
         /* No multiply-add where one must be. */
         { "BB3:\n\tbuffer_load_b32 v4, v0, s[4:7], null offen\n\ts_branch BB3\n",
           true,

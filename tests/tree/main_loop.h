@@ -6,13 +6,14 @@
 #include <stdbool.h>
 
 struct main_loop {
-    unsigned instructions; /* 0: no loop reads memory */
+    unsigned instructions; /* 0: it does not read memory, or not in a loop that multiplies */
     unsigned fused;        /* multiply-adds of f32 */
     unsigned words;        /* most words of 32 bits that loads from memory have under way at once */
 };
 
 /* Of the loops that read memory, and with `multiplies` have multiply-adds, and contain no other such
-   loop: the one with the most multiply-adds, then with the most loads. */
+   loop: the one with the most multiply-adds, then with the most loads. A shader without such loops
+   is one. */
 void find_main_loop(const char *assembly, bool multiplies, struct main_loop *out);
 
 /* The part of the instructions that are multiply-adds, in percent, rounded down. */

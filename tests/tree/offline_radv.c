@@ -87,12 +87,48 @@ static const struct {
     { COPSE_KERNEL_matmul, 1, { 0, 0, 0, 1 } },
     { COPSE_KERNEL_matmul, 1, { 0, 0, 1, 0 } },
     { COPSE_KERNEL_matmul, 1, { 1, 3, 1, 1 } },
-    { COPSE_KERNEL_matmul_tile, 1, { 1, 1, 0, 0, 0, 3 } },
-    { COPSE_KERNEL_matmul_tile, 1, { 0, 0, 1, 1, 0, 3 } },
+/* each tile: a dense layer, the gradient of its weights, that of its input, odd rows */
+#define TILES(shape)                                               \
+    { COPSE_KERNEL_matmul_tile, 1, { 1, 1, 0, 0, shape, 3 } },     \
+        { COPSE_KERNEL_matmul_tile, 1, { 0, 0, 1, 0, shape, 3 } }, \
+        { COPSE_KERNEL_matmul_tile, 1, { 0, 0, 0, 1, shape, 3 } }, \
+        { COPSE_KERNEL_matmul_tile, 1, { 0, 0, 1, 1, shape, 3 } }, \
+    {                                                              \
+        COPSE_KERNEL_matmul_tile, 1,                               \
+        {                                                          \
+            1, 1, 0, 0, shape, 0                                   \
+        }                                                          \
+    }
+    TILES(0),
+    TILES(1),
+    TILES(2),
+    TILES(3),
+#undef TILES
     { COPSE_KERNEL_matmul_tile, 1, { 1, 3, 0, 0, 1, 0 } },
-    { COPSE_KERNEL_matmul_tile, 1, { 1, 1, 0, 0, 1, 3 } },
-    { COPSE_KERNEL_matmul_tile, 1, { 0, 0, 1, 0, 2, 3 } },
-    { COPSE_KERNEL_matmul_tile, 1, { 0, 0, 0, 1, 3, 3 } },
+/* rows of 10, 1000, 4097 and 8192 elements */
+#define ROWS_HELD(kernel, ...)                                 \
+    { COPSE_KERNEL_##kernel, 1, { __VA_ARGS__ 2, 0, 0 } },     \
+        { COPSE_KERNEL_##kernel, 1, { __VA_ARGS__ 6, 3, 1 } }, \
+        { COPSE_KERNEL_##kernel, 1, { __VA_ARGS__ 8, 4, 0 } }, \
+    {                                                          \
+        COPSE_KERNEL_##kernel, 1,                              \
+        {                                                      \
+            __VA_ARGS__ 8, 7, 1                                \
+        }                                                      \
+    }
+#define COMMA ,
+    ROWS_HELD(row_stats_held, ),
+    ROWS_HELD(softmax_held, 0 COMMA),
+    ROWS_HELD(softmax_held, 1 COMMA),
+    ROWS_HELD(softmax_grad_held, 0 COMMA),
+    ROWS_HELD(softmax_grad_held, 1 COMMA),
+    ROWS_HELD(cross_entropy_grad_held, ),
+    ROWS_HELD(layer_norm_held, 0 COMMA 1 COMMA),
+    ROWS_HELD(layer_norm_held, 1 COMMA 1 COMMA),
+    ROWS_HELD(layer_norm_held, 2 COMMA 1 COMMA),
+    ROWS_HELD(layer_norm_held, 1 COMMA 0 COMMA),
+#undef COMMA
+#undef ROWS_HELD
     { COPSE_KERNEL_matmul_texel, 1, { 0, 0, 0, 1 } },
     { COPSE_KERNEL_matmul_texel, 1, { 0, 0, 1, 0 } },
     { COPSE_KERNEL_matmul_texel, 1, { 1, 3, 1, 1 } },
@@ -257,6 +293,11 @@ static const struct {
     { COPSE_KERNEL_layer_norm, false },
     { COPSE_KERNEL_channel_sums, false },
     { COPSE_KERNEL_channel_merge, false },
+    { COPSE_KERNEL_row_stats_held, false },
+    { COPSE_KERNEL_softmax_held, false },
+    { COPSE_KERNEL_softmax_grad_held, false },
+    { COPSE_KERNEL_cross_entropy_grad_held, false },
+    { COPSE_KERNEL_layer_norm_held, false },
 };
 
 enum { WORDS_WANTED = 4, SHARE_WANTED = 60 };
@@ -526,8 +567,9 @@ static bool check(enum copse_kernel_id id, const int32_t *spec, uint64_t floor)
 }
 
 /* The floor of most kernels, and the floors of kernels whose groups keep more: matmul, matmul_half
-   and, most of all, matmul_tile in registers, attention a tile of scores of each invocation in group memory (2, and 1
-   in attention_grad_key, of 10 were measured; 8 and 4 of 32). */
+   and, most of all, matmul_tile in registers, as those that hold rows, whose loads are all under way at once;
+   attention a tile of scores of each invocation in group memory (2, and 1 in attention_grad_key, of 10 were
+   measured; 8 and 4 of 32). */
 static uint64_t floor_of(size_t id, char **argv)
 {
     switch (id) {
@@ -535,6 +577,11 @@ static uint64_t floor_of(size_t id, char **argv)
     case COPSE_KERNEL_matmul_half:
         return strtoul(argv[3], NULL, 10);
     case COPSE_KERNEL_matmul_tile:
+    case COPSE_KERNEL_row_stats_held:
+    case COPSE_KERNEL_softmax_held:
+    case COPSE_KERNEL_softmax_grad_held:
+    case COPSE_KERNEL_cross_entropy_grad_held:
+    case COPSE_KERNEL_layer_norm_held:
         return strtoul(argv[3], NULL, 10) / 2;
     case COPSE_KERNEL_attention:
     case COPSE_KERNEL_attention_grad_query:

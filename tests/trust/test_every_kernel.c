@@ -223,12 +223,30 @@ static const char *kernel_of_rule(size_t index)
    variants that the fake device does not choose. */
 static bool is_in_graphs(const char *kernel)
 {
-    static const char *const others[] = {
-        "average",    "block_scale",     "clip",        "digest",     "lamb_sum",
-        "square_sum", "tree_sum",        "sum_i32",     "mean",       "accumulate",
-        "matmul_pad", "bias_activation", "row_heads",   "row_find",   "row_join",
-        "row_put",    "matmul_half",     "matmul_tile", "matmul_join"
-    };
+    static const char *const others[] = { "average",
+                                          "block_scale",
+                                          "clip",
+                                          "digest",
+                                          "lamb_sum",
+                                          "square_sum",
+                                          "tree_sum",
+                                          "sum_i32",
+                                          "mean",
+                                          "accumulate",
+                                          "matmul_pad",
+                                          "bias_activation",
+                                          "row_heads",
+                                          "row_find",
+                                          "row_join",
+                                          "row_put",
+                                          "matmul_half",
+                                          "matmul_tile",
+                                          "matmul_join",
+                                          "row_stats_held",
+                                          "softmax_held",
+                                          "softmax_grad_held",
+                                          "cross_entropy_grad_held",
+                                          "layer_norm_held" };
     for (size_t i = 0; i < COPSE_COUNT(others); i++)
         if (strcmp(others[i], kernel) == 0)
             return false;

@@ -10,6 +10,7 @@
 #include "copse/device/open.h"
 
 #include "tools/common/json.h"
+#include "tools/common/plural.h"
 
 static const char *bytes_text(uint64_t bytes, char *text, size_t room)
 {
@@ -85,12 +86,12 @@ static void print_limits(const struct copse_device_info *d)
     printf("           %s, %s%s%s%s%s\n", copse_device_kind_name(d->kind), d->driver,
            d->api_version[0] ? ", " : "", d->api_version, d->memory_bytes ? ", memory " : "",
            d->memory_bytes ? bytes_text(d->memory_bytes, a, sizeof a) : "");
-    printf("           limits: buffer %s, binding %s, group %u with %s, %u compute units%s%s\n",
+    printf("           limits: buffer %s, binding %s, group %u with %s, %u compute units%s%s%s\n",
            bytes_text(l->max_buffer_bytes, a, sizeof a),
            bytes_text(l->max_binding_bytes, b, sizeof b), l->max_group_size,
            bytes_text(l->group_memory_bytes, c, sizeof c), l->compute_units,
            l->has_unified_memory ? ", shares the host's memory" : "",
-           l->has_library_gemm ? ", CLBlast" : "");
+           l->has_library_gemm ? ", CLBlast" : "", l->is_gpu ? ", kernels for GPUs" : "");
 }
 
 static void print_device(copse_context *ctx, const struct copse_device_info *list,
@@ -114,10 +115,10 @@ static void print_device(copse_context *ctx, const struct copse_device_info *lis
     const unsigned shipped = device_count(ctx, d->id, "shipped_measurements");
     if (tuned)
         printf("           tuned: kernels chosen by `copse tune` for %u size%s\n", tuned,
-               tuned == 1 ? "" : "s");
+               plural(tuned));
     if (shipped)
-        printf("           %s: %u measurements of this device and driver ship with the library%s\n",
-               tuned ? "others" : "tuned", shipped,
+        printf("           %s: %u measurement%s of this device and driver in the library%s\n",
+               tuned ? "others" : "tuned", shipped, plural(shipped),
                tuned ? ", for other sizes" : "; `copse tune` measures this machine");
 }
 

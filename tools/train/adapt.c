@@ -61,7 +61,8 @@ static copse_status adapt_open_model(struct adaptation *a)
                                               .is_rank_stabilised = s->is_rank_stabilised,
                                               .targets = s->targets,
                                               .seed = s->seed };
-    COPSE_TRY(copse_language_open(a->strategy, s->model, &a->language));
+    const struct copse_language_params params = { .weights = (copse_weights)s->weights.at->value };
+    COPSE_TRY(copse_language_open(a->strategy, s->model, &params, &a->language));
     return s->init ? copse_language_load_adapter(a->language, s->init)
                    : copse_language_adapt(a->language, &how);
 }

@@ -16,6 +16,7 @@ struct adapt_settings {
     float lr;
     uint64_t seed, memory;
     bool saves_last, has_no_cross_check, is_json, is_quiet;
+    struct option_choice weights; /* values of copse_weights */
     struct session_how how;
     double part; /* of --held-out; below 0: a file; 0: none */
 };

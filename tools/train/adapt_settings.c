@@ -103,6 +103,7 @@ static const char *adapt_check(struct adapt_settings *s)
 int adapt_settings_parse(int argc, char **argv, struct adapt_settings *s)
 {
     *s = (struct adapt_settings){ .schedule = "cosine",
+                                  .weights = { .names = use_weights, .at = use_weights },
                                   .batch = 1,
                                   .lr = 1e-3f,
                                   .seed = 1,
@@ -112,6 +113,7 @@ int adapt_settings_parse(int argc, char **argv, struct adapt_settings *s)
     const struct option_row rows[] = {
         { "", OPTION_GROUP, NULL, NULL, "Model" },
         { "model", OPTION_TEXT, &s->model, "FILE.gguf", "the language model; it is not changed" },
+        { "weights", OPTION_CHOICE, &s->weights, "NAME", USE_WEIGHTS_HELP },
         { "lora", OPTION_COUNT, &s->rank, "RANK", "rank of the adapter [8]" },
         { "lora-alpha", OPTION_FLOAT, &s->alpha, "X",
           "the adapter is scaled by alpha / rank [2 RANK]" },

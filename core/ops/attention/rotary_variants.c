@@ -69,8 +69,8 @@ static bool has_vectors(const struct copse_limits *limits, const void *work)
 /* ---- the family ---- */
 
 static const struct copse_variant variants[] = {
-    { "plain", COPSE_KERNEL_rotary, { 0, 1, 0 }, .lower = lower_plain },
-    { "wide", COPSE_KERNEL_rotary_wide, { 1, 0, 1 }, .fits = has_vectors, .lower = lower_wide },
+    { "plain", COPSE_KERNEL_rotary, { 0, 1, 0, 0 }, .lower = lower_plain },
+    { "wide", COPSE_KERNEL_rotary_wide, { 1, 0, 1, 1 }, .fits = has_vectors, .lower = lower_wide },
 };
 
 static bool rotary_size(const void *work, struct copse_size *out)

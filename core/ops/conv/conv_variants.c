@@ -103,16 +103,16 @@ static bool fits_wide(const struct copse_limits *limits, const void *work)
 /* ---- the family ---- */
 
 static const struct copse_variant variants[] = {
-    { "plain", COPSE_KERNEL_conv, { 0, 1, 1 }, .lower = lower_plain },
+    { "plain", COPSE_KERNEL_conv, { 0, 1, 1, 0 }, .lower = lower_plain },
     { "wide",
       COPSE_KERNEL_conv_wide,
-      { 1, 0, 2 },
+      { 1, 0, 2, 1 },
       .fits = fits_wide,
       .lower = lower_wide,
       COPSE_NEEDS(COPSE_KERNEL_matmul_wide_pack) },
     { "texel",
       COPSE_KERNEL_conv_texel,
-      { 2, 2, 0 },
+      { 2, 2, 0, 2 },
       .fits = copse__conv_fits_texel,
       .lower = copse__conv_lower_texel,
       COPSE_NEEDS(COPSE_KERNEL_matmul_pad) },

@@ -114,11 +114,15 @@ static copse_status lower_texel(struct copse_lowering *l, const void *work)
 /* ---- the family ---- */
 
 static const struct copse_variant variants[] = {
-    { "plain", COPSE_KERNEL_conv_weight, { 0, 1, 1 }, .lower = lower_plain },
-    { "wide", COPSE_KERNEL_conv_weight_wide, { 1, 0, 2 }, .fits = fits_wide, .lower = lower_wide },
+    { "plain", COPSE_KERNEL_conv_weight, { 0, 1, 1, 0 }, .lower = lower_plain },
+    { "wide",
+      COPSE_KERNEL_conv_weight_wide,
+      { 1, 0, 2, 1 },
+      .fits = fits_wide,
+      .lower = lower_wide },
     { "texel",
       COPSE_KERNEL_conv_weight_texel,
-      { 2, 2, 0 },
+      { 2, 2, 0, 2 },
       .fits = copse__conv_weight_fits_texel,
       .lower = lower_texel,
       COPSE_NEEDS(COPSE_KERNEL_matmul_pad) },

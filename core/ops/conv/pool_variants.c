@@ -34,10 +34,10 @@ static copse_status lower_wide(struct copse_lowering *l, const void *work)
 /* ---- the family ---- */
 
 static const struct copse_variant variants[] = {
-    { "plain", COPSE_KERNEL_pool, { 0, 1, 0 }, .lower = lower_plain },
+    { "plain", COPSE_KERNEL_pool, { 0, 1, 0, 0 }, .lower = lower_plain },
     { "wide",
       COPSE_KERNEL_pool_wide,
-      { 1, 0, 1 },
+      { 1, 0, 1, 1 },
       .fits = copse__pool_fits_wide,
       .lower = lower_wide },
 };

@@ -26,8 +26,8 @@ static copse_status lower_wide(struct copse_lowering *l, const void *work)
 /* ---- the family ---- */
 
 static const struct copse_variant variants[] = {
-    { "plain", COPSE_KERNEL_unary_grad, { 0, 1, 0 }, .lower = lower_plain },
-    { "wide", COPSE_KERNEL_unary_grad_wide, { 1, 0, 1 }, .lower = lower_wide },
+    { "plain", COPSE_KERNEL_unary_grad, { 0, 1, 0, 0 }, .lower = lower_plain },
+    { "wide", COPSE_KERNEL_unary_grad_wide, { 1, 0, 1, 1 }, .lower = lower_wide },
 };
 
 static void unary_grad_job(const struct copse_size *at, struct copse_tune_job *j)

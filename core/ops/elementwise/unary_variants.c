@@ -25,8 +25,8 @@ static copse_status lower_wide(struct copse_lowering *l, const void *work)
 /* ---- the family ---- */
 
 static const struct copse_variant variants[] = {
-    { "plain", COPSE_KERNEL_unary, { 0, 1, 0 }, .lower = lower_plain },
-    { "wide", COPSE_KERNEL_unary_wide, { 1, 0, 1 }, .lower = lower_wide },
+    { "plain", COPSE_KERNEL_unary, { 0, 1, 0, 0 }, .lower = lower_plain },
+    { "wide", COPSE_KERNEL_unary_wide, { 1, 0, 1, 1 }, .lower = lower_wide },
 };
 
 static const struct copse_op op_job;

@@ -6,6 +6,7 @@
 #include "core/device/kernel/launch_split.h"
 #include "core/graph/variant.h"
 #include "core/ops/self_tests.h"
+#include "core/ops/softmax/row_held.h"
 #include "core/ops/softmax/softmax.h"
 
 struct grad {
@@ -44,11 +45,36 @@ static copse_status lower_wide(struct copse_lowering *l, const void *work)
                         copse__of(w->dx));
 }
 
+static bool fits_held(const struct copse_limits *limits, const void *work)
+{
+    const struct grad *w = work;
+    struct copse_held held;
+    return copse__held_rows(limits, COPSE_KERNEL_cross_entropy_grad_held, w->of.rows, w->of.cols,
+                            &held);
+}
+
+static copse_status lower_held(struct copse_lowering *l, const void *work)
+{
+    const struct grad *w = work;
+    const struct copse_params_cross_entropy_grad_held p = { w->of.rows, w->of.cols, w->divisor };
+    struct copse_held held;
+    copse__held_rows(copse__limits(l), COPSE_KERNEL_cross_entropy_grad_held, p.rows, p.cols, &held);
+    const int32_t spec[COPSE_MAX_SPECS] = { held.log_lanes, held.more, held.in_quads };
+    return COPSE_LAUNCH(l, cross_entropy_grad_held, spec, p, held.groups, copse__of(w->logits),
+                        copse__of(w->labels), copse__of(w->stats), copse__of(w->dy),
+                        copse__of(w->dx));
+}
+
 /* ---- the family ---- */
 
 static const struct copse_variant variants[] = {
-    { "plain", COPSE_KERNEL_cross_entropy_grad, { 0, 1, 0 }, .lower = lower_plain },
-    { "wide", COPSE_KERNEL_cross_entropy_grad_wide, { 1, 0, 1 }, .lower = lower_wide },
+    { "plain", COPSE_KERNEL_cross_entropy_grad, { 0, 1, 0, 1 }, .lower = lower_plain },
+    { "wide", COPSE_KERNEL_cross_entropy_grad_wide, { 1, 0, 1, 2 }, .lower = lower_wide },
+    { "held",
+      COPSE_KERNEL_cross_entropy_grad_held,
+      { 2, 2, 2, 0 },
+      .fits = fits_held,
+      .lower = lower_held },
 };
 
 /* All rows have the class 0. */
@@ -170,6 +196,7 @@ static void cross_entropy_grad_host(const void *params, const int32_t *spec,
     cross_entropy_grad_run(&(struct rows){ p->n, p->cols, (double)p->divisor }, args);
 }
 
+/* The kernels of whole rows have the same first parameters. */
 static void cross_entropy_grad_wide_host(const void *params, const int32_t *spec,
                                          const struct copse_host_arg *args)
 {
@@ -199,6 +226,18 @@ static void cross_entropy_grad_wide_test(const struct copse_kernel *k, struct co
     const struct copse_params_cross_entropy_grad_wide p = { R, COPSE_TEST_LINE, 4.0f, 2 };
     (void)k;
     COPSE_SELF_TEST(t, p, 2, R * p.cols, R, 2 * R, 1, R * p.cols);
+    copse__test_quarters(t, 2);
+    for (uint32_t r = 0; r < R; r++)
+        copse__test_set(t, 2, 2 * r, 4.0f);
+    t->slack = COPSE_SELF_TEST_SLACK;
+}
+
+static void cross_entropy_grad_held_test(const struct copse_kernel *k, struct copse_self_test *t)
+{
+    const struct copse_params_cross_entropy_grad_held p = { R, copse__held_test_cols(k->spec),
+                                                            4.0f };
+    COPSE_SELF_TEST(t, p, copse__held_test_groups(k, k->spec[0]), R * p.cols, R, 2 * R, 1,
+                    R * p.cols);
     copse__test_quarters(t, 2);
     for (uint32_t r = 0; r < R; r++)
         copse__test_set(t, 2, 2 * r, 4.0f);
@@ -257,4 +296,10 @@ const struct copse_law copse_law_cross_entropy_grad_wide = {
     .split = cross_entropy_grad_wide_split,
     .limit = { .ulp = 12, .ratio = 16, .size = cross_entropy_grad_wide_size },
     .self_test = cross_entropy_grad_wide_test,
+};
+const struct copse_law copse_law_cross_entropy_grad_held = {
+    .host = cross_entropy_grad_wide_host,
+    .split = cross_entropy_grad_wide_split,
+    .limit = { .ulp = 12, .ratio = 16, .size = cross_entropy_grad_wide_size },
+    .self_test = cross_entropy_grad_held_test,
 };

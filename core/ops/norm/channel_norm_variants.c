@@ -74,8 +74,12 @@ static copse_status lower_wide(struct copse_lowering *l, const void *work)
 /* ---- the family ---- */
 
 static const struct copse_variant variants[] = {
-    { "plain", COPSE_KERNEL_channel_norm, { 0, 1, 0 }, .lower = lower_plain },
-    { "wide", COPSE_KERNEL_channel_norm_wide, { 1, 0, 1 }, .fits = fits_wide, .lower = lower_wide },
+    { "plain", COPSE_KERNEL_channel_norm, { 0, 1, 0, 0 }, .lower = lower_plain },
+    { "wide",
+      COPSE_KERNEL_channel_norm_wide,
+      { 1, 0, 1, 1 },
+      .fits = fits_wide,
+      .lower = lower_wide },
 };
 
 static bool channel_norm_work_size(const void *work, struct copse_size *out)

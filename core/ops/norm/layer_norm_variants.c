@@ -11,6 +11,7 @@
 #include "core/ops/ops.h"
 #include "core/ops/reduce/column_sum.h"
 #include "core/ops/self_tests.h"
+#include "core/ops/softmax/row_held.h"
 
 /* Row limit: an invocation loops four times over every 64th element, and all rounds of its loops
    count. */
@@ -69,11 +70,35 @@ static copse_status lower_wide(struct copse_lowering *l, const void *work)
                         copse__of(w->a), copse__of(w->b), copse__of(w->y));
 }
 
+static bool fits_held(const struct copse_limits *limits, const void *work)
+{
+    const struct layer_norm *w = work;
+    struct copse_held held;
+    return copse__held_rows(limits, COPSE_KERNEL_layer_norm_held, w->rows, w->cols, &held);
+}
+
+static copse_status lower_held(struct copse_lowering *l, const void *work)
+{
+    const struct layer_norm *w = work;
+    const struct copse_params_layer_norm_held p = { w->rows, w->cols, w->epsilon };
+    struct copse_held held;
+    copse__held_rows(copse__limits(l), COPSE_KERNEL_layer_norm_held, p.rows, p.cols, &held);
+    const int32_t spec[COPSE_MAX_SPECS] = { w->op, w->is_centered, held.log_lanes, held.more,
+                                            held.in_quads };
+    return COPSE_LAUNCH(l, layer_norm_held, spec, p, held.groups, copse__of(w->x), copse__of(w->a),
+                        copse__of(w->b), copse__of(w->y));
+}
+
 /* ---- the family ---- */
 
 static const struct copse_variant variants[] = {
-    { "shared", COPSE_KERNEL_layer_norm, { 0, 1, 0 }, .lower = lower_shared },
-    { "wide", COPSE_KERNEL_layer_norm_wide, { 1, 0, 1 }, .lower = lower_wide },
+    { "shared", COPSE_KERNEL_layer_norm, { 0, 1, 0, 1 }, .lower = lower_shared },
+    { "wide", COPSE_KERNEL_layer_norm_wide, { 1, 0, 1, 2 }, .lower = lower_wide },
+    { "held",
+      COPSE_KERNEL_layer_norm_held,
+      { 2, 2, 2, 0 },
+      .fits = fits_held,
+      .lower = lower_held },
 };
 
 static bool layer_norm_work_size(const void *work, struct copse_size *out)
@@ -327,6 +352,7 @@ static double inverse_of(const struct copse_host_arg *x, size_t base, size_t col
     return 1 / sqrt(squares / (double)cols + epsilon);
 }
 
+/* Of layer_norm_held, too, which has the same parameters. */
 static void layer_norm_host(const void *params, const int32_t *spec,
                             const struct copse_host_arg *args)
 {
@@ -360,11 +386,12 @@ static void layer_norm_host(const void *params, const int32_t *spec,
 #define R COPSE_TEST_ROWS
 #define C COPSE_TEST_LINE
 
-static void layer_norm_launch(const struct copse_kernel *k, struct copse_self_test *t)
+static void layer_norm_launch(const struct copse_kernel *k, uint32_t cols,
+                              struct copse_self_test *t)
 {
-    t->counts[0] = t->counts[3] = R * C;
-    t->counts[1] = C;
-    t->counts[2] = k->spec[0] == FORWARD ? C : R * C;
+    t->counts[0] = t->counts[3] = R * cols;
+    t->counts[1] = cols;
+    t->counts[2] = k->spec[0] == FORWARD ? cols : R * cols;
     t->slack = COPSE_SELF_TEST_SLACK;
 }
 
@@ -373,7 +400,7 @@ static void layer_norm_test(const struct copse_kernel *k, struct copse_self_test
     const struct copse_params_layer_norm p = { R, C, 1.0f };
     memcpy(t->params, &p, sizeof p);
     t->groups = R;
-    layer_norm_launch(k, t);
+    layer_norm_launch(k, C, t);
 }
 
 static void layer_norm_wide_host(const void *params, const int32_t *spec,
@@ -389,7 +416,15 @@ static void layer_norm_wide_test(const struct copse_kernel *k, struct copse_self
     const struct copse_params_layer_norm_wide p = { R, C, 1.0f, 2 };
     memcpy(t->params, &p, sizeof p);
     t->groups = 2;
-    layer_norm_launch(k, t);
+    layer_norm_launch(k, C, t);
+}
+
+static void layer_norm_held_test(const struct copse_kernel *k, struct copse_self_test *t)
+{
+    const struct copse_params_layer_norm_held p = { R, copse__held_test_cols(k->spec + 2), 1.0f };
+    memcpy(t->params, &p, sizeof p);
+    t->groups = copse__held_test_groups(k, k->spec[2]);
+    layer_norm_launch(k, p.cols, t);
 }
 
 /* ---- bases of tolerances ---- */
@@ -475,4 +510,10 @@ const struct copse_law copse_law_layer_norm_wide = {
     .split = layer_norm_split,
     .limit = { .ulp = 0.5, .ratio = 16, .size = layer_norm_wide_size },
     .self_test = layer_norm_wide_test,
+};
+const struct copse_law copse_law_layer_norm_held = {
+    .host = layer_norm_host,
+    .split = layer_norm_split,
+    .limit = { .ulp = 0.5, .ratio = 16, .size = layer_norm_size },
+    .self_test = layer_norm_held_test,
 };

@@ -9,12 +9,13 @@
 
 /* ---- the tables ---- */
 
-#define GROUP      256u            /* invocations for which tiles are counted, on every device */
-#define ENOUGH     64u             /* large tiles that are worth it */
-#define BUSY       128u            /* groups that a product is divided into */
-#define LEAST_PART COPSE_SUM_CHAIN /* so that parts add no roundings */
-#define MOST_PART  16384u /* 3.2 rounds of loops per term; some drivers leave a loop after 65535 */
-#define MOST_PARTS 16u
+#define GROUP         256u            /* invocations for which tiles are counted, on every device */
+#define ENOUGH        64u             /* large tiles for which parts are counted by them */
+#define UNKNOWN_UNITS 32u             /* compute units, where the driver does not say */
+#define BUSY          128u            /* groups that a product is divided into */
+#define LEAST_PART    COPSE_SUM_CHAIN /* so that parts add no roundings */
+#define MOST_PART     16384u /* 3.2 rounds of loops per term; some drivers leave a loop after 65535 */
+#define MOST_PARTS    16u
 
 static uint64_t divide_up(uint64_t n, uint64_t by)
 {
@@ -37,15 +38,20 @@ static uint64_t tiles_in(const struct copse_product *p, enum copse_tile_shape sh
 }
 
 /* Sigmoid and tanh are long texts for each of 64 elements, so large tiles have none. */
-static enum copse_tile_shape tile_shape(const struct copse_product *p)
+static bool may_be_large(const struct copse_product *p)
+{
+    return p->activation <= COPSE_RELU;
+}
+
+/* The tiles by which parts are counted. */
+static enum copse_tile_shape counted_shape(const struct copse_product *p)
 {
     if (p->n <= 32)
         return COPSE_TILE_THIN;
     if (p->m <= 32)
         return COPSE_TILE_FLAT;
-    return p->activation <= COPSE_RELU && tiles_in(p, COPSE_TILE_LARGE, GROUP) >= ENOUGH
-               ? COPSE_TILE_LARGE
-               : COPSE_TILE_SMALL;
+    return may_be_large(p) && tiles_in(p, COPSE_TILE_LARGE, GROUP) >= ENOUGH ? COPSE_TILE_LARGE
+                                                                             : COPSE_TILE_SMALL;
 }
 
 /* The terms of each part: a multiple of 16, the longest strip, so that parts begin with whole
@@ -57,11 +63,39 @@ static uint32_t part_length(uint32_t k, uint64_t parts)
 
 static uint32_t tile_part(const struct copse_product *p)
 {
-    const uint64_t tiles = COPSE_MAX(tiles_in(p, tile_shape(p), GROUP), 1u),
+    const uint64_t tiles = COPSE_MAX(tiles_in(p, counted_shape(p), GROUP), 1u),
                    by_tiles = BUSY / COPSE_MIN(tiles, BUSY),
                    by_terms = COPSE_MAX(p->k / LEAST_PART, 1u),
                    parts = COPSE_MIN(COPSE_MIN(by_tiles, by_terms), MOST_PARTS);
     return part_length(p->k, COPSE_MAX(parts, divide_up(p->k, MOST_PART)));
+}
+
+static enum copse_tile_shape launched_shape(const struct copse_limits *limits,
+                                            const struct copse_product *p, uint32_t parts)
+{
+    /* multiply-adds in percent of the instructions: docs/performance.md */
+    static const uint32_t share[COPSE_TILE_SHAPES] = { 78, 64, 55, 55 };
+    const uint32_t units = limits->compute_units ? limits->compute_units : UNKNOWN_UNITS;
+    enum copse_tile_shape best = COPSE_TILE_SMALL;
+    uint64_t least = UINT64_MAX;
+    for (int i = !may_be_large(p); i < COPSE_TILE_SHAPES; i++) {
+        uint32_t rows, cols;
+        copse__tile_size((enum copse_tile_shape)i, GROUP, &rows, &cols);
+        const uint64_t groups = parts * tiles_in(p, (enum copse_tile_shape)i, GROUP),
+                       time = divide_up(groups, units) * (100 * rows * cols / share[i]);
+        if (time < least) {
+            least = time;
+            best = (enum copse_tile_shape)i;
+        }
+    }
+    return best;
+}
+
+struct copse_tile_choice copse__tile_choice(const struct copse_limits *limits,
+                                            const struct copse_product *p)
+{
+    const uint32_t part = tile_part(p), parts = (uint32_t)divide_up(p->k, part);
+    return (struct copse_tile_choice){ launched_shape(limits, p, parts), part, parts };
 }
 
 bool copse__tile_fits(const struct copse_limits *limits, const struct copse_product *p)
@@ -85,8 +119,8 @@ copse_status copse__lower_tile(struct copse_lowering *l, const struct copse_prod
 {
     uint32_t x, y;
     copse__kernel_group(copse__limits(l), COPSE_KERNEL_matmul_tile, &x, &y);
-    const enum copse_tile_shape shape = tile_shape(p);
-    const uint32_t part = tile_part(p), parts = (uint32_t)divide_up(p->k, part);
+    const struct copse_tile_choice choice = copse__tile_choice(copse__limits(l), p);
+    const uint32_t parts = choice.parts;
     const bool is_whole = parts == 1;
     const struct copse_operand bias = p->bias ? copse__of(p->bias) : p->b;
     const int32_t in_quads =
@@ -95,13 +129,13 @@ copse_status copse__lower_tile(struct copse_lowering *l, const struct copse_prod
     const int32_t spec[COPSE_MAX_SPECS] = {
         is_whole ? ends[0] : 0, is_whole ? ends[1] : COPSE_LINEAR,
         p->a_transposed,        p->b_transposed,
-        (int32_t)shape,         in_quads
+        (int32_t)choice.shape,  in_quads
     };
     const struct copse_params_matmul_tile params = { p->m,         p->n,          p->k,
                                                      p->batch,     p->of_a.each,  p->of_a.count,
-                                                     p->of_b.each, p->of_b.count, part,
+                                                     p->of_b.each, p->of_b.count, choice.part,
                                                      parts };
-    const uint64_t groups = parts * tiles_in(p, shape, x * y);
+    const uint64_t groups = parts * tiles_in(p, choice.shape, x * y);
     struct copse_operand to = p->c;
     if (is_whole)
         return COPSE_LAUNCH(l, matmul_tile, spec, params, groups, p->a, p->b, bias, to);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The product in tiles for GPUs: which tiles and how many parts of k a product gets. Both depend on
-   its shape alone, so that every device adds in the same order. */
+/* The product in tiles for GPUs: which tiles and how many parts of k a product gets. The parts
+   depend on its shape alone, so that every device adds in the same order. Tiles are chosen by the
+   number of compute units, too: they change no order. */
 #ifndef COPSE_MATMUL_TILE_H
 #define COPSE_MATMUL_TILE_H
 
@@ -19,6 +20,16 @@ enum copse_tile_shape {
 /* Rows and columns of a tile in groups of so many invocations. */
 COPSE_PRIVATE void copse__tile_size(enum copse_tile_shape shape, uint32_t group, uint32_t *rows,
                                     uint32_t *cols);
+
+struct copse_tile_choice {
+    enum copse_tile_shape shape;
+    uint32_t part, parts; /* terms of a part; parts of k */
+};
+/* The shape with the least time, estimated in multiply-adds of an invocation:
+       rounds of groups * elements of a tile / share of multiply-adds in the kernel's loop
+   where a round is a group on each compute unit. k > 0. */
+struct copse_tile_choice copse__tile_choice(const struct copse_limits *limits,
+                                            const struct copse_product *p);
 
 bool copse__tile_fits(const struct copse_limits *limits, const struct copse_product *p);
 /* `p` has operands of f32. */

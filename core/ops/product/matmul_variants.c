@@ -347,19 +347,20 @@ static bool is_f16(const struct copse_limits *limits, const void *work)
 
 /* ---- the family ---- */
 
-#define MEASURED_ONLY COPSE_NO_PRIOR, COPSE_NO_PRIOR, COPSE_NO_PRIOR
+#define ON_GPUS_ONLY  COPSE_NO_PRIOR, COPSE_NO_PRIOR, COPSE_NO_PRIOR
+#define MEASURED_ONLY ON_GPUS_ONLY, COPSE_NO_PRIOR
 
 static const struct copse_variant variants[] = {
-    { "shared", COPSE_KERNEL_matmul, { 0, 1, 1 }, .lower = lower_shared },
+    { "shared", COPSE_KERNEL_matmul, { 0, 1, 1, 1 }, .lower = lower_shared },
     { "wide",
       COPSE_KERNEL_matmul_wide,
-      { 1, 0, 2 },
+      { 1, 0, 2, 2 },
       .fits = has_terms,
       .lower = lower_wide,
       COPSE_NEEDS(COPSE_KERNEL_matmul_wide_turn, COPSE_KERNEL_matmul_wide_pack) },
     { "texel",
       COPSE_KERNEL_matmul_texel,
-      { 2, 2, 0 },
+      { 2, 2, 0, 3 },
       .fits = fits_texels,
       .lower = lower_texel,
       COPSE_NEEDS(COPSE_KERNEL_matmul_pad) },
@@ -371,7 +372,7 @@ static const struct copse_variant variants[] = {
       COPSE_NEEDS(COPSE_KERNEL_bias_activation) },
     { "tile",
       COPSE_KERNEL_matmul_tile,
-      { MEASURED_ONLY },
+      { ON_GPUS_ONLY, 0 },
       .fits = fits_tile,
       .lower = lower_tile,
       COPSE_NEEDS(COPSE_KERNEL_matmul_join) },

@@ -63,8 +63,8 @@ static copse_status lower_wide(struct copse_lowering *l, const void *work)
 /* ---- the family ---- */
 
 static const struct copse_variant variants[] = {
-    { "plain", COPSE_KERNEL_dropout, { 0, 1, 0 }, .lower = lower_plain },
-    { "wide", COPSE_KERNEL_dropout_wide, { 1, 0, 1 }, .lower = lower_wide },
+    { "plain", COPSE_KERNEL_dropout, { 0, 1, 0, 0 }, .lower = lower_plain },
+    { "wide", COPSE_KERNEL_dropout_wide, { 1, 0, 1, 1 }, .lower = lower_wide },
 };
 
 static bool dropout_size(const void *work, struct copse_size *out)

@@ -52,10 +52,10 @@ static copse_status lower_wide(struct copse_lowering *l, const void *work)
 /* ---- the family ---- */
 
 static const struct copse_variant variants[] = {
-    { "reduce", COPSE_KERNEL_reduce, { 0, 1, 0 }, .lower = lower_reduce },
+    { "reduce", COPSE_KERNEL_reduce, { 0, 1, 0, 0 }, .lower = lower_reduce },
     { "wide",
       COPSE_KERNEL_column_sum_wide,
-      { 1, 0, 1 },
+      { 1, 0, 1, 1 },
       .fits = has_elements,
       .lower = lower_wide },
 };

@@ -6,6 +6,7 @@
 #include "core/device/kernel/launch_split.h"
 #include "core/graph/variant.h"
 #include "core/ops/self_tests.h"
+#include "core/ops/softmax/row_held.h"
 #include "core/ops/softmax/softmax.h"
 
 struct stats {
@@ -58,11 +59,29 @@ static copse_status lower_wide(struct copse_lowering *l, const void *work)
                         copse__of(w->x), copse__of(w->y));
 }
 
+static bool fits_held(const struct copse_limits *limits, const void *work)
+{
+    const struct stats *w = work;
+    struct copse_held held;
+    return copse__held_rows(limits, COPSE_KERNEL_row_stats_held, w->of.rows, w->of.cols, &held);
+}
+
+static copse_status lower_held(struct copse_lowering *l, const void *work)
+{
+    const struct stats *w = work;
+    const struct copse_params_row_stats_held p = { w->of.rows, w->of.cols };
+    struct copse_held held;
+    copse__held_rows(copse__limits(l), COPSE_KERNEL_row_stats_held, p.rows, p.cols, &held);
+    const int32_t spec[COPSE_MAX_SPECS] = { held.log_lanes, held.more, held.in_quads };
+    return COPSE_LAUNCH(l, row_stats_held, spec, p, held.groups, copse__of(w->x), copse__of(w->y));
+}
+
 /* ---- the family ---- */
 
 static const struct copse_variant variants[] = {
-    { "plain", COPSE_KERNEL_row_stats, { 0, 1, 0 }, .lower = lower_plain },
-    { "wide", COPSE_KERNEL_row_stats_wide, { 1, 0, 1 }, .fits = fits_wide, .lower = lower_wide },
+    { "plain", COPSE_KERNEL_row_stats, { 0, 1, 0, 1 }, .lower = lower_plain },
+    { "wide", COPSE_KERNEL_row_stats_wide, { 1, 0, 1, 2 }, .fits = fits_wide, .lower = lower_wide },
+    { "held", COPSE_KERNEL_row_stats_held, { 2, 2, 2, 0 }, .fits = fits_held, .lower = lower_held },
 };
 
 static copse_tensor *row_stats_build(copse_graph *g, const struct copse_tune_job *j,
@@ -149,6 +168,15 @@ static void row_stats_wide_host(const void *params, const int32_t *spec,
     row_stats_host(&one_pass, (int32_t[COPSE_MAX_SPECS]){ 1 }, args);
 }
 
+static void row_stats_held_host(const void *params, const int32_t *spec,
+                                const struct copse_host_arg *args)
+{
+    const struct copse_params_row_stats_held *p = params;
+    const struct copse_params_row_stats one_pass = { p->rows, p->cols, 1 };
+    (void)spec;
+    row_stats_host(&one_pass, (int32_t[COPSE_MAX_SPECS]){ 1 }, args);
+}
+
 /* ---- self-tests ---- */
 
 #define R COPSE_TEST_ROWS
@@ -167,6 +195,14 @@ static void row_stats_wide_test(const struct copse_kernel *k, struct copse_self_
     const struct copse_params_row_stats_wide p = { R, COPSE_TEST_LINE, 2 };
     (void)k;
     COPSE_SELF_TEST(t, p, 2, R * p.cols, 2 * R);
+    copse__test_quarters(t, 0);
+    t->slack = COPSE_SELF_TEST_SLACK;
+}
+
+static void row_stats_held_test(const struct copse_kernel *k, struct copse_self_test *t)
+{
+    const struct copse_params_row_stats_held p = { R, copse__held_test_cols(k->spec) };
+    COPSE_SELF_TEST(t, p, copse__held_test_groups(k, k->spec[0]), R * p.cols, 2 * R);
     copse__test_quarters(t, 0);
     t->slack = COPSE_SELF_TEST_SLACK;
 }
@@ -197,4 +233,10 @@ const struct copse_law copse_law_row_stats_wide = {
     .split = row_stats_wide_split,
     .limit = { .ulp = 16 },
     .self_test = row_stats_wide_test,
+};
+const struct copse_law copse_law_row_stats_held = {
+    .host = row_stats_held_host,
+    .split = row_stats_wide_split,
+    .limit = { .ulp = 16 },
+    .self_test = row_stats_held_test,
 };

@@ -5,6 +5,7 @@
 #include "core/device/kernel/launch_split.h"
 #include "core/graph/variant.h"
 #include "core/ops/self_tests.h"
+#include "core/ops/softmax/row_held.h"
 #include "core/ops/softmax/softmax.h"
 
 /* Some drivers leave a loop after 65535 rounds: a lane has two for every 64th element. */
@@ -41,11 +42,35 @@ static copse_status lower_wide(struct copse_lowering *l, const void *work)
                         copse__of(w->y), copse__of(w->dy), copse__of(w->dx));
 }
 
+static bool fits_held(const struct copse_limits *limits, const void *work)
+{
+    const struct softmax_grad *w = work;
+    struct copse_held held;
+    return copse__held_rows(limits, COPSE_KERNEL_softmax_grad_held, w->of.rows, w->of.cols, &held);
+}
+
+static copse_status lower_held(struct copse_lowering *l, const void *work)
+{
+    const struct softmax_grad *w = work;
+    const struct copse_params_softmax_grad_held p = { w->of.rows, w->of.cols };
+    struct copse_held held;
+    copse__held_rows(copse__limits(l), COPSE_KERNEL_softmax_grad_held, p.rows, p.cols, &held);
+    const int32_t spec[COPSE_MAX_SPECS] = { w->is_logarithm, held.log_lanes, held.more,
+                                            held.in_quads };
+    return COPSE_LAUNCH(l, softmax_grad_held, spec, p, held.groups, copse__of(w->y),
+                        copse__of(w->dy), copse__of(w->dx));
+}
+
 /* ---- the family ---- */
 
 static const struct copse_variant variants[] = {
-    { "shared", COPSE_KERNEL_softmax_grad, { 0, 1, 0 }, .lower = lower_shared },
-    { "wide", COPSE_KERNEL_softmax_grad_wide, { 1, 0, 1 }, .lower = lower_wide },
+    { "shared", COPSE_KERNEL_softmax_grad, { 0, 1, 0, 1 }, .lower = lower_shared },
+    { "wide", COPSE_KERNEL_softmax_grad_wide, { 1, 0, 1, 2 }, .lower = lower_wide },
+    { "held",
+      COPSE_KERNEL_softmax_grad_held,
+      { 2, 2, 2, 0 },
+      .fits = fits_held,
+      .lower = lower_held },
 };
 
 static void softmax_grad_job(const struct copse_size *at, struct copse_tune_job *j)
@@ -192,7 +217,7 @@ static void softmax_grad_host(const void *params, const int32_t *spec,
 /* Logarithms of probabilities are negative. */
 static void set_y(const struct copse_kernel *k, struct copse_self_test *t)
 {
-    for (uint32_t i = 0; i < R * C; i++)
+    for (uint32_t i = 0; i < t->counts[0]; i++)
         copse__test_set(t, 0, i, (k->spec[0] ? -0.25f : 0.25f) * (float)(1 + i % 8));
     t->slack = COPSE_SELF_TEST_SLACK;
 }
@@ -211,13 +236,21 @@ static void softmax_grad_wide_test(const struct copse_kernel *k, struct copse_se
     set_y(k, t);
 }
 
+static void softmax_grad_held_test(const struct copse_kernel *k, struct copse_self_test *t)
+{
+    const struct copse_params_softmax_grad_held p = { R, copse__held_test_cols(k->spec + 1) };
+    COPSE_SELF_TEST(t, p, copse__held_test_groups(k, k->spec[1]), R * p.cols, R * p.cols,
+                    R * p.cols);
+    set_y(k, t);
+}
+
 /* ---- bases of tolerances ---- */
 
 /* Intermediate results below this are rounded to a multiple of 2^-149. */
 #define LEAST 0x1p-126
 
-/* |y| (|dy| + sum of |y dy|); of the logarithm |dy| + exp(y) sum of |dy|. The kernel for wide
-   vectors has the same first parameters. */
+/* |y| (|dy| + sum of |y dy|); of the logarithm |dy| + exp(y) sum of |dy|. The other
+   kernels have the same first parameters. */
 static void softmax_grad_size(const void *params, const int32_t *spec,
                               const struct copse_host_arg *args)
 {
@@ -253,4 +286,10 @@ const struct copse_law copse_law_softmax_grad_wide = {
     .split = softmax_grad_split,
     .limit = { .ulp = 0.5, .ratio = 16, .size = softmax_grad_size },
     .self_test = softmax_grad_wide_test,
+};
+const struct copse_law copse_law_softmax_grad_held = {
+    .host = softmax_grad_host,
+    .split = softmax_grad_split,
+    .limit = { .ulp = 0.5, .ratio = 16, .size = softmax_grad_size },
+    .self_test = softmax_grad_held_test,
 };

@@ -5,6 +5,7 @@
 #include "core/device/kernel/launch_split.h"
 #include "core/graph/variant.h"
 #include "core/ops/self_tests.h"
+#include "core/ops/softmax/row_held.h"
 #include "core/ops/softmax/softmax.h"
 
 struct softmax {
@@ -47,15 +48,34 @@ static copse_status lower_wide(struct copse_lowering *l, const void *work)
                         copse__of(w->x), copse__of(w->y));
 }
 
+static bool fits_held(const struct copse_limits *limits, const void *work)
+{
+    const struct softmax *w = work;
+    struct copse_held held;
+    return copse__held_rows(limits, COPSE_KERNEL_softmax_held, w->of.rows, w->of.cols, &held);
+}
+
+static copse_status lower_held(struct copse_lowering *l, const void *work)
+{
+    const struct softmax *w = work;
+    const struct copse_params_softmax_held p = { w->of.rows, w->of.cols };
+    struct copse_held held;
+    copse__held_rows(copse__limits(l), COPSE_KERNEL_softmax_held, p.rows, p.cols, &held);
+    const int32_t spec[COPSE_MAX_SPECS] = { w->is_logarithm, held.log_lanes, held.more,
+                                            held.in_quads };
+    return COPSE_LAUNCH(l, softmax_held, spec, p, held.groups, copse__of(w->x), copse__of(w->y));
+}
+
 /* ---- the family ---- */
 
 static const struct copse_variant variants[] = {
     { "plain",
       COPSE_KERNEL_softmax,
-      { 0, 1, 0 },
+      { 0, 1, 0, 1 },
       .lower = lower_plain,
       COPSE_NEEDS(COPSE_KERNEL_row_stats) },
-    { "wide", COPSE_KERNEL_softmax_wide, { 1, 0, 1 }, .fits = fits_wide, .lower = lower_wide },
+    { "wide", COPSE_KERNEL_softmax_wide, { 1, 0, 1, 2 }, .fits = fits_wide, .lower = lower_wide },
+    { "held", COPSE_KERNEL_softmax_held, { 2, 2, 2, 0 }, .fits = fits_held, .lower = lower_held },
 };
 
 static copse_tensor *softmax_build(copse_graph *g, const struct copse_tune_job *j,
@@ -151,7 +171,8 @@ static void softmax_host(const void *params, const int32_t *spec, const struct c
     }
 }
 
-/* From the definition, as softmax_wide computes it: m and t of each row, then its elements. */
+/* From the definition, as softmax_wide computes it: m and t of each row, then its elements. The
+   kernel softmax_held has the same parameters but the last. */
 static void softmax_wide_host(const void *params, const int32_t *spec,
                               const struct copse_host_arg *args)
 {
@@ -200,6 +221,13 @@ static void softmax_wide_test(const struct copse_kernel *k, struct copse_self_te
     t->slack = COPSE_SELF_TEST_SLACK;
 }
 
+static void softmax_held_test(const struct copse_kernel *k, struct copse_self_test *t)
+{
+    const struct copse_params_softmax_held p = { R, copse__held_test_cols(k->spec + 1) };
+    COPSE_SELF_TEST(t, p, copse__held_test_groups(k, k->spec[1]), R * p.cols, R * p.cols);
+    t->slack = COPSE_SELF_TEST_SLACK;
+}
+
 /* ---- laws ---- */
 
 static bool softmax_split(const struct copse_command *c, struct copse_split *o)
@@ -239,4 +267,11 @@ const struct copse_law copse_law_softmax_wide = {
     .limit = { .ulp = 16 },
     .limit_of = softmax_limit,
     .self_test = softmax_wide_test,
+};
+const struct copse_law copse_law_softmax_held = {
+    .host = softmax_wide_host,
+    .split = softmax_wide_split,
+    .limit = { .ulp = 16 },
+    .limit_of = softmax_limit,
+    .self_test = softmax_held_test,
 };

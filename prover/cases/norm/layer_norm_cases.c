@@ -236,6 +236,8 @@ static const struct copse_case cases[] = {
     PLAIN("no rows", small, FILL(NORMAL, DIMS(0, 5)), 5, STANDARD, .is_poor = true),
     PLAIN("empty rows", small, FILL(NORMAL, DIMS(5, 0)), 0, STANDARD),
     ROW("positive numbers", small, FILL(POSITIVE, DIMS(7, 1000)), 1000, STANDARD),
+    ROW("rows of 8192", small, UNIFORM(-1, 1.22, DIMS(2, 8192)), 8192, STANDARD,
+        .skips_differences = true),
     ROW("a mean of a fifth of the sizes", small, UNIFORM(-1, 1.22, DIMS(3, 4097)), 4097, STANDARD,
         ROUGH),
     ROW("a mean of a third of the sizes", small, UNIFORM(-1, 1.42, DIMS(3, 4097)), 4097, STANDARD,

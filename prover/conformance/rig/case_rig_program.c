@@ -130,7 +130,7 @@ static double ratio_of(const char *family, const char *variant)
     return limit.ratio;
 }
 
-/* Of the forced variant, or of any that is chosen without measurements. */
+/* Of the forced variant, or of any that such a device chooses without measurements. */
 static double proven_of(const struct copse_case *c, const char *variant,
                         const struct copse_limits *limits)
 {
@@ -142,7 +142,7 @@ static double proven_of(const struct copse_case *c, const char *variant,
                                           ? &copse__law_product
                                           : copse_kernel_table[v->kernel].law;
         if (*variant ? strcmp(copse__variant_kernel(v), variant) == 0
-                     : v->prior[0] != COPSE_NO_PRIOR)
+                     : v->prior[copse__device_class(limits)] != COPSE_NO_PRIOR)
             most = fmax(most, copse__sum_bound(law, c->terms, limits));
     }
     return most;

@@ -37,9 +37,13 @@ class LanguageModel:
     """A language model of a GGUF file, with at most one adapter. Its weights are frozen: a Trainer trains the adapter, on the
     windows of a text."""
 
-    def __init__(self, strategy: Strategy, path: PathLike) -> None:
+    @named_options()
+    def __init__(self, strategy: Strategy, path: PathLike, *, float_weights: bool = False) -> None:
+        """float_weights: quantised weights become f32 on the device."""
         self.strategy = strategy
-        self._pointer = make("language", lib.copse_language_open, strategy._pointer, c_string(path))
+        params = ffi.new("struct copse_language_params *", {
+            "weights": lib.COPSE_WEIGHTS_F32 if float_weights else lib.COPSE_WEIGHTS_FILE})
+        self._pointer = make("language", lib.copse_language_open, strategy._pointer, c_string(path), params)
         info = ffi.new("struct copse_language_info *")
         check(lib.copse_language_describe(self._pointer, info))
         self.architecture, self.chat_form = text(info.architecture), text(info.chat)
