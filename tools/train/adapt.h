@@ -25,7 +25,7 @@ struct adapt_settings {
 bool adapt_is_meant(int argc, char **argv);
 /* -1 to continue, else the exit code. (adapt_settings.c) */
 int adapt_settings_parse(int argc, char **argv, struct adapt_settings *out);
-/* The command. (adapt.c) */
+/* The command. (adaptation.c) */
 int train_adapter(int argc, char **argv);
 
 #endif
