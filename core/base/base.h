@@ -114,6 +114,10 @@ void copse__free_aligned(struct copse_mem *m, void *block);
 /* False on overflow. */
 bool copse__mul(size_t a, size_t b, size_t *out);
 bool copse__add(size_t a, size_t b, size_t *out);
+static inline const char *copse__plural(uint64_t n) /* the end of "row" in "1 row", "2 rows" */
+{
+    return n == 1 ? "" : "s";
+}
 static inline size_t copse__round_up(size_t n, size_t to) /* `to` > 0; no overflow check */
 {
     return (n + to - 1) / to * to;

@@ -71,6 +71,17 @@ copse_tensor *copse_input(const copse_batch *in, const char *name)
     return copse__recording_input(r, (uint32_t)(input - r->inputs));
 }
 
+bool copse__batch_has(const copse_batch *in, const char *name)
+{
+    const struct call *call = innermost;
+    while (call && &call->batch != in)
+        call = call->outer;
+    for (uint32_t i = 0; call && i < call->recording->input_count; i++)
+        if (strcmp(call->recording->inputs[i].is.name, name) == 0)
+            return true;
+    return false;
+}
+
 const struct copse_column *copse_batch_column(const struct copse_host_batch *batch,
                                               const char *name)
 {

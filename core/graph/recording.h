@@ -105,6 +105,8 @@ COPSE_PRIVATE copse_status copse__recording_place(struct copse_recording *r, cop
                                                   struct copse_binding at, uint32_t bucket);
 /* The tensor of an input, whether the function has requested it or not; NULL: the graph has failed. */
 copse_tensor *copse__recording_input(struct copse_recording *r, uint32_t input);
+/* Whether the batch of the function that this thread is in has an input of this name. */
+bool copse__batch_has(const copse_batch *in, const char *name);
 /* The result is an f32 scalar. */
 copse_status copse__recording_check_loss(const struct copse_recording *r);
 

@@ -66,5 +66,5 @@ copse_status copse__shape_error(const copse_tensor *y, const char *expected, ...
     vsnprintf(reason, sizeof reason, expected, args);
     va_end(args);
     return copse_fail(COPSE_ERR_SHAPE, "%s: operand%s %s: %s", y->op->name,
-                      y->in_count == 1 ? "" : "s", operands, reason);
+                      copse__plural(y->in_count), operands, reason);
 }

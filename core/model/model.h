@@ -109,5 +109,8 @@ copse_tensor *copse__model_last(copse_graph *g, copse_tensor *x);
 /* The loss that was set, of outputs [examples, outputs] and labels or targets; a scalar. */
 copse_tensor *copse__model_make_loss(const copse_model *m, copse_graph *g, copse_tensor *h,
                                      copse_tensor *y);
+/* The same for mixup: part * loss(y) + (1 - part) * loss(other), i32 and f32 [examples]. */
+copse_tensor *copse__model_mixed_loss(const copse_model *m, copse_graph *g, copse_tensor *h,
+                                      copse_tensor *y, copse_tensor *other, copse_tensor *part);
 
 #endif

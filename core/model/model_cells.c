@@ -97,7 +97,7 @@ static copse_status map_columns(struct copse_model_cells *c, struct copse_csv *c
         return COPSE_OK;
     c->columns = 0;
     c->reader.header = from->names ? COPSE_CSV_HEADER_YES : COPSE_CSV_HEADER_NO;
-    text = (struct copse_cell){ (char *)(uintptr_t) "", 0 };
+    text = copse__cell_of("");
     csv->row += !from->names; /* without names the first row is looked at */
     copse_status s = copse__csv_split(csv, text, &arena, &line);
     csv->row -= !from->names;

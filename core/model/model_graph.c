@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* A model in graphs: its input, the network, its loss. */
+#include "copse/data/pictures.h"
 #include "copse/ops/losses.h"
 #include "copse/train/hidden.h"
 #include "core/graph/graph.h"
+#include "core/graph/recording.h"
 #include "core/model/model.h"
 
 /* Column "x", scaled as the schema says, of the type that the layers were built for. */
@@ -33,26 +35,30 @@ copse_tensor *copse__model_last(copse_graph *g, copse_tensor *x)
 }
 
 static copse_tensor *model_graph_classification(const copse_model *m, copse_graph *g,
-                                                copse_tensor *h, copse_tensor *y)
+                                                const copse_batch *in, copse_tensor *h,
+                                                copse_tensor *y)
 {
     copse_tensor *is_right = copse_equal(g, copse_argmax(g, h, 1), y);
     copse_report(g, "accuracy", copse_mean(g, is_right, NULL, 0, false));
+    if (copse__batch_has(in, COPSE_MIXUP_PART))
+        return copse__model_mixed_loss(m, g, h, y, copse_input(in, COPSE_MIXUP_LABEL),
+                                       copse_input(in, COPSE_MIXUP_PART));
     return m->loss.row ? copse__model_make_loss(m, g, h, y)
                        : copse_sparse_cross_entropy(g, h, y, COPSE_MEAN);
 }
 
 /* The mean over the tokens: of each position, or those behind the windows. */
-static copse_tensor *model_graph_sequence(const copse_model *m, copse_graph *g, copse_tensor *h,
-                                          copse_tensor *y)
+static copse_tensor *model_graph_sequence(const copse_model *m, copse_graph *g,
+                                          const copse_batch *in, copse_tensor *h, copse_tensor *y)
 {
     const uint32_t rows = copse_tensor_shape(y).dims[0];
     if (m->positions == 1) {
         y = copse__model_last(g, y);
-        return model_graph_classification(m, g, h, y);
+        return model_graph_classification(m, g, in, h, y);
     }
     h = copse_reshape(g, h, COPSE_SHAPE(rows * m->positions, m->is.outputs));
     y = copse_reshape(g, y, COPSE_SHAPE(rows * m->positions));
-    return model_graph_classification(m, g, h, y);
+    return model_graph_classification(m, g, in, h, y);
 }
 
 /* The logits of larger vocabularies are not kept: docs/performance.md, "Large vocabularies". The
@@ -102,6 +108,6 @@ copse_tensor *copse_model_loss(copse_graph *g, const copse_batch *in, void *mode
     }
     copse_tensor *h = copse__model_apply(m, g, in);
     return m->targets                          ? model_graph_regression(m, g, h, y)
-           : m->is.task == COPSE_TASK_SEQUENCE ? model_graph_sequence(m, g, h, y)
-                                               : model_graph_classification(m, g, h, y);
+           : m->is.task == COPSE_TASK_SEQUENCE ? model_graph_sequence(m, g, in, h, y)
+                                               : model_graph_classification(m, g, in, h, y);
 }

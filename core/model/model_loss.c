@@ -322,3 +322,46 @@ copse_tensor *copse__model_make_loss(const copse_model *m, copse_graph *g, copse
 {
     return m->loss.row->make(&m->loss, g, h, y);
 }
+
+/* ---- mixup ---- */
+
+static copse_tensor *mixed_cross_entropy(const struct copse_model_loss *l, copse_graph *g,
+                                         copse_tensor *h, copse_tensor *y, copse_tensor *other,
+                                         copse_tensor *part)
+{
+    const struct copse_cross_entropy_params each = { .averaging = COPSE_EACH,
+                                                     .label_smoothing = l->value };
+    if (l->ignores || l->is_balanced || l->weight_count > 0)
+        return copse_graph_fail(g, COPSE_ERR_ARGUMENT,
+                                "model: loss cross_entropy: mixup needs it without weights= and "
+                                "ignore=, which divide by the labels of a batch");
+    copse_tensor *of_other = copse_cross_entropy(g, h, other, &each);
+    copse_tensor *more = copse_sub(g, copse_cross_entropy(g, h, y, &each), of_other);
+    return copse_mean(g, copse_add(g, of_other, copse_mul(g, part, more)), NULL, 0, false);
+}
+
+static copse_tensor *mixed_binary_cross_entropy(const struct copse_model_loss *l, copse_graph *g,
+                                                copse_tensor *h, copse_tensor *y,
+                                                copse_tensor *other, copse_tensor *part)
+{
+    const copse_shape shape = copse_tensor_shape(h);
+    copse_tensor *positive = NULL;
+    COPSE_LATCH(g, copse_graph_status(g));
+    const uint32_t classes = shape.dims[shape.rank - 1];
+    part = copse_reshape(g, part, COPSE_SHAPE(shape.dims[0], 1));
+    copse_tensor *of_other = copse_one_hot(g, other, classes);
+    copse_tensor *more = copse_sub(g, copse_one_hot(g, y, classes), of_other);
+    copse_tensor *targets = copse_add(g, of_other, copse_mul(g, part, more));
+    if (l->value > 0.0f)
+        positive = copse_fill(g, COPSE_F32, COPSE_SCALAR, (double)l->value);
+    return copse_binary_cross_entropy(g, h, targets, positive, COPSE_MEAN);
+}
+
+copse_tensor *copse__model_mixed_loss(const copse_model *m, copse_graph *g, copse_tensor *h,
+                                      copse_tensor *y, copse_tensor *other, copse_tensor *part)
+{
+    const struct copse_model_loss *l = &m->loss;
+    return l->row && l->row->make == binary_cross_entropy
+               ? mixed_binary_cross_entropy(l, g, h, y, other, part)
+               : mixed_cross_entropy(l, g, h, y, other, part);
+}

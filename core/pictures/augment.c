@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Random changes of pictures: steps of a description, and integer arithmetic only. */
+/* Random changes of pictures: steps of a description, and integer arithmetic of pixels only. */
 #include "core/pictures/augment.h"
 
+#include <math.h>
 #include <stddef.h>
 #include <stdlib.h>
 
@@ -13,14 +14,16 @@ static const struct step {
     const char *name;
     size_t at;        /* of its number in struct copse_augment */
     uint32_t largest; /* 0: the step has no number */
+    bool is_fraction; /* the number has a point, and is in hundredths here */
 } steps[] = {
-    { "flip", offsetof(struct copse_augment, flip), 0 },
-    { "crop", offsetof(struct copse_augment, crop), 90 },
-    { "zoom", offsetof(struct copse_augment, zoom), 90 },
-    { "rotate", offsetof(struct copse_augment, rotate), 180 },
-    { "shift", offsetof(struct copse_augment, shift), 32767 },
-    { "brightness", offsetof(struct copse_augment, brightness), 100 },
-    { "erase", offsetof(struct copse_augment, erase), 100 },
+    { "flip", offsetof(struct copse_augment, flip), 0, false },
+    { "crop", offsetof(struct copse_augment, crop), 90, false },
+    { "zoom", offsetof(struct copse_augment, zoom), 90, false },
+    { "rotate", offsetof(struct copse_augment, rotate), 180, false },
+    { "shift", offsetof(struct copse_augment, shift), 32767, false },
+    { "brightness", offsetof(struct copse_augment, brightness), 100, false },
+    { "erase", offsetof(struct copse_augment, erase), 100, false },
+    { "mixup", offsetof(struct copse_augment, mixup), 100, true },
 };
 
 static const char *skip_spaces(const char *at)
@@ -33,8 +36,29 @@ static copse_status augment_refuse(const char *at, const char *why)
     return copse_fail(
         COPSE_ERR_ARGUMENT,
         "augment: '%.*s' %s; steps are flip, crop P (1 to 90), zoom P (1 to 90), rotate D (1 to "
-        "180), shift N (1 to 32767), brightness P (1 to 100), erase P (1 to 100), separated by ;",
+        "180), shift N (1 to 32767), brightness P (1 to 100), erase P (1 to 100), mixup A "
+        "(0.01 to 1), separated by ;",
         (int)COPSE_MIN(strcspn(at, ";"), 40), at, why);
+}
+
+/* Digits, of a fraction with at most two after the point; 0: it is no such number. */
+static unsigned long parse_number(const char **at, bool is_fraction)
+{
+    const size_t digits = strspn(*at, "0123456789");
+    unsigned long number = digits > 0 && digits < 6 ? strtoul(*at, NULL, 10) : 0;
+
+    *at += digits;
+    if (!is_fraction)
+        return number;
+    number *= 100;
+    if (digits == 0 || **at != '.')
+        return number;
+    const size_t more = strspn(++*at, "0123456789");
+    if (more == 0 || more > 2)
+        return 0;
+    number += strtoul(*at, NULL, 10) * (more == 1 ? 10 : 1);
+    *at += more;
+    return number;
 }
 
 /* One step; *at is moved behind it. */
@@ -51,11 +75,10 @@ static copse_status parse_step(const char **at, struct copse_augment *out)
         return augment_refuse(begin, "is no step");
     *at = skip_spaces(end);
     if (s->largest != 0) {
-        const size_t digits = strspn(*at, "0123456789");
-        number = digits > 0 && digits < 6 ? strtoul(*at, NULL, 10) : 0;
+        number = parse_number(at, s->is_fraction);
         if (number == 0 || number > s->largest)
             return augment_refuse(begin, "lacks its number or is out of range");
-        *at = skip_spaces(*at + digits);
+        *at = skip_spaces(*at);
     }
     if (**at != ';' && **at != '\0')
         return augment_refuse(begin, "has more than the step");
@@ -194,4 +217,45 @@ void copse__augment_apply(const struct copse_augment *a, uint64_t seed, uint32_t
         augment_multiply(p, (uint32_t)(100 + augment_draw(&random, a->brightness)));
     if (a->erase != 0 && copse__stream_below(&random, 2) == 1)
         erase_part(p, a->erase, &random);
+}
+
+/* ---- mixup ---- */
+
+/* (0, 1] */
+static double draw_unit(struct copse_stream *random)
+{
+    return ((double)copse__stream_u32(random) + 1.0) * 0x1p-32;
+}
+
+/* Beta(a, a) for 0 < a <= 1 (Joehnk, 1964), in logarithms: u^(1/a) of a small `a` is no double. */
+static double draw_beta(struct copse_stream *random, double a)
+{
+    for (;;) {
+        const double u = log(draw_unit(random)) / a, v = log(draw_unit(random)) / a;
+        const double sum = fmax(u, v) + log1p(exp(-fabs(u - v)));
+        if (sum <= 0.0)
+            return exp(u - sum);
+    }
+}
+
+uint32_t copse__augment_draw_part(const struct copse_augment *a, uint64_t seed, uint32_t epoch,
+                                  uint32_t row)
+{
+    struct copse_stream random;
+
+    copse__stream_init(&random, copse__hash(seed ^ COPSE_HASH_START, "mixup", 5), epoch);
+    random.counter[2] = row;
+    const uint32_t part = (uint32_t)rint(COPSE_MIX_ALL * draw_beta(&random, a->mixup / 100.0));
+    return COPSE_MAX(part, COPSE_MIX_ALL - part); /* both of a pair: the same two pictures */
+}
+
+void copse__augment_mix(uint8_t *first, uint8_t *second, size_t count, uint32_t part)
+{
+    const uint32_t other = COPSE_MIX_ALL - part, half = COPSE_MIX_ALL / 2;
+
+    for (size_t i = 0; i < count; i++) {
+        const uint32_t a = first[i], b = second[i];
+        first[i] = (uint8_t)((part * a + other * b + half) / COPSE_MIX_ALL);
+        second[i] = (uint8_t)((part * b + other * a + half) / COPSE_MIX_ALL);
+    }
 }

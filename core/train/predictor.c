@@ -109,7 +109,8 @@ static copse_status predictor_record(struct copse_predictor *p,
         key.word_count = COPSE_COUNT(words);
         COPSE_TRY(copse__recording_inputs(table.name, batch, shards[i].count, &key));
         COPSE_TRY(copse_note(copse__recordings_get(&p->of[i], &key, &r),
-                             "while recording %zu examples for replica %u", shards[i].count, i));
+                             "while recording %zu example%s for replica %u", shards[i].count,
+                             copse__plural(shards[i].count), i));
         out[i] = of_base(r);
         out[i]->used = p->use;
         const size_t mine = out[i]->bytes / shards[i].count;

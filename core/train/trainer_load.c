@@ -11,7 +11,7 @@ static copse_status trainer_load_match(copse_trainer *t, const char *path,
     if (copse_trainer_accumulated(t) > 0)
         return copse_fail(
             COPSE_ERR_ARGUMENT,
-            "weights: %u micro-batches are accumulated since the last update: finish it, or "
+            "weights: micro-batches are accumulated since the last update (%u): finish it, or "
             "call copse_trainer_flush",
             copse_trainer_accumulated(t));
     return copse__weights_match(&t->uses.weights, t->strategy, NULL, 0, path, file, params);

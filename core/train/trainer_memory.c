@@ -64,5 +64,6 @@ copse_status copse_trainer_memory(copse_trainer *t, uint32_t replica,
     find_variables(t, replica, out);
     find_others(t, replica, out);
     return copse_note(trainer_memory_plan(&t->recordings, &shard, budget, out),
-                      "while planning %zu examples for replica %u", shard.examples, replica);
+                      "while planning %zu example%s for replica %u", shard.examples,
+                      copse__plural(shard.examples), replica);
 }

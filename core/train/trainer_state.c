@@ -96,7 +96,7 @@ static copse_status check_accumulated(void *user)
                ? COPSE_OK
                : copse_fail(
                      COPSE_ERR_ARGUMENT,
-                     "checkpoint: %u micro-batches are accumulated since the last update: finish "
+                     "checkpoint: micro-batches are accumulated since the last update (%u): finish "
                      "it, or call copse_trainer_flush",
                      parts);
 }

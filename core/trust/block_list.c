@@ -453,11 +453,11 @@ void copse__block_list_state(struct copse_trust *t, const struct copse_block_lis
     out->is_unreliable = unsteady > 0 || v->flips >= MOST_FLIPS;
     if (v->flips > 0 && out->is_unreliable)
         snprintf(out->reason, sizeof out->reason, "%u fault%s came and went, the last: %s",
-                 (unsigned)v->flips, v->flips == 1 ? "" : "s", v->flip_reason);
+                 (unsigned)v->flips, copse__plural(v->flips), v->flip_reason);
     else if (unsteady > 0)
         snprintf(out->reason, sizeof out->reason,
                  "%zu case%s failed and passed since, in %u of %u runs", unsteady,
-                 unsteady == 1 ? "" : "s", (unsigned)fewest, PASSES_TO_HEAL);
+                 copse__plural(unsteady), (unsigned)fewest, PASSES_TO_HEAL);
     write_modes(v, out->modes, sizeof out->modes);
     copse__mutex_unlock(&t->lock);
 }

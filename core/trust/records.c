@@ -85,8 +85,9 @@ copse_status copse__records_add(struct copse_trust *t, const struct copse_device
     if (list->count > own)
         copse__log(
             &t->base->log, COPSE_LOG_INFO,
-            "tuning: kernels of %s are chosen by %zu measurements that ship with the library; "
+            "tuning: kernels of %s are chosen by %zu measurement%s that ship%s with the library; "
             "`copse tune` measures this machine",
-            info->id, list->count - own);
+            info->id, list->count - own, copse__plural(list->count - own),
+            list->count - own == 1 ? "s" : "");
     return COPSE_OK;
 }

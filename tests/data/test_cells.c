@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Cells in memory: the same dataset as a CSV file of these rows; cells that a schema does not know are
+/* Cells in memory: the same dataset as a CSV file of these rows, as texts and as numbers; cells that a schema does not know are
    replaced with a warning, or refused; what the texts of a column and the bytes of a file are. */
+#include <float.h>
 #include <math.h>
 
 #include "copse/data/cells.h"
@@ -8,6 +9,7 @@
 #include "copse/data/source.h"
 
 #include "core/base/base.h"
+#include "core/data/reader/number.h"
 #include "tests/rig/data/reader_rig.h"
 
 static copse_dataset *data;
@@ -137,7 +139,7 @@ static void test_cells_that_are_refused(void **state)
           "unknown treatment of unknown categories");
 }
 
-/* ---- by a schema ---- */
+/* ---- helpers ---- */
 
 static void train_on(const char *text, const struct copse_dataset_params *params)
 {
@@ -160,6 +162,143 @@ static void assert_x(const float *expected, size_t count)
         if (fabsf(x[i] - expected[i]) > 1e-6f)
             fail_msg("number %zu is %g instead of %g", i, (double)x[i], (double)expected[i]);
 }
+
+/* ---- numbers ---- */
+
+static copse_status of_numbers(const char *const *its_names, size_t columns,
+                               const double *const *numbers, const char *const *cells, size_t count,
+                               const struct copse_dataset_params *params)
+{
+    copse_dataset_release(&data);
+    warnings[0] = infos[0] = 0;
+    const struct copse_cells from = {
+        .names = its_names, .columns = columns, .rows = count, .cells = cells, .numbers = numbers
+    };
+    COPSE_TRY(copse_dataset_cells(ctx, &from, params, &data));
+    take_rows();
+    return COPSE_OK;
+}
+
+/* Columns as numbers, or as the texts of these numbers: the same bits, schema and warnings. */
+static void test_numbers_are_their_texts(void **state)
+{
+    enum { N = 24 };
+    static const char *const titles[] = { "row_id", "wide", "colour", "same", "y" };
+    static char texts[N][5][COPSE_NUMBER_TEXT];
+    static const char *cells[N * 5];
+    static double column[5][N];
+    const double *const numbers[] = { column[0], column[1], NULL, column[3], column[4] };
+    const double special[] = { NAN,    -0.0,  0.1,     -1e-300, 3e38, 9007199254740993.0,
+                               5e-324, 1e-39, 1.5e-45, 1e17,    -7,   123456.789012345 };
+    static const double targets[][2] = { { 0, 1 }, { 7, 3 }, { 0.25, -1 } };
+    float by_text[64];
+    int32_t class_by_text[64];
+    char schema[3000], warned[2000];
+
+    (void)state;
+    for (size_t k = 0; k < COPSE_COUNT(targets); k++) {
+        for (size_t i = 0; i < N; i++) {
+            const double row[] = { 10.0 + (double)i, special[i % COPSE_COUNT(special)], 0, 4,
+                                   targets[k][i % 3 == 0] };
+            for (size_t c = 0; c < 5; c++) {
+                column[c][i] = row[c];
+                copse__number_print(row[c], texts[i][c]);
+                cells[5 * i + c] = texts[i][c];
+            }
+            snprintf(texts[i][2], sizeof texts[i][2], "%s", i % 2 ? "red" : "blue");
+        }
+        const struct copse_dataset_params params = { .missing = COPSE_MISSING_MEAN };
+        OK(of_cells(titles, 5, cells, N, &params));
+        memcpy(by_text, x, sizeof x);
+        memcpy(class_by_text, y, sizeof y);
+        snprintf(schema, sizeof schema, "%s", copse_schema_text(copse_dataset_schema(data)));
+        snprintf(warned, sizeof warned, "%s", warnings);
+        assert_non_null(strstr(warned, "(\"row_id\"): it numbers the rows"));
+        OK(of_numbers(titles, 5, numbers, cells, N, &params));
+        assert_memory_equal(x, by_text, sizeof x);
+        assert_memory_equal(y, class_by_text, sizeof y);
+        assert_string_equal(copse_schema_text(copse_dataset_schema(data)), schema);
+        assert_string_equal(warnings, warned);
+    }
+    /* no texts, no names */
+    const double *const plain[] = { column[3], column[0], column[4] };
+    OK(of_numbers(NULL, 3, plain, NULL, N,
+                  &(struct copse_dataset_params){ .scale = COPSE_SCALE_NONE }));
+    X(4, 10, 4, 11, 4, 12);
+}
+
+static void test_numbers_that_are_refused(void **state)
+{
+    static const char *const titles[] = { "a", "b", "y" };
+    static const double good[] = { 1, 2, 3 };
+    static const struct {
+        double cell;
+        const char *text;
+    } bad[] = { { NAN, "row 2, column 2 (\"b\"): the cell is empty; fill it in" },
+                { INFINITY, "row 2, column 2 (\"b\"): inf is too large" },
+                { -INFINITY, "row 2, column 2 (\"b\"): -inf is too large" },
+                { 1e39, "row 2, column 2 (\"b\"): 1e+39 is too large" },
+                { -DBL_MAX, "row 2, column 2 (\"b\"): -1.7976931348623157e+308 is too large" } };
+
+    (void)state;
+    for (size_t i = 0; i < COPSE_COUNT(bad); i++) {
+        const double column[] = { 1, bad[i].cell, 2 };
+        const double *const feature[] = { good, column, good }, *const label[] = { good, column };
+        FAILS(COPSE_ERR_FORMAT, of_numbers(titles, 3, feature, NULL, 3, NULL), bad[i].text);
+        FAILS(COPSE_ERR_FORMAT, of_numbers(titles, 2, label, NULL, 3, NULL),
+              i == 0 ? "every row needs a label" : bad[i].text);
+    }
+    const double *const partly[] = { good, NULL, good };
+    FAILS(COPSE_ERR_ARGUMENT, of_numbers(titles, 3, partly, NULL, 3, NULL),
+          "`cells` is NULL, and column 2 has no `numbers`");
+}
+
+/* Numbers where training had texts that look like them. */
+static void test_numbers_by_a_schema(void **state)
+{
+    static const char *const titles[] = { "size", "mark", "day", "kind" };
+    static const double size[] = { 1, 3, 5, 7, NAN }, mark[] = { 1, 2, 8, NAN, 0.5 },
+                        day[] = { NAN, 20200101, NAN, NAN, NAN },
+                        none[] = { NAN, NAN, NAN, NAN, NAN }, kind[] = { 4, 2, 4, 4, 2 },
+                        odd[] = { 4, 2.5, 4, 4, 2 };
+    const double *const dated[] = { size, mark, day, kind },
+                        *const numbers[] = { size, mark, none, kind },
+                        *const wrong[] = { size, mark, none, odd };
+    const char *const days[] = { NULL, NULL, "2020-01-01", NULL };
+    char texts[12][40], file[600] = "size,mark,day,kind\n";
+
+    (void)state;
+    for (int i = 0; i < 12; i++) {
+        snprintf(texts[i], sizeof texts[i], "%d,%s,2020-01-%02d,%s\n", 1 + i % 3 * 2,
+                 i % 3 == 0   ? "1"
+                 : i % 3 == 1 ? "2.0"
+                              : "x",
+                 1 + i, i % 2 ? "2" : "4");
+        strcat(file, texts[i]);
+    }
+    train_on(file, &(struct copse_dataset_params){ .scale = COPSE_SCALE_NONE });
+    /* a number is found as 1 and as 2.0; another is named as any text */
+    OK(of_numbers(titles, 4, numbers, NULL, 5, BY));
+    const size_t width = 1 + 3 + 11;
+    for (size_t i = 0; i < 5 && i < 64 / width; i++) {
+        assert_true(x[i * width] == (i < 4 ? (float)size[i] : 3));
+        assert_true(x[i * width + 1] == (i == 0) && x[i * width + 2] == (i == 1));
+        assert_true(x[i * width + 3] == 0);
+    }
+    assert_true(y[0] == 1 && y[1] == 0 && y[3] == 1);
+    assert_non_null(strstr(warnings, "training did not have: 2, the first is \"8\" in row 3, "
+                                     "column 2 (\"mark\")"));
+    FAILS(COPSE_ERR_FORMAT, of_numbers(titles, 4, dated, NULL, 5, BY),
+          "row 2, column 3 (\"day\"): the cell is no date, and no cell of the column is a date");
+    FAILS(COPSE_ERR_FORMAT, of_numbers(titles, 4, wrong, NULL, 5, BY),
+          "row 2, column 4 (\"kind\"): the label 2.5 is none of the 2 classes");
+    /* columns of numbers and of texts in one row */
+    const double *const mixed[] = { size, mark, NULL, kind };
+    OK(of_numbers(titles, 4, mixed, days, 1, BY));
+    assert_true(x[0] == 1 && x[1] == 1 && x[6] < 0);
+}
+
+/* ---- columns by a schema ---- */
 
 static void test_columns_by_name(void **state)
 {
@@ -382,6 +521,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_cells_are_the_rows_of_a_file),
         cmocka_unit_test(test_cells_that_are_refused),
+        cmocka_unit_test(test_numbers_are_their_texts),
+        cmocka_unit_test(test_numbers_that_are_refused),
+        cmocka_unit_test(test_numbers_by_a_schema),
         cmocka_unit_test(test_columns_by_name),
         cmocka_unit_test(test_cells_that_training_did_not_have),
         cmocka_unit_test(test_missing_cells_that_training_had),

@@ -656,7 +656,7 @@ static void test_descriptions_of_augmentation(void **state)
         { "zoom 91", "out of range" },
         { "crop 0", "out of range" },
         { "erase", "lacks its number" },
-        { "mixup 1", "is no step; steps are flip, crop P (1 to 90), zoom P" },
+        { "mixed 1", "is no step; steps are flip, crop P (1 to 90), zoom P" },
     };
     copse_loader *b;
     copse_dataset *ds = numbered(6);

@@ -130,6 +130,30 @@ static void cells_predict_as_a_file(void **state)
 }
 
 /* Other orders of columns, and names that change from call to call. */
+/* Columns of numbers beside columns of texts, and a prediction that allocates nothing. */
+static void numbers_predict_as_their_texts(void **state)
+{
+    static float by_text[ROWS * 2], values[ROWS * 2];
+    static double length[ROWS], width[ROWS];
+    const double *const numbers[COLUMNS] = { length, NULL, width, NULL };
+    (void)state;
+    for (int i = 0; i < ROWS; i++) {
+        length[i] = strtod(texts[i][0], NULL);
+        width[i] = strtod(texts[i][2], NULL);
+    }
+    OK(predict(names, COLUMNS, cells, ROWS, by_text));
+    const struct copse_cells from = {
+        .names = names, .columns = COLUMNS, .rows = ROWS, .cells = cells, .numbers = numbers
+    };
+    const unsigned long long before = atomic_load(&copse__base(ctx)->mem.calls);
+    OK(copse_model_predict_cells(model, &from, NULL, values));
+    assert_int_equal(atomic_load(&copse__base(ctx)->mem.calls), before);
+    assert_memory_equal(values, by_text, sizeof values);
+    length[7] = INFINITY;
+    FAILS(COPSE_ERR_FORMAT, copse_model_predict_cells(model, &from, NULL, values),
+          "row 8, column 1 (\"length\"): inf is too large");
+}
+
 static void columns_are_found_by_name(void **state)
 {
     static const char *const other[] = { "colour", "when", "width", "length" };
@@ -300,6 +324,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(cells_predict_as_a_file),
+        cmocka_unit_test(numbers_predict_as_their_texts),
         cmocka_unit_test(columns_are_found_by_name),
         cmocka_unit_test(many_rows),
         cmocka_unit_test(unknown_cells_are_counted_and_told),

@@ -70,8 +70,8 @@ done
 cmp -s "$work/all.csv" "$work/once.csv" && passed=$((passed + 1)) || no 'the saved model differs from a run on all examples'
 
 bad 'one fold' '^copse train: --folds: at least 2$' $job --folds 1
-bad 'more folds than rows' '--folds 61: there are 60 examples' $job --devices host:0 --folds 61
-bad 'far more folds than rows' '^copse: --folds 4000000000: there are 60 examples$' $job --devices host:0 --folds 4000000000
+bad 'more folds than rows' '--folds 61: the data has 60 examples' $job --devices host:0 --folds 61
+bad 'far more folds than rows' '^copse: --folds 4000000000: the data has 60 examples$' $job --devices host:0 --folds 4000000000
 bad 'no fold' '^copse train: --folds: at least 2$' $job --folds 0
 "$copse" train --help | grep -q -e '--folds K .*\[none\]' || no "the help of --folds: $("$copse" train --help | grep -e --folds)"
 bad 'a held-out part' '--folds holds each example out once: leave --held-out out' $job --folds 4 --held-out 0.3

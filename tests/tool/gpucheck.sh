@@ -140,8 +140,8 @@ whole "$work/killed"
 # ---- nothing private ----
 export HOME="$work/home/zanzibar" USER=zanzibar VK_INSTANCE_LAYERS='' COPSE_CONFIG_PATH="$work/secret" POCL_DEVICES_X=zanzibar.example.org
 mkdir -p "$HOME"
-check '0 3' 'real devices' "$work/real" --minutes 0.4 --stages existence
-if [ $code -ne 2 ]; then
+if "$copse" devices | grep -q '^[a-gi-z][a-z]*:[0-9]'; then
+    check '0 3' 'real devices' "$work/real" --minutes 0.4 --stages existence
     whole "$work/real"
     for file in gpucheck.jsonl summary.txt card.md card.html; do
         "$here/../tree/device_files.sh" --one "$work/real/$file" >"$work/stdout" || no "real devices: $(cat "$work/stdout")"
@@ -149,6 +149,8 @@ if [ $code -ne 2 ]; then
         host=$(hostname)
         grep -qiwE "[^.]$host[^.]" "$work/real/$file" && [ ${#host} -gt 3 ] && no "real devices: $file has the name of the host"
     done
+else
+    echo 'skipped: the files about real devices: no driver has a device'
 fi
 
 echo "$passed passed"

@@ -39,6 +39,17 @@ train --data "$png" --augment "shift 1; brightness 10" --schedule constant --che
 train --data "$png" --augment "shift 1; brightness 10" --schedule constant --save "$work/b.safetensors"
 "$copse" export "$work/a.safetensors" --npy "$work/a" >/dev/null && "$copse" export "$work/b.safetensors" --npy "$work/b" >/dev/null
 for f in "$work"/a/dense*; do cmp "$f" "$work/b/$(basename "$f")" || no "a resumed run augments differently"; done
+
+# ---- mixup: the same bits from PNG and from IDX fed ahead, other ones than without; what has none ----
+mix='flip; mixup 0.3'
+train --data "$png" --augment "$mix" --save "$work/a.safetensors"
+train --data "$work/idx" --augment "$mix" --save "$work/b.safetensors" --prefetch 2
+cmp "$work/a.safetensors" "$work/b.safetensors" || no "mixup is not reproducible"
+train --data "$png" --augment flip --save "$work/b.safetensors"
+cmp -s "$work/a.safetensors" "$work/b.safetensors" && no "mixup changes nothing"
+bad mixup_regression 'mixup mixes classes' train --data "$work/idx" --task regression --devices host:0 --model mlp:32 --augment "$mix"
+bad mixup_weights 'mixup needs it without weights=' train --data "$png" --devices host:0 --model mlp:32 --augment "$mix" \
+    --loss "cross_entropy weights=balanced"
 bad other_augment 'was made with --augment=shift 1; brightness 10, now it is --augment=flip' train --data "$png" --devices host:0 \
     --model mlp:32 --schedule constant --epochs 8 --lr 0.01 --checkpoint "$work/run.safetensors" --resume --augment flip
 rm "$one"

@@ -44,6 +44,13 @@ cmp -s "$work/equal" "$work/unequal" && no 'the shares 3,1 have the bits of equa
 run none $two --shares 0,2
 shows none '^         host:0 (replica 0) gets no examples$'
 shows none 'samples/s on 1 device$'
+[ -s "$work/none.err" ] && no "a share of 0: $(cat "$work/none.err")"
+run tiny $two --batch 8 --shares 1000,1 --epochs 1
+grep -q 'replica 1 (host:0) has the share 1 of 1001, and gets no example of a batch of 8; ' "$work/tiny.err" &&
+    passed=$((passed + 1)) || no "a share that is too small: $(cat "$work/tiny.err")"
+[ "$(grep -c 'gets no example' "$work/tiny.err")" = 1 ] || no "more than one line: $(cat "$work/tiny.err")"
+run small $two --batch 8 --shares 7,1 --epochs 1
+[ -s "$work/small.err" ] && no "a share of one example: $(cat "$work/small.err")"
 run alone --devices host:0 --model mlp:16 --batch 96
 same none alone 'a device without examples changes bits'
 

@@ -136,7 +136,7 @@ good 'predict lines' '^2,11,l,0\.' predict "$work/m.safetensors" "$work/ask.txt"
 [ "$(wc -l <stdout)" -eq 3 ] && grep -qF '1,10,\n,0.' stdout || no "predict lines: $(cat stdout)"
 good 'predict json' '^\{"row":1,"line":1,"column":10,"token":"\\n","probability":0\.[0-9]+,"probabilities":\{"\\t":' \
     predict "$work/m.safetensors" "$work/ask.txt" --devices host:0 --lines --json
-good 'predict to a file' '^1 rows: p.csv$' predict "$work/every.safetensors" "$work/ask.txt" --devices host:0 --output p.csv
+good 'predict to a file' '^1 row: p.csv$' predict "$work/every.safetensors" "$work/ask.txt" --devices host:0 --output p.csv
 rm -f out/p.csv
 good 'predict bytes' '^2,11,[^,]*,[0-9.e-]+$' predict "$work/b.safetensors" "$work/ask.txt" --devices host:0
 printf 'The fox said' >fox.txt

@@ -54,6 +54,7 @@ static copse_status run_all(struct bench *b)
         COPSE_TRY(bench_rows(b, infos[i]));
         COPSE_TRY(bench_update(b, infos[i], copy_rate));
         COPSE_TRY(bench_steps(b, &infos[i], 1));
+        COPSE_TRY(bench_predict(b, infos[i]));
     }
     if (count > 1) {
         report_device(is_json, infos, count);
@@ -80,8 +81,9 @@ int cmd_bench(int argc, char **argv)
     };
     int code = options_parse(
         argc, argv, rows,
-        "Measures matrix products, copies, functions of rows, updates and training steps on "
-        "each device\nand on all devices together, and the limits of the machine.");
+        "Measures matrix products, copies, functions of rows, updates, training steps and "
+        "predictions\nof a row on each device, steps on all devices together, and the limits of "
+        "the machine.");
     if (code >= 0)
         return code;
     b.has_peer = !s->no_peer && peer_open();

@@ -73,9 +73,10 @@ double peer_matmul(uint32_t size, double seconds);
 /* One row. Rates are per second in base units; times in seconds. */
 struct figure {
     const char *device; /* ids, with commas between them */
-    const char *what;   /* "matmul", "copy", "row", "update", "step", "loop", "run", "ahead" */
-    char size[64];      /* "1024", "16 MiB", "64-128-64-10, batch 64" */
-    bool is_time;       /* best and median are times, not rates */
+    const char
+        *what; /* "matmul", "copy", "row", "update", "step", "loop", "run", "ahead", "predict" */
+    char size[64]; /* "1024", "16 MiB", "64-128-64-10, batch 64" */
+    bool is_time;  /* best and median are times, not rates */
     double best, median;
     double device_best; /* by the clock of the device, without the host's part; 0 = not known */
     unsigned samples;
@@ -117,5 +118,7 @@ copse_status bench_update(const struct bench *b, const struct copse_device_info 
    device also runs of 16 steps. */
 copse_status bench_steps(const struct bench *b, const struct copse_device_info *const *infos,
                          size_t count);
+/* Predictions of single rows of cells in memory (bench_predict.c). */
+copse_status bench_predict(const struct bench *b, const struct copse_device_info *info);
 
 #endif

@@ -6,6 +6,7 @@
 #include <cjson/cJSON.h>
 
 #include "tools/bench/bench.h"
+#include "tools/common/plural.h"
 
 /* How each kind of result is printed. */
 static const struct row {
@@ -20,6 +21,7 @@ static const struct row {
     { "run", "step", "ms", 1e3 },
     { "ahead", "step", "ms", 1e3 },
     { "loop", "loop", "ms", 1e3 },
+    { "predict", "prediction", "us", 1e6 },
 };
 
 static const struct row *row_of(const struct figure *f)
@@ -116,7 +118,7 @@ static void figure_json(const struct figure *f, const struct row *row)
 static void machine_table(const struct limits *l, const char *peer, bool is_wanted)
 {
     printf("copse %s\n\n", copse_version());
-    printf("machine  %s, %u thread%s\n", l->processor, l->threads, l->threads == 1 ? "" : "s");
+    printf("machine  %s, %u thread%s\n", l->processor, l->threads, plural(l->threads));
     printf("limits   %.0f GFLOP/s in %s; memory: copy %.1f GB/s, triad %.1f GB/s (%zu MiB "
            "arrays)\n",
            1e-9 * l->multiply_add, l->vectors, 1e-9 * l->copy, 1e-9 * l->triad,

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/common/plural.h"
 #include "tools/conformance/conform.h"
 
 /* ---- the helper process: this command ---- */
@@ -131,7 +132,7 @@ static copse_status conform_run_finish(const struct run *r, copse_conformance_jo
     if (s == COPSE_OK && strcmp(r->action, "info") == 0 && !r->settings->is_json)
         table_info(copse_conformance_job_results(job));
     if (s == COPSE_OK && strcmp(r->action, "list") == 0 && !r->settings->is_json)
-        printf("\n%zu cases in tier %s\n", r->planned,
+        printf("\n%zu case%s in tier %s\n", r->planned, plural(r->planned),
                copse_conformance_tier_name(r->settings->job.tier));
     return s;
 }

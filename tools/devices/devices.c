@@ -10,6 +10,7 @@
 #include "copse/device/open.h"
 
 #include "tools/common/json.h"
+#include "tools/common/plural.h"
 
 static const char *bytes_text(uint64_t bytes, char *text, size_t room)
 {
@@ -114,10 +115,10 @@ static void print_device(copse_context *ctx, const struct copse_device_info *lis
     const unsigned shipped = device_count(ctx, d->id, "shipped_measurements");
     if (tuned)
         printf("           tuned: kernels chosen by `copse tune` for %u size%s\n", tuned,
-               tuned == 1 ? "" : "s");
+               plural(tuned));
     if (shipped)
-        printf("           %s: %u measurements of this device and driver ship with the library%s\n",
-               tuned ? "others" : "tuned", shipped,
+        printf("           %s: %u measurement%s of this device and driver in the library%s\n",
+               tuned ? "others" : "tuned", shipped, plural(shipped),
                tuned ? ", for other sizes" : "; `copse tune` measures this machine");
 }
 

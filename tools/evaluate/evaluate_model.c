@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* A model compared with labels: loss, accuracy, classes, confusion matrix, the worst rows. */
 #include "tools/evaluate/evaluate_model.h"
+#include "tools/common/plural.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -113,8 +114,8 @@ static const char *target_name(const struct verdict *v, uint32_t i, char number[
 static void print_targets(const struct verdict *v)
 {
     char plain[200], number[16];
-    printf("R2 %.4f over %zu rows and %u targets (loss %.4f)\n", v->is.r2, v->is.rows,
-           v->use.info.outputs, v->is.loss);
+    printf("R2 %.4f over %zu row%s and %u targets (loss %.4f)\n", v->is.r2, v->is.rows,
+           plural(v->is.rows), v->use.info.outputs, v->is.loss);
     const size_t width = name_width(v);
     printf("\n  ");
     characters_put("target", width, false);
@@ -167,13 +168,13 @@ static copse_status print_text_score(const struct verdict *v, bool is_quiet)
 static void print_text(const struct verdict *v, bool is_quiet)
 {
     if (v->confusion)
-        printf("%.2f %% of the %zu rows are right (loss %.4f)\n", 100.0 * v->is.accuracy,
-               v->is.rows, v->is.loss);
+        printf("%.2f %% of the %zu row%s are right (loss %.4f)\n", 100.0 * v->is.accuracy,
+               v->is.rows, plural(v->is.rows), v->is.loss);
     else if (v->use.info.outputs > 1)
         print_targets(v); /* which may have different units */
     else
-        printf("R2 %.4f over %zu rows, mean absolute error %.6g (loss %.4f)\n", v->is.r2,
-               v->is.rows, v->is.mae, v->is.loss);
+        printf("R2 %.4f over %zu row%s, mean absolute error %.6g (loss %.4f)\n", v->is.r2,
+               v->is.rows, plural(v->is.rows), v->is.mae, v->is.loss);
     if (is_quiet)
         return;
     if (v->confusion) {

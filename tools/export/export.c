@@ -9,6 +9,7 @@
 #include "copse/data/checkpoint.h"
 #include "copse/data/readers.h"
 
+#include "tools/common/plural.h"
 #include "tools/tool.h"
 
 struct export
@@ -175,7 +176,7 @@ int cmd_export(int argc, char **argv)
         s = export_file(&e);
     }
     if (s == COPSE_OK)
-        printf("%zu arrays: %s\n", e.count, e.folder);
+        printf("%zu array%s: %s\n", e.count, plural(e.count), e.folder);
     code = s == COPSE_OK ? EXIT_DONE : session_fail(s);
     copse_checkpoint_release(&file);
     copse_context_release(&ctx);

@@ -8,6 +8,7 @@
 #include "copse/data/checkpoint.h"
 
 #include "tools/common/json.h"
+#include "tools/common/plural.h"
 #include "tools/common/use.h"
 #include "tools/info/info_gguf.h"
 #include "tools/info/info_memory.h"
@@ -121,8 +122,9 @@ static copse_status print_text(const struct info *in)
         const int n = (int)strlen(in->lines[i].key);
         key_width = n > key_width ? n < 32 ? n : 32 : key_width;
     }
-    printf("%s: %" PRIu64 " parameters, %zu arrays, %" PRIu64 " bytes\n",
-           session_plain(plain, sizeof plain, in->path), in->parameters, in->count, in->bytes);
+    printf("%s: %" PRIu64 " parameter%s, %zu array%s, %" PRIu64 " bytes\n",
+           session_plain(plain, sizeof plain, in->path), in->parameters, plural(in->parameters),
+           in->count, plural(in->count), in->bytes);
     if (in->others > 0)
         printf("%zu of the arrays are slots of an optimizer or data of an application\n",
                in->others);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The keys and tensors of a GGUF file, as a text and as JSON. */
 #include "tools/info/info_gguf.h"
+#include "tools/common/plural.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -78,8 +79,9 @@ static copse_status print_gguf_text(const copse_gguf *f, const char *path, uint6
     int key_width = 4, width = 4;
     const struct copse_gguf_key *keys = copse_gguf_keys(f, &key_count);
     const struct copse_gguf_tensor *tensors = copse_gguf_tensors(f, &tensor_count);
-    printf("%s: GGUF, %" PRIu64 " parameters, %zu tensors of %" PRIu64 " bytes, %zu keys\n\n",
-           session_plain(plain, sizeof plain, path), elements, tensor_count, bytes, key_count);
+    printf("%s: GGUF, %" PRIu64 " parameters, %zu tensor%s of %" PRIu64 " bytes, %zu key%s\n\n",
+           session_plain(plain, sizeof plain, path), elements, tensor_count, plural(tensor_count),
+           bytes, key_count, plural(key_count));
     for (size_t i = 0; i < key_count; i++)
         key_width = name_width(key_width, keys[i].name, 44);
     for (size_t i = 0; i < tensor_count; i++)

@@ -2,6 +2,7 @@
 /* The model in a safetensors file: its layers, the data it was trained with, and the course of the
    training. */
 #include "tools/info/info_model.h"
+#include "tools/common/plural.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -251,7 +252,8 @@ static void print_history(const struct info_model *m)
     if (m->epoch_count == 0)
         return;
     if (isnan(m->epochs[1])) {
-        printf("\n  %zu epochs; no example was held out\n", m->epoch_count);
+        printf("\n  %zu epoch%s; no example was held out\n", m->epoch_count,
+               plural(m->epoch_count));
         return;
     }
     printf("\n  epoch %10s %15s %12s%s\n", "step", "held-out loss", columns > 3 ? "R2" : "accuracy",

@@ -8,6 +8,7 @@
 #include "copse/train/model_file.h"
 
 #include "tools/common/json.h"
+#include "tools/common/plural.h"
 #include "tools/predict/keep_columns.h"
 #include "tools/predict/predict_text.h"
 
@@ -134,7 +135,7 @@ static copse_status predict_rows_predict(struct use *u, struct form *f, const ch
         if (s == COPSE_OK)
             s = output_end(&o, write_all(o.stream, u, f, values));
         if (s == COPSE_OK)
-            printf("%zu rows: %s\n", u->rows.rows, path);
+            printf("%zu row%s: %s\n", u->rows.rows, plural(u->rows.rows), path);
     } else if (s == COPSE_OK) {
         s = write_all(stdout, u, f, values);
     }

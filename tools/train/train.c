@@ -15,6 +15,7 @@
 #include "copse/train/model_loss.h"
 
 #include "tools/common/events.h"
+#include "tools/common/plural.h"
 #include "tools/train/train_run.h"
 
 #define WAIT_SHOWN         0.05 /* part of the time */
@@ -407,9 +408,9 @@ static copse_status train_finish(struct run *r)
     if (s->plot) {
         char title[256];
         snprintf(title, sizeof title,
-                 score->is_absent ? "copse train %s, %u epochs"
-                                  : "copse train %s, %u epochs: held-out %s %.*f%s",
-                 s->model, r->epoch, score->is_regression ? "R2" : "accuracy",
+                 score->is_absent ? "copse train %s, %u epoch%s"
+                                  : "copse train %s, %u epoch%s: held-out %s %.*f%s",
+                 s->model, r->epoch, plural(r->epoch), score->is_regression ? "R2" : "accuracy",
                  score->is_regression ? 4 : 2,
                  score->is_regression ? score->accuracy : 100.0 * score->accuracy,
                  score->is_regression ? "" : " %");
@@ -429,10 +430,10 @@ static copse_status train_finish(struct run *r)
         run_best_show(r);
     if (p->resumed_step > 0)
         printf("%llu of ", (unsigned long long)(p->step - p->resumed_step));
-    printf("%llu steps in %.1f s, %.0f samples/s on %u device%s", (unsigned long long)p->step,
-           p->seconds, p->seconds > 0.0 ? (double)p->samples / p->seconds : 0.0,
+    printf("%llu step%s in %.1f s, %.0f samples/s on %u device%s", (unsigned long long)p->step,
+           plural(p->step), p->seconds, p->seconds > 0.0 ? (double)p->samples / p->seconds : 0.0,
            copse_strategy_replicas_in_sync(r->strategy),
-           copse_strategy_replicas_in_sync(r->strategy) == 1 ? "" : "s");
+           plural(copse_strategy_replicas_in_sync(r->strategy)));
     if (progress_wait(p) > WAIT_SHOWN && p->waited > WAIT_SHOWN_SECONDS)
         printf("; %.0f %% of the time steps waited for data", 100.0 * progress_wait(p));
     printf("\n");

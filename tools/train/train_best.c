@@ -3,6 +3,7 @@
    writes. */
 #include <stdio.h>
 
+#include "tools/common/plural.h"
 #include "tools/train/train_run.h"
 
 copse_status run_best_open(struct run *r)
@@ -91,7 +92,7 @@ void run_best_show(const struct run *r)
                    : "");
     if (run_is_stopped_early(r))
         printf("; training stopped: %u epoch%s without a lower one%s", now.waited,
-               now.waited == 1 ? "" : "s",
+               plural(now.waited),
                r->settings.has_own_patience ? " (as no length was given; --epochs N trains all)"
                                             : " (--patience)");
     printf("\n");

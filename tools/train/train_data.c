@@ -8,6 +8,7 @@
 #include "copse/data/pictures.h"
 #include "copse/data/schema.h"
 
+#include "tools/common/plural.h"
 #include "tools/train/train_run.h"
 
 #define CLASSES_SHOWN 5
@@ -117,9 +118,10 @@ static void train_data_show(const struct run *r, const copse_schema *schema)
         text_show(r, schema);
         return;
     }
-    printf("data     %s: %zu examples of %zu numbers, %u %s%s\n",
-           s->is_default_data ? "hand-written digits" : s->data, all.rows, all.row_size,
-           info.outputs, info.task != COPSE_TASK_REGRESSION ? "classes" : "target",
+    printf("data     %s: %zu example%s of %zu number%s, %u %s%s\n",
+           s->is_default_data ? "hand-written digits" : s->data, all.rows, plural(all.rows),
+           all.row_size, plural(all.row_size), info.outputs,
+           info.task != COPSE_TASK_REGRESSION ? "classes" : "target",
            info.task == COPSE_TASK_REGRESSION && info.outputs > 1 ? "s" : "");
     if (info.kind == COPSE_DATA_TABLE)
         show_columns(schema, &info);
@@ -258,9 +260,9 @@ copse_status run_open_data(struct run *r)
     if (r->is_evaluator && s->batch > train.rows)
         return session_set_error(
             COPSE_ERR_ARGUMENT,
-            "'%s' has %zu examples for training, and the run has batches of %u: give the "
+            "'%s' has %zu example%s for training, and the run has batches of %u: give the "
             "--data of the run",
-            s->data, train.rows, s->batch);
+            s->data, train.rows, plural(train.rows), s->batch);
     COPSE_TRY(take_schema(r, copse_dataset_schema(r->all)));
     COPSE_TRY(run_sum_labels(r->all, &r->label_sum));
     if (is_talking(r))

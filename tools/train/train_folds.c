@@ -12,6 +12,7 @@
 #include "copse/train/evaluate.h"
 
 #include "tools/common/json.h"
+#include "tools/common/plural.h"
 #include "tools/train/train_run.h"
 
 /* What is measured of a fold. */
@@ -131,8 +132,8 @@ copse_status run_divide_fold(struct run *r)
     struct copse_dataset_info info;
     copse_dataset_describe(r->all, &info);
     if (how.folds > info.rows)
-        return session_set_error(COPSE_ERR_ARGUMENT, "--folds %u: there are %zu examples",
-                                 how.folds, info.rows);
+        return session_set_error(COPSE_ERR_ARGUMENT, "--folds %u: the data has %zu example%s",
+                                 how.folds, info.rows, plural(info.rows));
     COPSE_TRY(warn_of_rare(r));
     return copse_dataset_fold(r->all, &how, &r->train, &r->held_out);
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "tools/common/events.h"
+#include "tools/common/plural.h"
 #include "tools/train/train_run.h"
 
 bool run_is_served(const struct run *r)
@@ -57,9 +58,9 @@ copse_status run_serve(struct run *r)
     copse_cluster_one_sided(r->cluster, &how);
     if (r->settings.is_json)
         return event_served(copse_cluster_spec_index(r->job), ids[0], &did, how.pushes);
-    printf("parameter server %u on %s: %u variables, %llu updates; all workers are done",
-           copse_cluster_spec_index(r->job), ids[0], did.variables,
-           (unsigned long long)did.updates);
+    printf("parameter server %u on %s: %u variable%s, %llu update%s; all workers are done",
+           copse_cluster_spec_index(r->job), ids[0], did.variables, plural(did.variables),
+           (unsigned long long)did.updates, plural(did.updates));
     if (did.lost > 0)
         printf(", %u of them lost", did.lost);
     if (how.pushes > 0)

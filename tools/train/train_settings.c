@@ -431,7 +431,7 @@ static int parse_as(int argc, char **argv, enum command_kind kind, struct train_
         { "min-delta", OPTION_FLOAT, &s->min_delta, "X",
           "of --patience: lower by more than X counts [0]" },
         { "augment", OPTION_TEXT, &s->augment, "STEPS",
-          "change pictures: \"flip; rotate 10; shift 2; ...\": pictures.md [none]" },
+          "change pictures: \"flip; rotate 10; mixup 0.2; ...\": pictures.md [none]" },
         { "loss", OPTION_TEXT, &s->loss, "SPEC",
           "\"cross_entropy weights=balanced\", huber, ...: optimizers.md [by task]" },
         { "optimizer", OPTION_CHOICE, &s->optimizer, "NAME",
@@ -628,16 +628,18 @@ int evaluate_settings_parse(int argc, char **argv, struct train_settings *s)
         .task = CHOICE(tasks),
         .missing = CHOICE(use_missings),
         .unknown = CHOICE(use_unknowns),
+        .weights = CHOICE(use_weights),
         .header = CHOICE(headers),
     };
     const struct option_row rows[] = {
         { "", OPTION_WORDS, &s->words, "[MODEL DATA]",
-          "what `copse train --save` wrote; labelled data" },
+          "a model that was saved and labelled data, or a GGUF file and a text" },
         { "plot", OPTION_TEXT, &s->plot, "FILE.svg", "MODEL: draw the confusion matrix" },
         { "logdir", OPTION_TEXT, &s->logdir, "DIR",
           "MODEL: write the pictures with the largest losses for TensorBoard" },
         { "missing", OPTION_CHOICE, &s->missing, "NAME", "MODEL: " USE_MISSING_HELP },
         { "unknown", OPTION_CHOICE, &s->unknown, "NAME", "MODEL: " USE_UNKNOWN_HELP },
+        { "weights", OPTION_CHOICE, &s->weights, "NAME", "MODEL: " USE_WEIGHTS_HELP },
         { "checkpoint", OPTION_TEXT, &s->checkpoint, "PATH",
           "instead of MODEL: checkpoints of a run, a folder or FILE.safetensors" },
         { "data", OPTION_TEXT, &s->data, "PATH", "the data of that run [the digits set]" },
@@ -666,8 +668,9 @@ int evaluate_settings_parse(int argc, char **argv, struct train_settings *s)
     const int code = options_parse(
         argc, argv, rows,
         "Compares a model with labels: loss, accuracy, each class, the rows with the largest "
-        "loss; or R2 and\nthe mean absolute error. With --checkpoint: loss and accuracy of a run "
-        "on its held-out data, of the\nnewest checkpoint in the folder, or with --watch of each.");
+        "loss; or R2 and\nthe mean absolute error; or the perplexity of a language model. With "
+        "--checkpoint: loss and\naccuracy of a run on its held-out data, of the newest checkpoint "
+        "in the folder, or with --watch\nof each.");
     if (code >= 0)
         return code;
     s->is_default_data = s->data == NULL;
@@ -681,10 +684,11 @@ int evaluate_settings_parse(int argc, char **argv, struct train_settings *s)
         : s->logdir && !is_model        ? "--logdir belongs to MODEL and DATA"
         : s->held_out && is_model       ? "--held-out belongs to --checkpoint: DATA is what judges"
         : has_cells && !is_model        ? "--missing and --unknown belong to MODEL and DATA"
-        : s->logdir && !*s->logdir      ? "--logdir: the path is empty"
-        : is_model                      ? s->is_watching || s->evaluator_patience > 0
-                                              ? "--watch and --evaluator-patience belong to --checkpoint"
-                                              : NULL
+        : s->weights.at != use_weights && !is_model ? "--weights belongs to MODEL and DATA"
+        : s->logdir && !*s->logdir                  ? "--logdir: the path is empty"
+        : is_model                                  ? s->is_watching || s->evaluator_patience > 0
+                                                          ? "--watch and --evaluator-patience belong to --checkpoint"
+                                                          : NULL
         : !s->checkpoint || !*s->checkpoint
             ? "which model? give MODEL and DATA, or --checkpoint PATH"
         : s->evaluator_patience > 0 && !s->is_watching ? "--evaluator-patience belongs to --watch"

@@ -10,6 +10,7 @@
 #include "copse/device/choice.h"
 
 #include "tools/common/events.h"
+#include "tools/common/plural.h"
 #include "tools/train/train_run.h"
 
 /* ---- --shares ---- */
@@ -86,9 +87,10 @@ static copse_status take_given(const struct run *r, struct mixture *m)
     float weights[COPSE_MAX_REPLICAS] = { 0 };
     const size_t count = parse_list(r->settings.shares, weights);
     if (count != m->count)
-        return session_set_error(COPSE_ERR_ARGUMENT,
-                                 "--shares %s has %zu numbers, and --devices %s means %zu devices",
-                                 r->settings.shares, count, r->settings.devices, m->count);
+        return session_set_error(
+            COPSE_ERR_ARGUMENT, "--shares %s has %zu number%s, and --devices %s means %zu device%s",
+            r->settings.shares, count, plural(count), r->settings.devices, m->count,
+            plural(m->count));
     memcpy(m->weights, weights, sizeof weights);
     m->source = SHARES_GIVEN;
     return COPSE_OK;

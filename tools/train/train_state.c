@@ -8,6 +8,7 @@
 #include "copse/train/model_file.h"
 
 #include "tools/common/events.h"
+#include "tools/common/plural.h"
 #include "tools/train/train_run.h"
 
 #define STEPS "application/steps" /* f64 [steps, 2]: loss, accuracy */
@@ -451,7 +452,7 @@ static void show_length(const struct run *r, uint32_t before)
     const uint32_t epochs = r->settings.epochs;
     const char *schedule = r->settings.schedule;
     if (is_talking(r) && before > 0 && before != epochs)
-        printf("         %u epochs instead of %u%s%s%s\n", epochs, before,
+        printf("         %u epoch%s instead of %u%s%s%s\n", epochs, plural(epochs), before,
                r->schedule ? "; the learning rate follows the " : "",
                !r->schedule                      ? ""
                : strcmp(schedule, "cosine") == 0 ? "cosine"
@@ -468,8 +469,8 @@ static copse_status train_state_show(struct run *r, const char *path,
     if (is_json(r))
         return event_checkpoint("resume", path, step, at);
     if (is_talking(r))
-        printf("resumed  %s: after %llu steps, in epoch %u\n", path, (unsigned long long)step,
-               r->progress.epoch);
+        printf("resumed  %s: after %llu step%s, in epoch %u\n", path, (unsigned long long)step,
+               plural(step), r->progress.epoch);
     show_length(r, epochs);
     if (is_talking(r))
         printf("\n");

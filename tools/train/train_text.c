@@ -9,6 +9,7 @@
 #include "copse/data/text.h"
 #include "copse/train/model_file.h"
 
+#include "tools/common/plural.h"
 #include "tools/train/train_run.h"
 
 #define TEXT_MODEL "embedding in 24; flatten; dense 256 relu; dense out"
@@ -192,8 +193,8 @@ void text_show(const struct run *r, const copse_schema *schema)
     if (copse_text_describe(schema, &info) != COPSE_OK)
         return;
     const char *noun = info.tokens == COPSE_TOKENS_BPE ? "byte pairs" : r->settings.tokens.at->name;
-    printf("data     %s: %zu windows of %u %s, one every %u; %u different %s\n", r->settings.data,
-           all.rows, info.context, noun, info.stride, info.vocabulary, noun);
+    printf("data     %s: %zu window%s of %u %s, one every %u; %u different %s\n", r->settings.data,
+           all.rows, plural(all.rows), info.context, noun, info.stride, info.vocabulary, noun);
     if (info.tokens == COPSE_TOKENS_BPE)
         printf("         the byte pairs were learned from the training part\n");
     if (!r->held_out)

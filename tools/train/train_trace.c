@@ -6,6 +6,7 @@
 #include "copse/device/trace.h"
 
 #include "tools/common/events.h"
+#include "tools/common/plural.h"
 #include "tools/common/trace_files.h"
 #include "tools/train/train_run.h"
 
@@ -32,12 +33,12 @@ static void print_summary(const struct run *r, const struct copse_trace_summary 
     printf("trace:      %s (ui.perfetto.dev)\n", r->settings.trace);
     if (s->dropped)
         printf("            %llu later spans had no room in it\n", (unsigned long long)s->dropped);
-    printf("            %llu steps in %.2f s: devices busy %.0f %%; the host waited %.0f %%, data "
+    printf("            %llu step%s in %.2f s: devices busy %.0f %%; the host waited %.0f %%, data "
            "%.0f %%, upload %.0f %%, exchange %.0f %%, update %.0f %%, compile %.0f %%, host %.0f "
            "%%; limited by: %s\n",
-           (unsigned long long)s->steps, s->seconds, 100 * s->devices, 100 * s->wait, 100 * s->data,
-           100 * s->upload, 100 * s->exchange, 100 * s->update, 100 * s->compile, 100 * s->host,
-           s->limit);
+           (unsigned long long)s->steps, plural(s->steps), s->seconds, 100 * s->devices,
+           100 * s->wait, 100 * s->data, 100 * s->upload, 100 * s->exchange, 100 * s->update,
+           100 * s->compile, 100 * s->host, s->limit);
     fflush(stdout); /* a launcher may end this process with the others */
 }
 

@@ -156,6 +156,21 @@ class Pictures(InFolder):
         self.assertEqual(found.argmax(1).tolist(), [1])
         self.assertGreater(model.evaluate(data).accuracy, 0.95)
 
+    def test_mixup(self):
+        data = copse.Dataset.open(self.folder / "all")
+        strategy = copse.Strategy("host")
+        model = copse.Model(strategy, data, "flatten; dense 8 relu; dense out", seed=1)
+        batches = data.batches(10, seed=1, augment="mixup 0.3")
+        copse.Trainer(strategy, model, learning_rate=0.02).fit(batches, 30)
+        self.assertGreater(model.evaluate(data).accuracy, 0.95)
+        for batch in batches.epoch(0):
+            part, other, y = (batch.columns[name] for name in ("y_part", "y_other", "y"))
+            self.assertTrue(((part >= 0.5) & (part <= 1)).all())
+            np.testing.assert_array_equal(other[0::2], y[1::2])
+            np.testing.assert_array_equal(other[1::2], y[0::2])
+        with self.assertRaisesRegex(copse.errors.ArgumentError, "in a random order"):
+            data.batches(10, shuffle=False, augment="mixup 0.3")
+
     def test_sizes_and_wrong_descriptions(self):
         png(self.folder / "all" / "dark" / "other.png", np.full((8, 12), 50))
         with self.assertRaisesRegex(copse.Error, "other.png"):

@@ -167,21 +167,32 @@ class Cells(unittest.TestCase):
                         (float("inf"), b"inf"), (datetime.date(2020, 1, 2), b"2020-01-02")):
             self.assertEqual(_cell(x), text)
 
-    def test_numbers_at_once_are_the_texts_one_by_one(self):
+    def test_arrays_stay_numbers(self):
+        """Cells of an array are numbers of the table, or the same texts as one by one."""
         random = np.random.default_rng(1)
         floats = np.concatenate([random.normal(size=50) * 10.0 ** random.integers(-300, 300, 50),
                                  [0.0, -0.0, np.nan, np.inf, -np.inf, 1e16, 1e-5, 2.0, 5e-324]])
         with np.errstate(over="ignore"):
             smaller = floats.astype(np.float32), floats.astype(np.float16)
-        for column in (floats, *smaller, np.arange(-5, 60, dtype=np.int8),
-                       np.array([2**63 - 1, -2**63]), np.array([2**64 - 1, 0], np.uint64), np.array([True, False]),
-                       np.array([7.5]), floats[::2], floats.reshape(1, -1)[0]):
+        for column in (floats, *smaller, np.arange(-5, 60, dtype=np.int8), np.array([2**53, -2**53]), np.array([7.5]),
+                       np.array([2**53], np.uint64), floats[::2], floats.reshape(1, -1)[0], np.array([3, 0], np.uint64)):
             self.assertIs(_cells_in(column).dtype, column.dtype)
-            cells = table.Cells(["a", "b"], [column, [str(x) for x in range(len(column))]])
-            got = [cells.struct.cells[i] for i in range(2 * len(column))]
-            got = [None if p == ffi.NULL else ffi.string(p) for p in got]
-            self.assertEqual(got[::2], [_cell(x) for x in column.tolist()])
-            self.assertEqual(got[1::2], [str(x).encode() for x in range(len(column))])
+            for others in ([], [[str(x) for x in range(len(column))]]):
+                cells = table.Cells(["a", "b"][:1 + len(others)], [column, *others])
+                found = np.array([cells.struct.numbers[0][i] for i in range(len(column))])
+                np.testing.assert_array_equal(found.view(np.uint64), column.astype(np.float64).view(np.uint64))
+                if others:
+                    self.assertEqual(cells.struct.numbers[1], ffi.NULL)
+                    self.assertEqual([ffi.string(cells.struct.cells[2 * i + 1]) for i in range(len(column))],
+                                     [x.encode() for x in others[0]])
+                else:
+                    self.assertEqual(cells.struct.cells, ffi.NULL)
+        for column in (np.array([2**53 + 1, 1]), np.array([2**63 - 1, -2**63]), np.array([2**64 - 1, 0], np.uint64),
+                       np.array([True, False, False])):
+            cells = table.Cells(None, [column])
+            self.assertEqual(cells.struct.numbers[0], ffi.NULL)
+            self.assertEqual([ffi.string(cells.struct.cells[i]) for i in range(len(column))],
+                             [str(x).encode() for x in column])
         for column in (np.array([1, "x"], object), np.array(["a"]), np.array(["2020-01-01"], "M8[D]"), [1.0, 2]):
             self.assertIsInstance(_cells_in(column), list)
 
@@ -189,11 +200,46 @@ class Cells(unittest.TestCase):
     def test_missing_cells_of_pandas(self):
         import pandas
         frame = pandas.DataFrame({"a": pandas.array([1, None], "Int64"), "b": ["x", None],
-                                  "c": pandas.to_datetime(["2020-01-02", None])})
+                                  "c": pandas.to_datetime(["2020-01-02", None]),
+                                  "d": pandas.array([None, 0.5], "Float64"),
+                                  "e": pandas.array([2**53 + 1, None], "Int64"),
+                                  "f": pandas.array([True, None], "boolean"),
+                                  "g": pandas.array([None, 255], "UInt8")})
         names, columns = columns_of(frame)
-        self.assertEqual(names, ["a", "b", "c"])
+        self.assertEqual(names, list("abcdefg"))
         self.assertEqual([[_cell(x) for x in c] for c in columns], [
-                         [b"1", None], [b"x", None], [b"2020-01-02 00:00:00", None]])
+            [b"1.0", None], [b"x", None], [b"2020-01-02 00:00:00", None], [None, b"0.5"], [b"9007199254740993", None],
+            [b"True", None], [None, b"255.0"]])
+        self.assertEqual([isinstance(c, np.ndarray) for c in columns], [c in "adg" for c in "abcdefg"])
+
+    def test_numbers_of_every_type_are_the_same_table(self):
+        """The bits of a table of texts, in training and in predictions; a category and a class that are numbers, too."""
+        n = 60
+        columns = {"big": np.arange(n) % 7 + 2**53 - 3, "small": (np.arange(n) % 5 / 4).astype(np.float32),
+                   "yes": np.arange(n) % 3 == 0, "colour": ["red" if i % 2 else "blue" for i in range(n)],
+                   "kind": np.arange(n) % 2 * 4 + 3}
+        texts = {k: [str(x) for x in (c.tolist() if isinstance(c, np.ndarray) else c)] for k, c in columns.items()}
+        models = []
+        for rows in (columns, texts):
+            data = copse.Dataset.table(rows)
+            models.append(copse.Model(copse.Strategy("host"), data, "dense 4 relu; dense out", seed=1))
+            models[-1].fit(data, 2, seed=1)
+            self.assertEqual(data.classes, 2)
+        self.assertEqual(models[0].classes, ["3", "7"])
+        np.testing.assert_array_equal(models[0].predict(columns), models[1].predict(texts))
+        np.testing.assert_array_equal(models[0].predict(texts), models[1].predict(columns))
+        self.assertEqual(models[0].evaluate(columns).accuracy, models[0].evaluate(texts).accuracy)
+        codes = copse.Dataset.table({"code": ["1", "2", "x"] * 20, "y": np.arange(60) % 2})
+        model = copse.Model(copse.Strategy("host"), codes, "dense out", seed=1)
+        expected = model.predict({"code": ["1", "2"]})
+        self.assertTrue((expected[0] != expected[1]).any())
+        for given in (np.array([1, 2]), np.array([1.0, 2.0]), np.array([1, 2], np.uint8)):
+            np.testing.assert_array_equal(model.predict({"code": given}), expected)
+        for given in (np.array([np.inf]), np.array([-np.inf], np.float32)):
+            with self.assertRaisesRegex(copse.errors.FormatError, r'row 1, column 1 \("small"\): -?inf is too large'):
+                models[0].predict({"small": given, "big": [1], "yes": [True], "colour": ["red"]})
+        with self.assertRaisesRegex(copse.errors.FormatError, "inf is too large"):
+            copse.Dataset.table({"x": np.array([1.0, np.inf]), "y": [0, 1]})
 
     def test_forms(self):
         self.assertEqual(columns_of([{"a": 1}, {"b": 2, "a": 3}]), (["a", "b"], [[1, 3], [None, 2]]))

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* A loader: the batches of a dataset, in a reproducible order; a thread may prepare batches
    ahead. */
+#include "copse/data/pictures.h"
 #include "core/base/callback.h"
 #include "core/base/deadline.h"
 #include "core/base/trace.h"
@@ -11,6 +12,9 @@
 #define BUFFER_ALIGNMENT 4096u /* so that a device can import the buffers */
 #define AHEAD            4u    /* batches that are announced to the dataset before they are read */
 #define DEADLINE_NS      (120ull * 1000000000ull)
+
+/* Columns of mixup, after those of the dataset. */
+enum { MIXED_OTHER, MIXED_PART, MIXED_COLUMNS };
 
 struct slot {
     void *values[COPSE_MAX_INPUTS];
@@ -28,7 +32,8 @@ struct copse_loader {
     struct copse_augment augment;
     /* with `augment`: a row of column `changed_column`; without pixels */
     struct copse_augment_picture picture;
-    size_t changed_column;
+    size_t changed_column, label_column;
+    size_t columns; /* of a batch */
     struct slot *slots;
     uint32_t slot_count;
     uint32_t epoch;
@@ -67,6 +72,29 @@ static void dataset_loader_augment(copse_loader *b, size_t index)
     }
 }
 
+/* Positions 2k and 2k + 1 are mixed; a last one alone stays as it is. */
+static void mix_batch(copse_loader *b, size_t index)
+{
+    const struct slot *slot = &b->slots[index % b->slot_count];
+    const size_t width = b->ds->columns[b->changed_column].row_bytes, count = batch_size(b, index);
+    uint8_t *pixels = slot->values[b->changed_column];
+    const int32_t *labels = slot->values[b->label_column];
+    int32_t *other = slot->values[b->ds->info.columns + MIXED_OTHER];
+    float *parts = slot->values[b->ds->info.columns + MIXED_PART];
+
+    for (size_t i = 0; i < count; i++) {
+        const size_t pair = i ^ 1;
+        other[i] = labels[pair < count ? pair : i];
+        parts[i] = 1.0f;
+        if (i % 2 == 0 || pair >= count)
+            continue;
+        const uint32_t part = copse__augment_draw_part(&b->augment, b->params.seed, b->epoch,
+                                                       b->order[index * b->params.batch + pair]);
+        copse__augment_mix(pixels + pair * width, pixels + i * width, width, part);
+        parts[pair] = parts[i] = (float)part / COPSE_MIX_ALL;
+    }
+}
+
 static copse_status fill_slot(copse_loader *b, size_t index)
 {
     const struct slot *slot = &b->slots[index % b->slot_count];
@@ -76,6 +104,8 @@ static copse_status fill_slot(copse_loader *b, size_t index)
                                         batch_size(b, index), slot->values[c]));
     if (b->params.augment != NULL)
         dataset_loader_augment(b, index);
+    if (b->augment.mixup != 0)
+        mix_batch(b, index);
     b->announced = COPSE_MAX(b->announced, index + 1);
     for (; b->announced < b->count && b->announced <= index + AHEAD; b->announced++)
         copse__dataset_ahead(b->ds, b->order + b->announced * b->params.batch,
@@ -123,16 +153,23 @@ static void dataset_loader_prefetch(void *arg)
 
 static copse_status make_slot(copse_loader *b, struct slot *slot)
 {
-    for (size_t c = 0; c < b->ds->info.columns; c++) {
+    static const struct copse_column mixed[MIXED_COLUMNS] = {
+        [MIXED_OTHER] = { .name = COPSE_MIXUP_LABEL, .type = COPSE_I32 },
+        [MIXED_PART] = { .name = COPSE_MIXUP_PART, .type = COPSE_F32 },
+    };
+
+    for (size_t c = 0; c < b->columns; c++) {
+        const bool is_mixed = c >= b->ds->info.columns;
+        const size_t row_bytes = is_mixed ? sizeof(float) : b->ds->columns[c].row_bytes;
         size_t bytes;
-        if (copse__mul(b->ds->columns[c].row_bytes, b->params.batch, &bytes))
+        if (copse__mul(row_bytes, b->params.batch, &bytes))
             slot->values[c] =
                 copse__alloc_aligned(&copse__base(b->ctx)->mem, bytes, BUFFER_ALIGNMENT);
         if (slot->values[c] == NULL)
             return copse_fail(COPSE_ERR_NO_MEMORY,
                               "loader: no memory for %u batches of %zu rows of %zu bytes",
-                              b->slot_count, b->params.batch, b->ds->columns[c].row_bytes);
-        slot->columns[c] = b->ds->columns[c].is;
+                              b->slot_count, b->params.batch, row_bytes);
+        slot->columns[c] = is_mixed ? mixed[c - b->ds->info.columns] : b->ds->columns[c].is;
         slot->columns[c].data = slot->values[c];
     }
     return COPSE_OK;
@@ -151,17 +188,49 @@ static copse_status make_slots(copse_loader *b)
     return COPSE_OK;
 }
 
+static size_t find_column(const copse_dataset *ds, const char *name)
+{
+    size_t c = 0;
+
+    while (c < ds->info.columns && strcmp(ds->columns[c].name, name) != 0)
+        c++;
+    return c;
+}
+
+/* Two examples become two others, and each gets two labels. */
+static copse_status set_mixup(copse_loader *b)
+{
+    const copse_dataset *ds = b->ds;
+
+    b->label_column = find_column(ds, "y");
+    if (b->label_column == ds->info.columns || ds->columns[b->label_column].is.type != COPSE_I32 ||
+        ds->columns[b->label_column].is.shape.rank != 0)
+        return copse_fail(COPSE_ERR_ARGUMENT,
+                          "augment: mixup mixes classes; column \"y\" must be i32, the class of "
+                          "each picture");
+    if (b->params.no_shuffle || b->params.batch < 2)
+        return copse_fail(COPSE_ERR_ARGUMENT,
+                          "augment: mixup mixes neighbours in a batch; it needs batches of 2 "
+                          "examples or more, in a random order");
+    if (ds->info.columns + MIXED_COLUMNS > COPSE_MAX_INPUTS ||
+        find_column(ds, COPSE_MIXUP_LABEL) < ds->info.columns ||
+        find_column(ds, COPSE_MIXUP_PART) < ds->info.columns)
+        return copse_fail(COPSE_ERR_ARGUMENT,
+                          "augment: mixup adds the columns " COPSE_MIXUP_LABEL
+                          " and " COPSE_MIXUP_PART ", for which the data has no room");
+    b->columns += MIXED_COLUMNS;
+    return COPSE_OK;
+}
+
 /* Column "x" must be of pictures. */
 static copse_status set_augment(copse_loader *b)
 {
     const copse_dataset *ds = b->ds;
-    size_t c = 0;
 
     if (b->params.augment == NULL)
         return COPSE_OK;
     COPSE_TRY(copse__augment_parse(b->params.augment, &b->augment));
-    while (c < ds->info.columns && strcmp(ds->columns[c].name, "x") != 0)
-        c++;
+    const size_t c = find_column(ds, "x");
     const copse_shape s = c < ds->info.columns ? ds->columns[c].is.shape : COPSE_SCALAR;
     if ((s.rank != 2 && s.rank != 3) || ds->columns[c].is.type != COPSE_U8)
         return copse_fail(
@@ -174,8 +243,9 @@ static copse_status set_augment(copse_loader *b)
                                                  .height = s.dims[0],
                                                  .channels = s.rank == 3 ? s.dims[2] : 1 };
     b->picture.scratch = copse__alloc(&copse__base(b->ctx)->mem, ds->columns[c].row_bytes, 1);
-    return b->picture.scratch != NULL ? COPSE_OK
-                                      : copse_fail(COPSE_ERR_NO_MEMORY, "augment: no memory");
+    if (b->picture.scratch == NULL)
+        return copse_fail(COPSE_ERR_NO_MEMORY, "augment: no memory");
+    return b->augment.mixup != 0 ? set_mixup(b) : COPSE_OK;
 }
 
 static copse_status start_thread(copse_loader *b)
@@ -217,9 +287,10 @@ copse_status copse_loader_create(copse_dataset *data, const struct copse_loader_
     b->count = rows / params->batch + (!params->drop_last && rows % params->batch != 0);
     b->slot_count = (uint32_t)COPSE_MIN((size_t)params->prefetch + 1, b->count);
     b->params.prefetch = COPSE_MIN(params->prefetch, (uint32_t)b->count);
+    b->columns = data->info.columns;
+    COPSE_TRY_OR(fail, s, set_augment(b));
     COPSE_TRY_OR(fail, s, make_slots(b));
     set_order(b);
-    COPSE_TRY_OR(fail, s, set_augment(b));
     if (params->prefetch > 0)
         COPSE_TRY_OR(fail, s, start_thread(b));
     *out = b;
@@ -252,7 +323,7 @@ void copse_loader_release(copse_loader **loader)
     copse_context *ctx = b->ctx;
     struct copse_mem *mem = &copse__base(ctx)->mem;
     for (uint32_t i = 0; b->slots != NULL && i < b->slot_count; i++)
-        for (size_t c = 0; c < b->ds->info.columns; c++)
+        for (size_t c = 0; c < b->columns; c++)
             copse__free_aligned(mem, b->slots[i].values[c]);
     copse__free(mem, b->slots);
     copse__free(mem, b->picture.scratch);
@@ -345,7 +416,7 @@ static copse_status next_batch(copse_loader *b, struct copse_host_batch *out)
     }
     const struct slot *slot = &b->slots[index % b->slot_count];
     out->columns = slot->columns;
-    out->column_count = b->ds->info.columns;
+    out->column_count = b->columns;
     out->rows = b->order + index * b->params.batch;
     out->count = batch_size(b, index);
     out->epoch = b->epoch;

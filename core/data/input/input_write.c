@@ -46,11 +46,6 @@ static void put_known(struct writer *w, bool is_known, uint64_t n)
         input_write_put(w, "null");
 }
 
-static const char *input_write_plural(uint64_t n)
-{
-    return n == 1 ? "" : "s";
-}
-
 static void text_of_pipeline(const copse_input_plan *plan, uint32_t w, uint64_t steps,
                              struct writer *to)
 {
@@ -62,7 +57,7 @@ static void text_of_pipeline(const copse_input_plan *plan, uint32_t w, uint64_t 
     input_write_put(to, "pipeline %u: ", w);
     if (s.rows > 0)
         input_write_put(to, "%" PRIu64 " row%s, %" PRIu64 " step%s of %u minibatch%s\n", s.rows,
-                        input_write_plural(s.rows), all, input_write_plural(all), s.replicas,
+                        copse__plural(s.rows), all, copse__plural(all), s.replicas,
                         s.replicas == 1 ? "" : "es");
     else
         input_write_put(to, "rows not known, steps of %u minibatch%s\n", s.replicas,

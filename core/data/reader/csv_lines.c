@@ -4,8 +4,7 @@
 #include "core/data/reader/csv_lines.h"
 
 #include <ctype.h>
-
-#include "core/data/reader/number.h"
+#include <math.h>
 
 #define LINE_MAX_BYTES ((size_t)1 << 20)
 #define READ_BYTES     ((size_t)64 << 10)
@@ -164,7 +163,7 @@ static copse_status next_line(struct copse_csv *c, bool *has)
 /* The text of the line without end of line, byte order mark and surrounding blanks. */
 static struct copse_cell line_text(const struct copse_csv *c)
 {
-    struct copse_cell t = { c->line.at, c->line.count };
+    struct copse_cell t = { .text = c->line.at, .size = c->line.count };
 
     while (t.size > 0 && (t.text[t.size - 1] == '\n' || t.text[t.size - 1] == '\r'))
         t.size--;
@@ -217,7 +216,7 @@ static void next_of_cells(struct copse_csv *c, struct copse_cell *line, bool *ha
 {
     static char none[] = "";
 
-    *line = (struct copse_cell){ none, 0 };
+    *line = (struct copse_cell){ .text = none };
     *has = true;
     if (c->has_begun || c->cells->names == NULL)
         *has = c->row++ < c->cells->rows;
@@ -259,12 +258,18 @@ static copse_status cell_in_memory(const struct copse_csv *c, size_t column,
                                    struct copse_cell *cell, bool *more)
 {
     const struct copse_cells *from = c->cells;
+    const double *numbers = c->row > 0 && from->numbers != NULL ? from->numbers[column] : NULL;
+
+    *more = column + 1 < from->columns;
+    if (numbers != NULL) {
+        *cell = copse__cell_of("");
+        cell->number = &numbers[c->row - 1];
+        return COPSE_OK;
+    }
     const char *text =
         c->row == 0 ? from->names[column] : from->cells[(c->row - 1) * from->columns + column];
-
     text = text != NULL ? text : "";
-    *cell = (struct copse_cell){ (char *)(uintptr_t)text, strlen(text) };
-    *more = column + 1 < from->columns;
+    *cell = copse__cell_of(text);
     if (copse__utf8_valid(text, cell->size) < cell->size)
         return copse_fail(COPSE_ERR_FORMAT, "csv: %s, row %zu, column %zu: invalid UTF-8", c->path,
                           c->row, column + 1);
@@ -277,6 +282,7 @@ copse_status copse__csv_cell(const struct copse_csv *c, size_t column, struct co
 {
     if (c->cells != NULL)
         return cell_in_memory(c, column, cell, more);
+    cell->number = NULL;
     char *p = rest->text, *end = p + rest->size;
 
     while (p < end && is_blank(c, *p))
@@ -311,6 +317,27 @@ copse_status copse__csv_cell(const struct copse_csv *c, size_t column, struct co
     rest->text = p + *more;
     rest->size = (size_t)(end - rest->text);
     return COPSE_OK;
+}
+
+struct copse_cell copse__cell_of(const char *text)
+{
+    return (struct copse_cell){ .text = (char *)(uintptr_t)text, .size = strlen(text) };
+}
+
+bool copse__cell_number(const struct copse_cell *cell, double *out)
+{
+    if (cell->number == NULL)
+        return copse__number_parse(cell->text, cell->size, out);
+    *out = *cell->number;
+    return !isnan(*out);
+}
+
+struct copse_cell copse__cell_with_text(const struct copse_cell *cell, char room[COPSE_NUMBER_TEXT])
+{
+    if (cell->number == NULL)
+        return *cell;
+    copse__number_print(*cell->number, room);
+    return copse__cell_of(room);
 }
 
 int copse__csv_shown(const struct copse_cell *t)
@@ -359,7 +386,7 @@ copse_status copse__csv_split(const struct copse_csv *c, struct copse_cell line,
     if (copy == NULL)
         return no_memory(c);
     memcpy(copy, line.text, line.size);
-    struct copse_cell rest = { copy, line.size }, cell;
+    struct copse_cell rest = { .text = copy, .size = line.size }, cell;
     while (more && s == COPSE_OK) {
         s = copse__csv_cell(c, list.count, &rest, &cell, &more);
         if (s != COPSE_OK)

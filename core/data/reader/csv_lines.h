@@ -5,6 +5,7 @@
 
 #include "copse/data/cells.h"
 #include "core/data/reader/byte_stream.h"
+#include "core/data/reader/number.h"
 
 struct copse_csv {
     struct copse_mem *mem;
@@ -29,6 +30,7 @@ struct copse_csv {
 struct copse_cell {
     char *text;
     size_t size;
+    const double *number; /* of a table in memory: the cell, which then has no text; else NULL */
 };
 
 /* The cells of the first line, copied. */
@@ -65,6 +67,13 @@ copse_status copse__csv_wrong_length(const struct copse_csv *c, bool has_more, s
 bool copse__csv_is_header(const struct copse_csv_names *names, copse_csv_header header,
                           bool *by_text);
 
+/* A cell of a text, which outlives it. */
+struct copse_cell copse__cell_of(const char *text);
+/* The number of a cell; false: it has a text that is none, or it is missing. */
+bool copse__cell_number(const struct copse_cell *cell, double *out);
+/* The cell with a text, which for a number is in `room`. */
+struct copse_cell copse__cell_with_text(const struct copse_cell *cell,
+                                        char room[COPSE_NUMBER_TEXT]);
 /* The first bytes of a wrong cell, for a message; never cuts a character. */
 int copse__csv_shown(const struct copse_cell *cell);
 /* Add a hint to an error text: a wrong cell contains a character that may be the real delimiter. */

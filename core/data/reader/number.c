@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* Converts decimal numbers to double, correctly rounded and independent of the locale: one exact
+/* Converts decimal numbers to double and back, correctly rounded and independent of the locale: one exact
    operation for ordinary numbers, long division for the others. */
 #include "core/data/reader/number.h"
 
 #include <float.h>
 #include <math.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
 /* Sufficient for 10^(324 + COPSE_NUMBER_MAX_DIGITS), 2406 bits, and a shift. */
@@ -185,4 +186,22 @@ bool copse__number_parse(const char *text, size_t size, double *out)
     double v = number_scale(digits, count, exponent);
     *out = is_negative ? -v : v;
     return true;
+}
+
+void copse__number_print(double v, char to[COPSE_NUMBER_TEXT])
+{
+    double again;
+
+    if (!isfinite(v)) {
+        strcpy(to, isnan(v) ? "nan" : v > 0 ? "inf" : "-inf");
+        return;
+    }
+    for (int digits = v == floor(v) && fabs(v) < 1e17 ? 17 : 1; digits <= 17; digits++) {
+        snprintf(to, COPSE_NUMBER_TEXT, "%.*g", digits, v);
+        char *comma = strchr(to, ','); /* of the locale */
+        if (comma != NULL)
+            *comma = '.';
+        if (copse__number_parse(to, strlen(to), &again) && again == v)
+            return;
+    }
 }

@@ -14,4 +14,9 @@
    Correctly rounded; infinity if it is too large for a double. */
 COPSE_PRIVATE bool copse__number_parse(const char *text, size_t size, double *out);
 
+/* The shortest text that parses to the number: "1", "0.1", "1e+39"; "nan", "inf" and "-inf" do not
+   parse. */
+#define COPSE_NUMBER_TEXT 32
+void copse__number_print(double v, char to[COPSE_NUMBER_TEXT]);
+
 #endif

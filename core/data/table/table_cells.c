@@ -11,6 +11,8 @@ bool copse__table_is_missing(const struct copse_cell *cell)
 {
     static const char *const words[] = { "na", "n/a", "nan", "null", "?" };
 
+    if (cell->number != NULL)
+        return isnan(*cell->number);
     for (size_t i = 0; i < COPSE_COUNT(words); i++) {
         size_t n = 0;
         while (n < cell->size && tolower((unsigned char)cell->text[n]) == words[i][n])
@@ -142,7 +144,7 @@ copse_status copse__table_fail(copse_status code, const char *path, size_t row, 
     va_start(args, fmt);
     vsnprintf(text, sizeof text, fmt, args);
     va_end(args);
-    const struct copse_cell title = { (char *)(uintptr_t)name, strlen(name) };
+    const struct copse_cell title = copse__cell_of(name);
     if (title.size == 0)
         return copse_fail(code, "csv: %s, row %zu, column %zu: %s", path, row, column + 1, text);
     return copse_fail(code, "csv: %s, row %zu, column %zu (\"%.*s\"): %s", path, row, column + 1,
@@ -153,7 +155,7 @@ copse_status copse__table_fail_date(size_t column, const struct copse_table_colu
                                     copse_date_order order)
 {
     const struct copse_date_odd *odd = &c->dates[order].odd;
-    const struct copse_cell cell = { (char *)(uintptr_t)odd->text, strlen(odd->text) };
+    const struct copse_cell cell = copse__cell_of(odd->text);
 
     return copse__table_fail(
         COPSE_ERR_FORMAT, odd->path, odd->row, column, c->name,
@@ -184,15 +186,18 @@ copse_status copse__table_fail_missing(const struct copse_csv *c, size_t column,
 copse_status copse__table_number(const struct copse_csv *c, size_t column, const char *name,
                                  const struct copse_cell *cell, double *out)
 {
-    if (!copse__number_parse(cell->text, cell->size, out))
+    char room[COPSE_NUMBER_TEXT];
+
+    if (!copse__cell_number(cell, out))
         return copse__csv_note_delimiter(c, cell,
                                          copse__table_fail(COPSE_ERR_FORMAT, c->path, c->row,
                                                            column, name, "\"%.*s\" is not a number",
                                                            copse__csv_shown(cell), cell->text));
-    if (!isfinite((float)*out))
-        return copse__table_fail(COPSE_ERR_FORMAT, c->path, c->row, column, name,
-                                 "%.*s is too large", copse__csv_shown(cell), cell->text);
-    return COPSE_OK;
+    if (isfinite((float)*out))
+        return COPSE_OK;
+    const struct copse_cell shown = copse__cell_with_text(cell, room);
+    return copse__table_fail(COPSE_ERR_FORMAT, c->path, c->row, column, name, "%.*s is too large",
+                             copse__csv_shown(&shown), shown.text);
 }
 
 copse_status copse__table_open(struct copse_csv *csv, struct copse_mem *mem,
@@ -211,14 +216,16 @@ copse_status copse__cells_check(const struct copse_cells *cells)
     size_t all;
 
     COPSE_TRY(copse_no_reserved(copse_cells, cells));
-    if (cells->cells == NULL)
-        return copse_fail(COPSE_ERR_ARGUMENT, "cells: `cells` is NULL");
     if (cells->columns == 0 || cells->rows == 0 || cells->rows > UINT32_MAX ||
         !copse__mul(cells->rows, cells->columns, &all))
         return copse_fail(COPSE_ERR_SHAPE,
                           "cells: %zu rows of %zu columns; 1 to 2^32-1 rows and at least 1 column "
                           "are needed",
                           cells->rows, cells->columns);
+    for (size_t i = 0; cells->cells == NULL && i < cells->columns; i++)
+        if (cells->numbers == NULL || cells->numbers[i] == NULL)
+            return copse_fail(COPSE_ERR_ARGUMENT,
+                              "cells: `cells` is NULL, and column %zu has no `numbers`", i + 1);
     for (size_t i = 0; cells->names != NULL && i < cells->columns; i++)
         if (cells->names[i] == NULL)
             return copse_fail(COPSE_ERR_ARGUMENT, "cells: column %zu has no name, it is NULL",

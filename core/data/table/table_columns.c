@@ -52,7 +52,7 @@ static void use_column(struct copse_row_reader *r, size_t source_column, uint32_
 /* Add a name to a list for a message. */
 static void list_name(char *list, size_t room, const char *name)
 {
-    const struct copse_cell cell = { (char *)(uintptr_t)name, strlen(name) };
+    const struct copse_cell cell = copse__cell_of(name);
     const size_t used = strlen(list);
 
     if (used + 50 < room) /* a name has at most 32 bytes here */
@@ -79,8 +79,8 @@ static void report_extra(const struct copse_row_reader *r, const struct copse_cs
     }
     if (count > 0)
         copse__log(r->log, COPSE_LOG_INFO,
-                   "csv: %s: %zu columns that training did not have are passed over: %s",
-                   r->csv->path, count, list);
+                   "csv: %s: %zu column%s that training did not have %s passed over: %s",
+                   r->csv->path, count, copse__plural(count), count == 1 ? "is" : "are", list);
 }
 
 /* ", row 1" of a file; cells in memory have no line of names. */

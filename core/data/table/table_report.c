@@ -42,7 +42,7 @@ static void list_add(struct list *l, const char *between, const char *fmt, ...)
 /* Bytes of a name that are shown. */
 static int shown_bytes(const char *name)
 {
-    const struct copse_cell cell = { (char *)(uintptr_t)name, strlen(name) };
+    const struct copse_cell cell = copse__cell_of(name);
     return copse__csv_shown(&cell);
 }
 

@@ -15,7 +15,7 @@
 static void note_replaced(struct copse_replaced *to, const struct copse_csv *csv, size_t column,
                           const char *name, const struct copse_cell *cell, bool is_told)
 {
-    const struct copse_cell title = { (char *)(uintptr_t)name, strlen(name) };
+    const struct copse_cell title = copse__cell_of(name);
     char text[48] = "";
 
     to->count++;
@@ -100,6 +100,17 @@ copse_status copse__row_check_dates(const struct copse_row_reader *r)
     return COPSE_OK;
 }
 
+static copse_status refuse_scaled(const struct copse_row_reader *r, size_t column, const char *name,
+                                  const struct copse_cell *cell)
+{
+    char room[COPSE_NUMBER_TEXT];
+    const struct copse_cell shown = copse__cell_with_text(cell, room);
+
+    return copse__table_fail(COPSE_ERR_FORMAT, r->csv->path, r->csv->row, column, name,
+                             "%.*s is too large after scaling", copse__csv_shown(&shown),
+                             shown.text);
+}
+
 /* ---- features ---- */
 
 static copse_status take_number(struct copse_row_reader *r, size_t column,
@@ -115,24 +126,35 @@ static copse_status take_number(struct copse_row_reader *r, size_t column,
     if (c->mean == 0)
         v = (float)v; /* the bits of f32 numbers that are divided by the largest magnitude */
     *to = (float)((v - c->mean) / c->scale);
-    if (!isfinite(*to))
-        return copse__table_fail(COPSE_ERR_FORMAT, r->csv->path, r->csv->row, column, c->name,
-                                 "%.*s is too large after scaling", copse__csv_shown(cell),
-                                 cell->text);
-    return COPSE_OK;
+    return isfinite(*to) ? COPSE_OK : refuse_scaled(r, column, c->name, cell);
+}
+
+/* The category of a cell; NULL: it is not known. A number may have been written as "1" or "1.0". */
+static const struct copse_dictionary_entry *
+find_category(const struct copse_dictionary *codes, const struct copse_cell *cell, bool is_number)
+{
+    char with_point[COPSE_NUMBER_TEXT + 2];
+    const struct copse_dictionary_entry *e = copse__dictionary_find(codes, cell->text, cell->size);
+
+    if (e != NULL || !is_number)
+        return e;
+    snprintf(with_point, sizeof with_point, "%.*s.0", (int)cell->size, cell->text);
+    return copse__dictionary_find(codes, with_point, strlen(with_point));
 }
 
 /* 1 in the place of the category. One that is not known has the place of missing cells, or none. */
 static copse_status take_category(struct copse_row_reader *r, size_t column,
-                                  const struct copse_table_use *u, const struct copse_cell *cell,
+                                  const struct copse_table_use *u, const struct copse_cell *from,
                                   float *to)
 {
+    char room[COPSE_NUMBER_TEXT];
+    const struct copse_cell text = copse__cell_with_text(from, room), *cell = &text;
     const struct copse_schema_column *c = u->column;
     const struct copse_dictionary_entry *e = NULL;
 
     if (copse__table_is_missing(cell))
         COPSE_TRY(take_missing(r, column, c, cell, c->has_missing));
-    else if ((e = copse__dictionary_find(u->codes, cell->text, cell->size)) == NULL)
+    else if ((e = find_category(u->codes, cell, from->number != NULL)) == NULL)
         COPSE_TRY(take_unknown(r, column, c, cell));
     memset(to, 0, c->width * sizeof *to);
     if (e != NULL)
@@ -144,8 +166,10 @@ static copse_status take_category(struct copse_row_reader *r, size_t column,
 
 /* A cell that is no date counts as a missing one. */
 static copse_status take_date(struct copse_row_reader *r, size_t column, struct copse_table_use *u,
-                              const struct copse_cell *cell, float *to)
+                              const struct copse_cell *from, float *to)
 {
+    char room[COPSE_NUMBER_TEXT];
+    const struct copse_cell text = copse__cell_with_text(from, room), *cell = &text;
     const struct copse_schema_column *c = u->column;
     const bool has_times = c->width == COPSE_DATE_PLACES;
     const char *form = copse__date_form(c->order, has_times);
@@ -184,8 +208,10 @@ static copse_status take_date(struct copse_row_reader *r, size_t column, struct 
 /* ---- labels ---- */
 
 static copse_status refuse_label(const struct copse_row_reader *r, size_t column, const char *name,
-                                 const struct copse_cell *cell, bool is_number)
+                                 const struct copse_cell *from, bool is_number)
 {
+    char room[COPSE_NUMBER_TEXT];
+    const struct copse_cell text = copse__cell_with_text(from, room), *cell = &text;
     const char *quote = is_number ? "" : "\"";
     const int size = copse__csv_shown(cell);
     double v = -1;
@@ -210,10 +236,10 @@ static copse_status take_class(struct copse_row_reader *r, size_t column, const 
                                const struct copse_cell *cell)
 {
     const struct copse_dictionary_entry *e = NULL;
-    char digits[32];
+    char digits[COPSE_NUMBER_TEXT];
     double v = -1;
     int32_t class = -1;
-    const bool is_number = copse__number_parse(cell->text, cell->size, &v);
+    const bool is_number = copse__cell_number(cell, &v);
 
     if (r->is_counted) {
         if (is_number && v >= 0 && v < r->schema->outputs && copse__table_is_whole(v))
@@ -222,7 +248,8 @@ static copse_status take_class(struct copse_row_reader *r, size_t column, const 
         snprintf(digits, sizeof digits, "%.0f", v + 0.0);
         e = copse__dictionary_find(&r->classes, digits, strlen(digits));
     } else if (!r->schema->is_numbered) {
-        e = copse__dictionary_find(&r->classes, cell->text, cell->size);
+        const struct copse_cell text = copse__cell_with_text(cell, digits);
+        e = find_category(&r->classes, &text, cell->number != NULL);
     }
     if (e != NULL)
         class = (int32_t)(e - r->classes.entries.at);
@@ -244,9 +271,7 @@ static copse_status take_label(struct copse_row_reader *r, size_t column, const 
     COPSE_TRY(copse__table_number(r->csv, column, name, cell, &v));
     const float y = (float)((v - r->schema->targets[0].mean) / r->schema->targets[0].scale);
     if (!isfinite(y))
-        return copse__table_fail(COPSE_ERR_FORMAT, r->csv->path, r->csv->row, column, name,
-                                 "%.*s is too large after scaling", copse__csv_shown(cell),
-                                 cell->text);
+        return refuse_scaled(r, column, name, cell);
     r->target = y;
     return COPSE_OK;
 }

@@ -21,7 +21,7 @@ static copse_status no_memory(const struct copse_table_facts *f)
 static copse_status table_schema_refuse(const struct copse_table_facts *f, size_t column,
                                         const struct copse_dictionary_entry *e, const char *why)
 {
-    const struct copse_cell cell = { (char *)(uintptr_t)e->text, e->size };
+    const struct copse_cell cell = { .text = (char *)(uintptr_t)e->text, .size = e->size };
 
     return copse__table_fail(COPSE_ERR_FORMAT, e->path, e->row, column, f->columns[column].name,
                              "\"%.*s\" %s", copse__csv_shown(&cell), e->text, why);
@@ -77,7 +77,7 @@ static void warn_of_date(const struct copse_table_facts *f, size_t column, copse
 {
     const struct copse_table_column *c = &f->columns[column];
     const struct copse_date_odd *odd = &c->dates[order].odd;
-    const struct copse_cell cell = { (char *)(uintptr_t)odd->text, strlen(odd->text) };
+    const struct copse_cell cell = copse__cell_of(odd->text);
     char place[COPSE_PLACE_BYTES];
 
     copse__log(f->log, COPSE_LOG_WARN,

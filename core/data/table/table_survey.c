@@ -200,12 +200,13 @@ static copse_status take_number(struct survey *v, size_t column, const struct co
     if (!isfinite((float)x))
         return copse__table_number(v->csv, column, c->name, cell, &x); /* too large */
     c->numbers++;
-    if (c->numbers == 1) /* may be the cell that is no date */
+    const bool has_text = cell->number == NULL; /* else all cells of the column are numbers */
+    if (has_text && c->numbers == 1)            /* may be the cell that is no date */
         copse__dates_take(c->dates, cell->text, cell->size, v->csv->path, v->csv->row);
     const double before = x - c->mean;
     c->mean += before / (double)c->numbers; /* Welford */
     c->squares += before * (x - c->mean);
-    if (c->digits.entries.count <= COPSE_FEW &&
+    if (has_text && c->digits.entries.count <= COPSE_FEW &&
         !copse__dictionary_add(&c->digits, cell->text, cell->size, v->csv->path, v->csv->row))
         return no_memory(v);
     if (c->role != COPSE_COLUMN_LABEL) {
@@ -261,10 +262,9 @@ static copse_status take_cell(struct survey *v, size_t column, const struct cops
     bool is_guess;
     double x = 0;
 
-    const bool is_number = copse__number_parse(cell->text, cell->size, &x);
     if (c->role == COPSE_COLUMN_IGNORED)
         return COPSE_OK;
-    if (is_number)
+    if (copse__cell_number(cell, &x))
         return take_number(v, column, cell, x);
     if (!copse__table_is_missing(cell))
         return take_text(v, column, cell);
@@ -347,8 +347,7 @@ static copse_status take_first_line(struct survey *v)
         f->columns[i].name = "";
     v->csv->row = v->names_row;
     for (size_t i = 0; s == COPSE_OK && i < f->column_count; i++) {
-        const struct copse_cell cell = { (char *)(uintptr_t)v->names.at[i],
-                                         strlen(v->names.at[i]) };
+        const struct copse_cell cell = copse__cell_of(v->names.at[i]);
         s = take_cell(v, i, &cell);
     }
     v->csv->row = row;

@@ -99,6 +99,24 @@ static copse_status batch_split_measure(struct copse_split *split,
     return COPSE_OK;
 }
 
+/* Replicas with a weight above 0 that is too small for an example of the first batch. */
+static void tell_idle(struct copse_split *split, size_t rows, const struct copse_shard *shards)
+{
+    const copse_strategy *st = split->strategy;
+    double sum = 0.0;
+    for (uint32_t r = 0; r < st->group.ranks; r++)
+        sum += split->weights[r];
+    for (uint32_t i = 0; i < st->replica_count; i++) {
+        const uint32_t r = st->group.first + i;
+        if (shards[r].count == 0 && split->weights[r] > 0.0)
+            copse__log(&st->ctx->base.log, COPSE_LOG_WARN,
+                       "trainer: replica %u (%s) has the share %g of %g, and gets no example of a "
+                       "batch of %zu; a larger batch or a larger share gives it some",
+                       r, st->replicas[i].dev->info.id, split->weights[r], sum, rows);
+    }
+    split->is_told = true;
+}
+
 copse_status copse__split(struct copse_split *split, struct copse_step_recordings *all,
                           const struct copse_host_batch *batch, struct copse_shard *out)
 {
@@ -106,8 +124,12 @@ copse_status copse__split(struct copse_split *split, struct copse_step_recording
     const bool is_weighted = copse__split_is_weighted(split);
     if (is_weighted && !split->is_known && all)
         COPSE_TRY(batch_split_measure(split, all, batch));
-    if (is_weighted && split->is_known)
-        return copse__shard_weighted(batch->count, split->weights, replicas, out);
+    if (is_weighted && split->is_known) {
+        COPSE_TRY(copse__shard_weighted(batch->count, split->weights, replicas, out));
+        if (all && !split->is_told)
+            tell_idle(split, batch->count, out);
+        return COPSE_OK;
+    }
     const copse_shard_rule rule = is_weighted ? COPSE_SHARD_BALANCED : split->rule;
     return copse__shard(rule, batch->count,
                         rule == COPSE_SHARD_FIXED ? split->batch_size : batch->count, replicas,
@@ -128,4 +150,5 @@ void copse__split_set(struct copse_split *split, const float *weights)
     for (uint32_t r = 0; r < split->strategy->group.ranks; r++)
         split->weights[r] = weights[r];
     split->is_known = true;
+    split->is_told = false;
 }

@@ -29,6 +29,7 @@ struct copse_split {
     /* of the shards of all workers' replicas, where the split is weighted */
     double weights[COPSE_MAX_REPLICAS];
     bool is_known; /* the weights were given, measured or restored */
+    bool is_told;  /* replicas that get no example were looked for */
 };
 
 copse_status copse__split_init(struct copse_split *split, copse_strategy *st,

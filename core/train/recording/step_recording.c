@@ -189,7 +189,8 @@ copse_status copse__recording_get(struct copse_step_recordings *all, uint32_t re
     copse_status s = copse__recordings_get(&all->of[replica], &key, &r);
     if (s != COPSE_OK)
         s = drop_unknown(all, pass, s);
-    COPSE_TRY(copse_note(s, "while recording %zu examples for replica %u", examples, replica));
+    COPSE_TRY(copse_note(s, "while recording %zu example%s for replica %u", examples,
+                         copse__plural(examples), replica));
     *out = (struct copse_step_recording *)r;
     (*out)->used = all->use;
     return COPSE_OK;

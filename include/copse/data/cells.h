@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/** @file Tables in memory: rows of cells that are text, as in a CSV file. docs/use-a-model.md
+/** @file Tables in memory: rows of cells that are text, as in a CSV file, or numbers. docs/use-a-model.md
  * shows the use.
  */
 #ifndef COPSE_PUBLIC_DATA_CELLS_H
@@ -18,9 +18,13 @@ struct copse_cells {
     size_t rows;
     /** [rows * columns], row after row: numbers as decimal text with '.', categories, classes.
         Blanks around a text do not count. NULL is a missing cell, as "" is and the words of
-        copse_missing */
+        copse_missing. NULL if all columns have `numbers` */
     const char *const *cells;
-    uint64_t reserved[4]; /**< 0 */
+    /** [columns]: a column as numbers, [rows], whose texts are not read; or NULL: it has texts.
+        NULL: all columns have texts. Infinities are refused, NaN is a missing cell. As a category
+        or a class a number is its shortest decimal text: 1, or else 1.0   [NULL] */
+    const double *const *numbers;
+    uint64_t reserved[3]; /**< 0 */
 };
 
 /**

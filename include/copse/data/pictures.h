@@ -55,14 +55,26 @@ COPSE_API const char *copse_dataset_file(const copse_dataset *data, size_t row);
  *
  *     erase P       set a rectangle of a pixel to P % of each side to 0, at any place, every second
  *                   picture, 1 to 100 (random erasing, AAAI 2020)
+ *     mixup A       mix two neighbours of a batch by a part drawn from Beta(A, A), 0.01 to 1
+ *                   (Zhang et al., ICLR 2018)
  *
  * crop, zoom and rotate are one bilinear interpolation; what is outside of the picture is 0.
+ * mixup needs a class of each picture in column "y" (i32), batches of 2 or more, and a random order.
+ * A batch gets two more columns: COPSE_MIXUP_LABEL (i32), the class of the other picture, and
+ * COPSE_MIXUP_PART (f32, 0.5 to 1 in steps of 1/256), the part of its own. A pair gets one part: of
+ * part and 1 - part the larger one, which makes the same two pictures. copse_model_loss takes
+ * part * loss(y) + (1 - part) * loss(other); a loss function of the application does so itself.
+ *
  * They change column "x", which must be u8 [height, width] or [height, width, channels]. They
  * depend on seed, epoch and row alone, so that neither the number of threads and replicas nor a
  * resumed run changes them.
  * @retval COPSE_ERR_ARGUMENT  The description is wrong; the text names the step.
  */
 COPSE_API COPSE_CHECKED copse_status copse_augment_check(const char *augment);
+
+/** Columns that mixup adds. */
+#define COPSE_MIXUP_LABEL "y_other"
+#define COPSE_MIXUP_PART  "y_part"
 
 #if defined(__cplusplus)
 }

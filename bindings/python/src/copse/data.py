@@ -256,7 +256,7 @@ class Dataset:
     def batches(self, batch: int, *, seed: int = 0, shuffle: bool = True, drop_last: bool = False,
                 prefetch: int = 0, augment: Optional[str] = None) -> "Loader":
         """A loader of batches, in an order that depends on seed and epoch alone. augment: changes of pictures, such as
-        "flip; rotate 10; shift 2" (docs/pictures.md)."""
+        "flip; rotate 10; mixup 0.2" (docs/pictures.md)."""
         return Loader(self, batch, seed=seed, shuffle=shuffle, drop_last=drop_last, prefetch=prefetch, augment=augment)
 
     def _in_batches(self, batch: int = 0, *, seed: int = 0, shuffle: bool = True) -> "Loader":

@@ -64,11 +64,24 @@ def _is_column(x: Any) -> bool:
 
 
 def _cells_in(column: Any) -> Column:
-    """A list; an array stays one where all its cells are numbers."""
+    """A list; an array stays one where all its cells are numbers, and a column of pandas with NA becomes one with NaN."""
     of = getattr(column, "dtype", None)
-    if isinstance(of, np.dtype) and of.kind in "fiub" and of.itemsize <= 8:
-        return np.asarray(column)
+    kind = getattr(of, "kind", None)
+    if isinstance(of, np.dtype):
+        if of.kind in "fiub" and of.itemsize <= 8:
+            return np.asarray(column)
+    elif isinstance(kind, str) and kind in "fiu" and hasattr(column, "isna"):
+        values = column.to_numpy({"f": np.float64, "i": np.int64, "u": np.uint64}[kind], na_value=0)
+        if _are_doubles(values):
+            return np.where(np.asarray(column.isna()), np.nan, values)
     return list(column.tolist() if hasattr(column, "tolist") else column)
+
+
+def _are_doubles(column: np.ndarray) -> bool:
+    """Whether a double holds each number of an array; a boolean is a text."""
+    if column.dtype.kind == "f" or column.itemsize < 8:
+        return column.dtype.kind != "b"
+    return len(column) == 0 or (int(column.min()) >= -2**53 and int(column.max()) <= 2**53)
 
 
 def _cell(x: Any) -> Optional[bytes]:
@@ -88,21 +101,15 @@ def _cell(x: Any) -> Optional[bytes]:
     return str(int(x)).encode()
 
 
-def _texts(column: Sequence[Any]) -> tuple[Any, np.ndarray]:
+def _texts(column: Column) -> tuple[Any, np.ndarray]:
     """The cells as texts in one block, and where each begins; 0 is a missing one."""
+    if isinstance(column, np.ndarray) and column.dtype.kind == "b":
+        both = ffi.new("char[]", b"False\0True\0")
+        return both, np.where(column, np.uintp(6), np.uintp(0)) + _address(both)
     texts = [_cell(x) for x in column]
     sizes = np.array([0 if t is None else len(t) + 1 for t in texts], np.uintp)
     block = ffi.new("char[]", b"".join(t + b"\0" for t in texts if t is not None) or b"\0")
     return block, np.where(sizes > 0, np.cumsum(sizes, dtype=np.uintp) - sizes + _address(block), np.uintp(0))
-
-
-def _numbers(column: np.ndarray) -> tuple[Any, np.ndarray]:
-    """The same for an array of numbers, by the repr of all at once: "[0.5, nan, 2.0]"."""
-    block = np.frombuffer(bytearray(repr(column.tolist()), "ascii"), np.uint8)
-    ends = np.append(np.flatnonzero(block == ord(",")), len(block) - 1)
-    block[ends] = 0
-    starts = np.append(np.uintp(1), ends[:-1].astype(np.uintp) + np.uintp(2)) + _address(ffi.from_buffer(block))
-    return block, np.where(np.isnan(column), np.uintp(0), starts) if column.dtype.kind == "f" else starts
 
 
 def _address(block: Any) -> np.uintp:
@@ -110,23 +117,28 @@ def _address(block: Any) -> np.uintp:
 
 
 class Cells:
-    """A struct copse_cells and its memory: a block of texts for each column, and a pointer for each cell."""
+    """A struct copse_cells and its memory: of each column its numbers, or a block of texts and a pointer for each cell."""
 
     def __init__(self, names: Optional[Sequence[str]], columns: Sequence[Column]) -> None:
         self.rows = len(columns[0]) if columns else 0
         if any(len(c) != self.rows for c in columns):
             raise ShapeError("the columns have different numbers of rows: " + ", ".join(str(len(c)) for c in columns))
-        pointers = np.zeros((max(self.rows, 1), max(len(columns), 1)), np.uintp)
+        numbers = [np.ascontiguousarray(c, np.float64) if isinstance(c, np.ndarray) and _are_doubles(c) else None
+                   for c in columns]
+        has_texts = not columns or any(n is None for n in numbers)
+        pointers = np.zeros((max(self.rows, 1), max(len(columns), 1)) if has_texts else (0, 0), np.uintp)
         blocks = []
         for i, column in enumerate(columns if self.rows else ()):
-            block, pointers[:, i] = _numbers(column) if isinstance(column, np.ndarray) else _texts(column)
-            blocks.append(block)
+            if numbers[i] is None:
+                block, pointers[:, i] = _texts(column)
+                blocks.append(block)
         held = [c_string(n) for n in names or ()]
         listed = ffi.new("char *[]", held) if names is not None else ffi.NULL
+        lists = ffi.new("double *[]", [ffi.NULL if n is None else ffi.from_buffer("double[]", n) for n in numbers])
         self.struct = ffi.new("struct copse_cells *", {
-            "names": listed, "columns": len(columns), "rows": self.rows,
-            "cells": ffi.cast("char **", ffi.from_buffer(pointers))})
-        self._keep = blocks, pointers, held, listed
+            "names": listed, "columns": len(columns), "rows": self.rows, "numbers": lists,
+            "cells": ffi.cast("char **", ffi.from_buffer(pointers)) if has_texts else ffi.NULL})
+        self._keep = blocks, pointers, numbers, lists, held, listed
 
 
 def cells_of(data: Any) -> Cells:
