@@ -20,7 +20,8 @@ enum copse_device_class {
 };
 COPSE_PRIVATE enum copse_device_class copse__device_class(const struct copse_limits *limits);
 
-#define COPSE_NO_PRIOR       255                /* never chosen by prior: forced or measured only */
+#define COPSE_NO_PRIOR       255 /* never chosen by prior: forced or measured only */
+#define COPSE_ON_GPUS_ONLY   COPSE_NO_PRIOR, COPSE_NO_PRIOR, COPSE_NO_PRIOR /* the other classes */
 #define COPSE_LIBRARY_KERNEL COPSE_KERNEL_COUNT /* the matrix product of a vendor's library */
 
 struct copse_variant {

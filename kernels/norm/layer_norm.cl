@@ -8,11 +8,13 @@
 GROUP(64, 1)
 SPEC(0, OP)
 SPEC(1, CENTERED)
+SPEC(2, SHORT) /* rows have at most three elements for each lane */
 PARAMS(uint rows; uint cols; float epsilon;)
 GROUP_ARRAY(float, part, 2u * GROUP_SIZE)
 
 #include "math.clh"
 #include "norm/two_sum.clh"
+#define HAS_FOURS SHORT == 0
 #include "by_four.clh"
 
 #define FORWARD 0

@@ -3,10 +3,12 @@
    processes a row; its lanes interleave the elements. No chain of additions is longer than 64. */
 GROUP(64, 1)
 SPEC(0, LOGARITHM)
+SPEC(1, SHORT) /* rows have at most three elements for each lane */
 PARAMS(uint rows; uint cols;)
 GROUP_ARRAY(float, part, GROUP_SIZE)
 
 #include "math.clh"
+#define HAS_FOURS SHORT == 0
 #include "by_four.clh"
 
 #define CHAIN 64u

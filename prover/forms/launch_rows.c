@@ -3,8 +3,8 @@
 #include <math.h>
 
 #include "core/ops/ops.h"
+#include "prover/forms/arranged_rows.h"
 #include "prover/forms/lines.h"
-#include "prover/forms/rows.h"
 
 enum {
     RESULT = COPSE_CONTENT_RESULT,
@@ -379,6 +379,12 @@ static void arrange_norm_equal(const struct copse_launch *l, uint32_t *const *wo
         .contents = { VALUES, VALUES, RESULT }, .plan = plan_##kernel_,                       \
         .arrange = copse__arrange_softmax_grad, .cap = 4, .is_rare = true, APART, __VA_ARGS__ \
     }
+#define SOFTMAX_GRAD_SHORT(label, is_logarithm)                                          \
+    {                                                                                    \
+        .kernel = COPSE_KERNEL_softmax_grad, .name = label, .spec = { is_logarithm, 1 }, \
+        .contents = { VALUES, VALUES, RESULT }, .plan = plan_softmax_grad,               \
+        .arrange = copse__arrange_softmax_grad, .cap = 4, .is_rare = true, APART         \
+    }
 #define ALL_SIZES .no_regimes = 0
 #define SOFTMAX_GRADS(kernel_)                                 \
     SOFTMAX_GRAD(kernel_, "softmax", 0, ALL_SIZES),            \
@@ -400,12 +406,14 @@ static void arrange_norm_equal(const struct copse_launch *l, uint32_t *const *wo
     .no_values = COPSE_ALL_VALUES & ~1u, COPSE_FEW_ALONE, .why = "long rows take one launch"
 /* A subnormal number times an infinity is infinite, or NaN where the number was rounded to 0. */
 #define APART .apart = COPSE_BIT(COPSE_VALUES_SUBNORMALS)
-#define NORM(label, op, is_centered)                                                   \
-    {                                                                                  \
-        .kernel = COPSE_KERNEL_layer_norm, .name = label, .spec = { op, is_centered }, \
-        .contents = { VALUES, VALUES, VALUES, RESULT }, .plan = plan_norm, .cap = 4,   \
-        .is_rare = true, APART                                                         \
+#define NORM_AS(label, ...)                                                          \
+    {                                                                                \
+        .kernel = COPSE_KERNEL_layer_norm, .name = label, .spec = { __VA_ARGS__ },   \
+        .contents = { VALUES, VALUES, VALUES, RESULT }, .plan = plan_norm, .cap = 4, \
+        .is_rare = true, APART                                                       \
     }
+#define NORM(label, op, is_centered) \
+    NORM_AS(label, op, is_centered), NORM_AS(label ", short", op, is_centered, 1)
 #define NORM_WIDE(label, op, is_centered)                                                   \
     {                                                                                       \
         .kernel = COPSE_KERNEL_layer_norm_wide, .name = label, .spec = { op, is_centered }, \
@@ -526,6 +534,8 @@ static const struct copse_launch_form forms[] = {
     SOFTMAX_WIDE("softmax, long", 0, COPSE_LONG),
     SOFTMAX_WIDE("logarithm, long", 1, COPSE_LONG),
     SOFTMAX_GRADS(softmax_grad),
+    SOFTMAX_GRAD_SHORT("softmax, short", 0),
+    SOFTMAX_GRAD_SHORT("logarithm, short", 1),
     SOFTMAX_GRADS(softmax_grad_wide),
     GROUPS("", plan_softmax_groups, ALL_SIZES),
     GROUPS("long", plan_softmax_groups, COPSE_LONG),

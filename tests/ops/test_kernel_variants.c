@@ -197,6 +197,22 @@ static void variants_are_listed(void **state)
     assert_null(copse__family("no such family"));
 }
 
+/* A row without a prior for a class has 0 there, as the row that is chosen. */
+static void each_row_has_a_prior_of_its_own_in_each_class(void **state)
+{
+    (void)state;
+    for (size_t i = 0; copse_families[i]; i++) {
+        const struct copse_family *f = copse_families[i];
+        for (size_t c = 0; c < COPSE_CLASS_COUNT; c++)
+            for (size_t a = 0; a < f->count; a++)
+                for (size_t b = 0; b < a; b++)
+                    if (f->variants[a].prior[c] == f->variants[b].prior[c] &&
+                        f->variants[a].prior[c] != COPSE_NO_PRIOR)
+                        fail_msg("%s: %s and %s have one prior in class %zu", f->name,
+                                 f->variants[a].name, f->variants[b].name, c);
+    }
+}
+
 static const char *parsed(const char *text)
 {
     static char out[COPSE_CHOICES_TEXT];
@@ -219,7 +235,7 @@ static void texts_force_variants(void **state)
                "kernels: matmul has no variant 'nonsense'; it has shared, wide, texel, clblast"));
     assert_non_null(strstr(parsed("fft=wide"),
                            "kernels: no family 'fft'; the families are attention "
-                           "(plain, wide, texel), channel_norm (plain, wide), "));
+                           "(plain, wide, texel), blocks (shared, one, one_wide, wide, rows), "));
     assert_non_null(strstr(parsed("wide"), "'wide' is not family=variant"));
     assert_non_null(strstr(parsed(""), "'' is not family=variant"));
     assert_non_null(strstr(parsed("matmul=wide,"), "'' is not family=variant"));
@@ -359,6 +375,7 @@ int main(void)
         cmocka_unit_test_setup(measurements_of_a_part_choose, reset),
         cmocka_unit_test_setup(force_chooses, reset),
         cmocka_unit_test_setup(variants_are_listed, reset),
+        cmocka_unit_test(each_row_has_a_prior_of_its_own_in_each_class),
         cmocka_unit_test_setup(texts_force_variants, reset),
         cmocka_unit_test_setup(strategies_refuse_unknown_variants, reset),
         cmocka_unit_test_setup(a_device_says_what_it_would_choose, reset),

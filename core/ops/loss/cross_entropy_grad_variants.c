@@ -72,7 +72,7 @@ static const struct copse_variant variants[] = {
     { "wide", COPSE_KERNEL_cross_entropy_grad_wide, { 1, 0, 1, 2 }, .lower = lower_wide },
     { "held",
       COPSE_KERNEL_cross_entropy_grad_held,
-      { 2, 2, 2, 0 },
+      { COPSE_ON_GPUS_ONLY, 0 },
       .fits = fits_held,
       .lower = lower_held },
 };

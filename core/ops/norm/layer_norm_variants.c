@@ -52,7 +52,9 @@ static copse_status lower_shared(struct copse_lowering *l, const void *work)
 {
     const struct layer_norm *w = work;
     const struct copse_params_layer_norm p = { w->rows, w->cols, w->epsilon };
-    const int32_t spec[COPSE_MAX_SPECS] = { w->op, w->is_centered };
+    const int32_t spec[COPSE_MAX_SPECS] = {
+        w->op, w->is_centered, w->cols <= 3 * copse__group_size(l, COPSE_KERNEL_layer_norm)
+    };
     return COPSE_LAUNCH(l, layer_norm, spec, p, w->cols > 0 ? w->rows : 0, copse__of(w->x),
                         copse__of(w->a), copse__of(w->b), copse__of(w->y));
 }
@@ -96,7 +98,7 @@ static const struct copse_variant variants[] = {
     { "wide", COPSE_KERNEL_layer_norm_wide, { 1, 0, 1, 2 }, .lower = lower_wide },
     { "held",
       COPSE_KERNEL_layer_norm_held,
-      { 2, 2, 2, 0 },
+      { COPSE_ON_GPUS_ONLY, 0 },
       .fits = fits_held,
       .lower = lower_held },
 };

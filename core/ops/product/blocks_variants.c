@@ -151,15 +151,15 @@ static copse_status lower_rows(struct copse_lowering *l, const void *work)
 /* ---- the family ---- */
 
 static const struct copse_variant variants[] = {
-    { "shared", COPSE_KERNEL_matmul_blocks, { 1, 3, 3 }, .lower = lower_shared },
-    { "one", COPSE_KERNEL_blocks_one, { 0, 4, 0 }, .fits = has_few_rows, .lower = lower_one },
+    { "shared", COPSE_KERNEL_matmul_blocks, { 1, 3, 3, 1 }, .lower = lower_shared },
+    { "one", COPSE_KERNEL_blocks_one, { 0, 4, 0, 0 }, .fits = has_few_rows, .lower = lower_one },
     { "one_wide",
       COPSE_KERNEL_blocks_one_wide,
-      { 5, 0, 5 },
+      { 5, 0, 5, 5 },
       .fits = has_few_rows,
       .lower = lower_one_wide },
-    { "wide", COPSE_KERNEL_blocks_wide, { 4, 1, 4 }, .fits = has_terms, .lower = lower_wide },
-    { "rows", COPSE_KERNEL_blocks_rows, { 2, 2, 1 }, .fits = has_terms, .lower = lower_rows },
+    { "wide", COPSE_KERNEL_blocks_wide, { 4, 1, 4, 4 }, .fits = has_terms, .lower = lower_wide },
+    { "rows", COPSE_KERNEL_blocks_rows, { 2, 2, 1, 2 }, .fits = has_terms, .lower = lower_rows },
 };
 
 static bool blocks_size(const void *work, struct copse_size *out)

@@ -347,8 +347,7 @@ static bool is_f16(const struct copse_limits *limits, const void *work)
 
 /* ---- the family ---- */
 
-#define ON_GPUS_ONLY  COPSE_NO_PRIOR, COPSE_NO_PRIOR, COPSE_NO_PRIOR
-#define MEASURED_ONLY ON_GPUS_ONLY, COPSE_NO_PRIOR
+#define MEASURED_ONLY COPSE_ON_GPUS_ONLY, COPSE_NO_PRIOR
 
 static const struct copse_variant variants[] = {
     { "shared", COPSE_KERNEL_matmul, { 0, 1, 1, 1 }, .lower = lower_shared },
@@ -372,7 +371,7 @@ static const struct copse_variant variants[] = {
       COPSE_NEEDS(COPSE_KERNEL_bias_activation) },
     { "tile",
       COPSE_KERNEL_matmul_tile,
-      { ON_GPUS_ONLY, 0 },
+      { COPSE_ON_GPUS_ONLY, 0 },
       .fits = fits_tile,
       .lower = lower_tile,
       COPSE_NEEDS(COPSE_KERNEL_matmul_join) },

@@ -81,7 +81,11 @@ static copse_status lower_held(struct copse_lowering *l, const void *work)
 static const struct copse_variant variants[] = {
     { "plain", COPSE_KERNEL_row_stats, { 0, 1, 0, 1 }, .lower = lower_plain },
     { "wide", COPSE_KERNEL_row_stats_wide, { 1, 0, 1, 2 }, .fits = fits_wide, .lower = lower_wide },
-    { "held", COPSE_KERNEL_row_stats_held, { 2, 2, 2, 0 }, .fits = fits_held, .lower = lower_held },
+    { "held",
+      COPSE_KERNEL_row_stats_held,
+      { COPSE_ON_GPUS_ONLY, 0 },
+      .fits = fits_held,
+      .lower = lower_held },
 };
 
 static copse_tensor *row_stats_build(copse_graph *g, const struct copse_tune_job *j,

@@ -26,7 +26,9 @@ struct softmax_grad_attr {
 static copse_status lower_shared(struct copse_lowering *l, const void *work)
 {
     const struct softmax_grad *w = work;
-    const int32_t spec[COPSE_MAX_SPECS] = { w->is_logarithm };
+    const int32_t spec[COPSE_MAX_SPECS] = {
+        w->is_logarithm, w->of.cols <= 3 * copse__group_size(l, COPSE_KERNEL_softmax_grad)
+    };
     const struct copse_params_softmax_grad p = { w->of.rows, w->of.cols };
     return COPSE_LAUNCH(l, softmax_grad, spec, p, w->of.cols > 0 ? w->of.rows : 0, copse__of(w->y),
                         copse__of(w->dy), copse__of(w->dx));
@@ -68,7 +70,7 @@ static const struct copse_variant variants[] = {
     { "wide", COPSE_KERNEL_softmax_grad_wide, { 1, 0, 1, 2 }, .lower = lower_wide },
     { "held",
       COPSE_KERNEL_softmax_grad_held,
-      { 2, 2, 2, 0 },
+      { COPSE_ON_GPUS_ONLY, 0 },
       .fits = fits_held,
       .lower = lower_held },
 };

@@ -75,7 +75,11 @@ static const struct copse_variant variants[] = {
       .lower = lower_plain,
       COPSE_NEEDS(COPSE_KERNEL_row_stats) },
     { "wide", COPSE_KERNEL_softmax_wide, { 1, 0, 1, 2 }, .fits = fits_wide, .lower = lower_wide },
-    { "held", COPSE_KERNEL_softmax_held, { 2, 2, 2, 0 }, .fits = fits_held, .lower = lower_held },
+    { "held",
+      COPSE_KERNEL_softmax_held,
+      { COPSE_ON_GPUS_ONLY, 0 },
+      .fits = fits_held,
+      .lower = lower_held },
 };
 
 static copse_tensor *softmax_build(copse_graph *g, const struct copse_tune_job *j,
