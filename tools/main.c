@@ -55,6 +55,8 @@ static int main_run(int argc, char **argv)
         printf("copse %s\n", copse_version());
         return EXIT_DONE;
     }
+    if (strcmp(argv[1], COMPILING_PROCESS) == 0)
+        return compiling_process(argc - 1, argv + 1);
     for (const struct command *c = commands; c->name; c++)
         if (strcmp(argv[1], c->name) == 0)
             return c->run(argc - 1, argv + 1);

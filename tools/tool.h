@@ -144,6 +144,15 @@ struct compiling_totals compiling_so_far(void);
 /* The copse_progress_fn of the context. */
 void compiling_progress(void *user, const struct copse_progress *p);
 
+/* ---- processes that compile kernels (compiling_posix.c, compiling_windows.c) ---- */
+
+#define COMPILING_PROCESS "compile-kernels" /* argv[1] of such a process */
+struct copse_compile_work;
+/* The copse_compile_fn of the context: one process for each processor. */
+void compiling_apart(void *user, const struct copse_compile_work *work);
+/* argv[1] is a device. Compiles the kernels whose texts it reads; returns an exit code. */
+int compiling_process(int argc, char **argv);
+
 /* Whether standard output is a terminal, and its width. */
 bool terminal_is(unsigned *columns);
 

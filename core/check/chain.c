@@ -10,21 +10,78 @@
 
 #define MOST_BYTES ((size_t)1 << 30)   /* of the buffers of a launch */
 #define MOST_WORK  ((uint64_t)1 << 26) /* of a launch that cannot be compared in part */
+/* The same, of a kernel that an earlier chain compared. */
+#define COVERED_WORK ((uint64_t)1 << 19)
 
 enum scope { NOT, IN_PART, WHOLE };
 
-static enum scope scope_of(const struct copse_command *c, uint64_t most)
+static bool is_transfer(const struct copse_command *c)
+{
+    return c->kind == COPSE_COMMAND_COPY || c->kind == COPSE_COMMAND_FILL;
+}
+
+static bool is_divisible(const struct copse_command *c)
 {
     struct copse_sample sample;
     struct copse_part part;
-    const bool is_transfer = c->kind == COPSE_COMMAND_COPY || c->kind == COPSE_COMMAND_FILL;
+    return !is_transfer(c) && (copse__sample_of(c, &sample) || copse__part_of(c, &part));
+}
+
+static enum scope scope_of(const struct copse_command *c, uint64_t most)
+{
     if (!copse__probe_can(c) || copse__probe_bytes(c) > MOST_BYTES)
         return NOT;
-    if (is_transfer || copse__bound_work(c) <= most)
+    if (is_transfer(c) || copse__bound_work(c) <= most)
         return WHOLE;
-    if (copse__sample_of(c, &sample) || copse__part_of(c, &part))
+    if (is_divisible(c))
         return IN_PART;
     return copse__bound_work(c) <= MOST_WORK ? WHOLE : NOT;
+}
+
+/* ---- kernels that an earlier chain compared ---- */
+
+static atomic_uint *compared_by(const struct copse_command *c)
+{
+    return c->kind == COPSE_COMMAND_DISPATCH ? &((struct copse_kernel *)c->kernel)->compared_by
+                                             : NULL;
+}
+
+/* Launches of other sizes, such as those of a smaller last batch. */
+static bool is_covered(const struct copse_chain *c, const struct copse_command *command)
+{
+    const atomic_uint *by = compared_by(command);
+    const unsigned number = by ? atomic_load(by) : 0;
+    return number != 0 && number != c->number;
+}
+
+/* A kernel that an earlier chain compared is compared in part; where it cannot be, only if that
+   takes little. */
+static enum scope scope_in(const struct copse_chain *c, const struct copse_command *command)
+{
+    if (!is_covered(c, command))
+        return scope_of(command, c->most);
+    if (scope_of(command, 0) == IN_PART)
+        return IN_PART;
+    return copse__bound_work(command) <= COVERED_WORK ? scope_of(command, c->most) : NOT;
+}
+
+static void note_compared(struct copse_chain *c, const struct copse_command *command)
+{
+    atomic_uint *by = compared_by(command);
+    if (by && atomic_load(by) == 0)
+        atomic_store(by, c->number);
+}
+
+static void log_skipped(const struct copse_chain *c, copse_queue *q,
+                        const struct copse_command *command)
+{
+    const char *why = is_covered(c, command) ? "an earlier program compared it"
+                      : !copse__probe_can(command)
+                          ? "it has no function for the host"
+                          : "its buffers, or the work on the host, are too large";
+    copse__log(&q->dev->base->log, COPSE_LOG_DEBUG,
+               "cross-check: %s: kernel %s is not compared: %s", q->dev->info.id,
+               copse__command_name(command), why);
 }
 
 /* Only what may be compared in part is limited by the budget. */
@@ -102,20 +159,26 @@ static copse_status run_in_place(struct copse_chain *c, copse_queue *q,
 static copse_status run_one(struct copse_chain *c, copse_queue *q,
                             const struct copse_command *command)
 {
-    const enum scope scope = scope_of(command, c->most);
+    const enum scope scope = scope_in(c, command);
     if (scope == NOT || copse__probe_reserve(&c->probe, q, command) != COPSE_OK) {
         c->skipped++;
+        log_skipped(c, q, command);
         return c->restores ? COPSE_OK : copse__pace_encode(q, command);
     }
     c->probe.is_sampled = scope == IN_PART;
     c->compared++;
     c->sampled += scope == IN_PART;
-    c->work += work_of(command, c->most);
-    return c->restores ? run_restored(c, q, command) : run_in_place(c, q, command);
+    c->work += scope == WHOLE ? work_of(command, c->most) : 0;
+    COPSE_TRY(c->restores ? run_restored(c, q, command) : run_in_place(c, q, command));
+    if (!c->fault.is_found)
+        note_compared(c, command);
+    return COPSE_OK;
 }
 
 copse_status copse__chain_run(struct copse_chain *c, const struct copse_segment *segment)
 {
+    if (c->number == 0)
+        c->number = atomic_fetch_add(&segment->queue->dev->chains, 1) + 1;
     for (const struct copse_segment *part = segment; part; part = part->rest) {
         for (size_t i = 0; i < part->count && !c->fault.is_found; i++)
             if (!copse__pace_continues(&part->commands[i]))

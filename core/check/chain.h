@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A chain: the launches of segments, one after the other, each with a probe and a wait. */
+/* A chain: the launches of segments, one after the other, each with a probe and a wait. Launches of
+   kernels that an earlier chain of the device compared, of other sizes, are compared in part. */
 #ifndef COPSE_CHAIN_H
 #define COPSE_CHAIN_H
 
@@ -11,8 +12,9 @@ struct copse_chain {
     uint64_t most;
     /* launches get made-up numbers, and memory is restored; those not compared are not executed */
     bool restores;
-    bool is_torn;  /* it failed, and memory could not be restored */
-    uint64_t work; /* of the launches that were compared as a whole and could have been in part */
+    unsigned number; /* of the chains of a device; 0: it has not begun */
+    bool is_torn;    /* it failed, and memory could not be restored */
+    uint64_t work;   /* of the launches that were compared as a whole and could have been in part */
     /* launches: compared, those of them in part, and not compared */
     size_t compared, sampled, skipped;
     /* of the first launch that is wrong, probe.command: the chain ends with it */

@@ -10,6 +10,8 @@ bool copse__part_of(const struct copse_command *c, struct copse_part *out)
         return false;
     for (uint32_t i = 0; i < c->binding_count; i++)
         out->cost += out->split.buffers[i].pieces * out->split.buffers[i].each;
+    if (law->work)
+        out->cost += law->work(copse__law_params(c), copse__law_spec(c)) / out->split.units;
     return true;
 }
 

@@ -62,6 +62,7 @@ struct copse_device {
     bool has_priority;   /* set by `open`: it will have it; not for COPSE_PRIORITY_NORMAL */
     char why_not[160];   /* set by `open`: why it has none ["it has no priorities"] */
     atomic_bool is_lost; /* sticky */
+    atomic_uint chains;  /* so many have compared launches (core/check/chain.h) */
     void (*close)(struct copse_device *dev);   /* core's, called at the last release */
     copse_mutex lock;                          /* guards the lists below */
     struct copse_kernel *kernels;              /* compiled, by row and specialisation */

@@ -4,10 +4,13 @@
    A driver for CPUs compiles one kernel at a time in each of its contexts. There each thread opens
    the device again, compiles and tests kernels on it, and closes it; the device itself then loads
    the binaries from the kernel cache. Drivers for GPUs compile in parallel on one device. PoCL
-   compiles one kernel at a time in a process: one thread does it, on the device itself. */
-#include "core/device/device.h"
+   compiles one kernel at a time in a process: other processes do it where the application starts
+   them; otherwise one thread does it, on the device itself. */
+#include "core/device/compile_apart.h"
 
 #define MAX_THREADS 4
+/* Fewer kernels are compiled before another process has started. */
+#define FEWEST_APART 4
 
 struct job {
     copse_device *dev;
@@ -107,7 +110,29 @@ static bool is_plain(const copse_device *dev)
     return !dev->foreign && !dev->overrides && !dev->tries_blocked;
 }
 
-/* Without a cache that is kept, a second context could not pass its binaries on. */
+static size_t find_cold(copse_device *dev, const struct copse_kernel_want *list, size_t count,
+                        const struct copse_kernel_want **cold)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < count; i++)
+        if (copse__kernel_is_cold(dev, list[i].id, list[i].spec))
+            cold[n++] = &list[i];
+    return n;
+}
+
+static void compile_here(struct job *j)
+{
+    if (copse__mutex_init(&j->lock) != COPSE_OK)
+        return;
+    if (copse__cond_init(&j->changed) == COPSE_OK) {
+        compile_run(j);
+        copse__cond_fini(&j->changed);
+    }
+    copse__mutex_fini(&j->lock);
+}
+
+/* Without a cache that is kept, neither a second context nor a process could pass its binaries
+   on. */
 void copse__kernels_compile(copse_device *dev, const struct copse_kernel_want *list, size_t count)
 {
     const bool is_apart = dev->info.kind == COPSE_DEVICE_CPU && !dev->compiles_serially;
@@ -115,15 +140,14 @@ void copse__kernels_compile(copse_device *dev, const struct copse_kernel_want *l
         return;
     const struct copse_kernel_want **cold = copse__alloc(&dev->base->mem, count, sizeof(void *));
     struct job j = { .dev = dev, .list = cold, .is_apart = is_apart };
-    for (size_t i = 0; cold && i < count; i++)
-        if (copse__kernel_is_cold(dev, list[i].id, list[i].spec))
-            cold[j.count++] = &list[i];
-    if (j.count > 1 && copse__mutex_init(&j.lock) == COPSE_OK) {
-        if (copse__cond_init(&j.changed) == COPSE_OK) {
-            compile_run(&j);
-            copse__cond_fini(&j.changed);
-        }
-        copse__mutex_fini(&j.lock);
+    if (cold)
+        j.count = find_cold(dev, list, count, cold);
+    if (j.count >= FEWEST_APART && dev->compiles_serially && dev->ctx->compile &&
+        dev->ctx->has_kept_cache) {
+        copse__compile_apart(dev, cold, j.count);
+        j.count = find_cold(dev, list, count, cold);
     }
+    if (j.count > 1)
+        compile_here(&j);
     copse__free(&dev->base->mem, cold);
 }

@@ -4,6 +4,7 @@
 #ifndef COPSE_CORE_DEVICE_H
 #define COPSE_CORE_DEVICE_H
 
+#include "copse/device/compile.h"
 #include "core/base/handles.h"
 #include "core/device/backend.h"
 #include "core/device/kernel/user_kernels.h"
@@ -27,6 +28,8 @@ struct copse_context {
     uint32_t import_count;           /* imports so far */
     copse_progress_fn *progress;     /* of the application, or NULL */
     void *progress_user;
+    copse_compile_fn *compile; /* in other processes, or NULL (compile_apart.c) */
+    void *compile_user;
     bool has_kept_cache; /* the kernel cache outlives the context */
     /* a helper process: conformance places buffers against pages without access */
     bool has_fences;

@@ -5,12 +5,19 @@
 #include "core/replica/strategy.h"
 #include "core/variable/variable.h"
 
-copse_status copse_language_open(copse_strategy *st, const char *path, copse_language **out)
+copse_status copse_language_open(copse_strategy *st, const char *path,
+                                 const struct copse_language_params *params, copse_language **out)
 {
+    static const struct copse_language_params normal = { .weights = COPSE_WEIGHTS_FILE };
     copse_gguf *f = NULL;
     COPSE_TRY(copse_need("language", out));
     *out = NULL;
     COPSE_TRY(copse_need("language", st, path));
+    params = params ? params : &normal;
+    COPSE_TRY(copse_no_reserved(copse_language_params, params));
+    if (params->weights > COPSE_WEIGHTS_F32)
+        return copse_fail(COPSE_ERR_ARGUMENT, "language: weights %d: not COPSE_WEIGHTS_...",
+                          (int)params->weights);
     COPSE_TRY(copse__require_no_replica("copse_language_open", st));
     if (st->replica_count != 1)
         return copse_fail(COPSE_ERR_UNSUPPORTED,
@@ -24,6 +31,7 @@ copse_status copse_language_open(copse_strategy *st, const char *path, copse_lan
         return copse_no_memory("language: %s", path);
     }
     l->strategy = copse_strategy_retain(st);
+    l->keeps_blocks = params->weights == COPSE_WEIGHTS_FILE;
     l->arena.mem = l->tokenizer.mem = l->tokenizer.arena.mem = mem;
     copse_status s =
         copse_need_memory(l->path = copse__arena_strdup(&l->arena, path), "language: %s", path);
@@ -41,15 +49,12 @@ copse_status copse_language_open(copse_strategy *st, const char *path, copse_lan
 /* The variables go with the model, if nothing else can use them. */
 static void release_variables(copse_language *l)
 {
-    size_t count = 0;
-    for (size_t i = 0; l->variables && i < (size_t)l->is.layers * COPSE_PARTS; i++)
-        if (l->variables[i])
-            l->variables[count++] = l->variables[i];
-    if (count > 0 && !copse__variables_release(l->strategy, l->variables, count))
+    if (l->variable_count > 0 &&
+        !copse__variables_release(l->strategy, l->variables, l->variable_count))
         copse__log(&l->strategy->ctx->base.log, COPSE_LOG_INFO,
                    "language: its %zu variables stay with the strategy, which has trainers, calls, "
                    "values or workers that may use them",
-                   count);
+                   l->variable_count);
 }
 
 void copse_language_release(copse_language **language)
@@ -86,6 +91,7 @@ copse_status copse_language_describe(const copse_language *language,
         .kv_heads = is->kv_heads,
         .vocabulary = is->vocabulary,
         .context = is->context,
+        .weight_bytes = language->weight_bytes,
     };
     return COPSE_OK;
 }

@@ -14,6 +14,13 @@
 #define COPSE_LANGUAGE_CHUNK   64u    /* tokens of a prompt that are computed at once */
 #define COPSE_LANGUAGE_LONGEST 16384u /* keys, and queries of a key head: limits of attention */
 
+/* A part of the model. `values` are f32, or the words of a matrix of blocks with `bits`. NULL: the
+   model has none. */
+struct copse_language_weight {
+    copse_variable *values, *scales, *offsets;
+    uint32_t bits; /* 0: f32 */
+};
+
 struct copse_language {
     copse_strategy *strategy;
     struct copse_arena arena;
@@ -22,17 +29,28 @@ struct copse_language {
     struct copse_language_sizes is;
     struct copse_tokenizer tokenizer;
     struct copse_chat chat;
-    /* of parts without a block [0], of blocks [COPSE_PARTS * layer]; NULL: the model has none */
-    copse_variable **variables;
+    /* of parts without a block [0], of blocks [COPSE_PARTS * layer] */
+    struct copse_language_weight *weights;
+    copse_variable **variables; /* all of the weights */
+    size_t variable_count;
+    bool keeps_blocks; /* matrices are quantised on the device where they are in the file */
+    uint64_t weight_bytes;
     float *turns; /* factors of the rotary waves, [head / 2]; NULL: all are 1 */
     uint64_t parameters;
     struct copse_predictor predictor;
 };
 
+static inline struct copse_language_weight *
+copse__language_weight(const copse_language *l, uint32_t layer, enum copse_part part)
+{
+    return &l->weights[(size_t)layer * COPSE_PARTS + part];
+}
+
+/* Of f32; NULL: the model has none. */
 static inline copse_tensor *copse__language_part(const copse_language *l, uint32_t layer,
                                                  enum copse_part part)
 {
-    copse_variable *v = l->variables[(size_t)layer * COPSE_PARTS + part];
+    copse_variable *v = copse__language_weight(l, layer, part)->values;
     return v ? copse_variable_tensor(v) : NULL;
 }
 

@@ -6,6 +6,7 @@
 
 #include "copse/ops.h"
 #include "copse/ops/attention.h"
+#include "copse/ops/blocks.h"
 #include "copse/ops/gated.h"
 #include "copse/ops/losses.h"
 #include "copse/ops/rotary.h"
@@ -58,6 +59,36 @@ void copse__language_place(const copse_language *l, struct copse_language_inputs
     }
 }
 
+/* ---- weights, which may be quantised ---- */
+
+static struct copse_blocks blocks_of(const struct copse_language_weight *w)
+{
+    return (struct copse_blocks){ copse_variable_tensor(w->values),
+                                  copse_variable_tensor(w->scales),
+                                  w->offsets ? copse_variable_tensor(w->offsets) : NULL, w->bits };
+}
+
+/* x [.., inputs] times a weight [outputs, inputs]: [.., outputs]. */
+static copse_tensor *language_product(const copse_language *l, copse_graph *g, copse_tensor *x,
+                                      uint32_t layer, enum copse_part part)
+{
+    const struct copse_language_weight *w = copse__language_weight(l, layer, part);
+    if (w->bits == 0)
+        return copse_matmul(g, x, copse_variable_tensor(w->values), false, true);
+    const struct copse_blocks blocks = blocks_of(w);
+    return copse_matmul_blocks(g, x, &blocks, true);
+}
+
+/* Rows of the embedding. */
+static copse_tensor *language_rows(const copse_language *l, copse_graph *g, copse_tensor *tokens)
+{
+    const struct copse_language_weight *w = copse__language_weight(l, 0, COPSE_PART_EMBEDDING);
+    if (w->bits == 0)
+        return copse_gather(g, copse_variable_tensor(w->values), tokens);
+    const struct copse_blocks blocks = blocks_of(w);
+    return copse_gather_blocks(g, &blocks, tokens);
+}
+
 /* ---- a block ---- */
 
 struct block {
@@ -76,7 +107,7 @@ static copse_tensor *block_part(const struct block *b, enum copse_part part)
 static copse_tensor *block_product(const struct block *b, copse_tensor *x, enum copse_part weight,
                                    enum copse_part bias)
 {
-    copse_tensor *y = copse_matmul(b->g, x, block_part(b, weight), false, true);
+    copse_tensor *y = language_product(b->l, b->g, x, b->layer, weight);
     return bias != COPSE_PARTS && block_part(b, bias) ? copse_add(b->g, y, block_part(b, bias)) : y;
 }
 
@@ -150,7 +181,7 @@ static copse_tensor *language_stream(const copse_language *l, copse_graph *g, co
     b.slots = copse_tensor_shape(b.mask).dims[2] - b.count;
     b.past = b.slots > 0 ? copse_input(in, "past") : NULL;
     b.mask = copse_reshape(g, b.mask, COPSE_SHAPE(1, 1, b.count, b.slots + b.count));
-    copse_tensor *x = copse_gather(g, copse__language_part(l, 0, COPSE_PART_EMBEDDING), tokens);
+    copse_tensor *x = language_rows(l, g, tokens);
     for (b.layer = 0; b.layer < l->is.layers; b.layer++) {
         x = copse_add(g, x, block_attend(&b, x));
         x = copse_add(g, x, block_mlp(&b, x));
@@ -164,9 +195,7 @@ static copse_tensor *language_stream(const copse_language *l, copse_graph *g, co
 
 static copse_tensor *language_outputs(const copse_language *l, copse_graph *g, copse_tensor *x)
 {
-    copse_tensor *head =
-        copse__language_part(l, 0, l->is.is_tied ? COPSE_PART_EMBEDDING : COPSE_PART_HEAD);
-    return copse_matmul(g, x, head, false, true);
+    return language_product(l, g, x, 0, l->is.is_tied ? COPSE_PART_EMBEDDING : COPSE_PART_HEAD);
 }
 
 copse_tensor *copse__language_next(copse_graph *g, const copse_batch *in, void *language)

@@ -5,8 +5,10 @@
 
 #include "core/language/language.h"
 #include "core/language/tokenizer_gguf.h"
+#include "core/state/gguf.h"
 
-#define NAME_BYTES 128
+#define NAME_BYTES        128
+#define VARIABLES_OF_PART 3u
 
 /* ---- sizes ---- */
 
@@ -127,9 +129,9 @@ static copse_status read_sizes(copse_language *l, const copse_gguf *f)
 
 /* ---- weights ---- */
 
-/* Rows of each head: pairs (0, 1), (2, 3), ... become (0, half), (1, half + 1), ... */
-static void part_heads(const copse_language *l, float *values, uint32_t rows, uint32_t columns,
-                       float *room)
+/* Rows of each head, of words: pairs (0, 1), (2, 3), ... become (0, half), (1, half + 1), ... */
+static void part_heads(const copse_language *l, uint32_t *values, uint32_t rows, uint32_t columns,
+                       uint32_t *room)
 {
     const uint32_t head = l->is.head, half = head / 2;
     for (uint32_t h = 0; h < rows / head; h++, values += (size_t)head * columns) {
@@ -162,19 +164,100 @@ static copse_status part_check(const copse_language *l, const copse_gguf *f, uin
     return COPSE_OK;
 }
 
-static copse_status part_create(copse_language *l, copse_gguf *f, uint32_t layer,
-                                enum copse_part part, float *values)
-{
+/* A part that is read: its sizes, and where it is. */
+struct reading {
+    copse_language *l;
+    copse_gguf *f;
+    struct copse_language_weight *to;
     char in_file[NAME_BYTES], name[NAME_BYTES];
+    uint32_t rows, columns;
+    bool has_rows, is_turned; /* is_turned: rows are heads in another order */
+    uint32_t *room;
+};
+
+/* A variable "<name of the part><ending>" of rows of words that were read; a head of rows after
+   them is memory. */
+static copse_status part_variable(const struct reading *r, const char *ending, copse_type type,
+                                  uint32_t *words, uint32_t width, copse_variable **out)
+{
+    char name[NAME_BYTES + 16];
+    snprintf(name, sizeof name, "%s%s", r->name, ending);
+    const size_t count = (size_t)r->rows * width;
+    if (r->is_turned)
+        part_heads(r->l, words, r->has_rows ? r->rows : r->columns, r->has_rows ? width : 1,
+                   words + count);
+    r->l->weight_bytes += count * sizeof *words;
+    COPSE_TRY(copse_variable_create(
+        r->l->strategy,
+        &(struct copse_variable_params){ .name = name,
+                                         .shape = r->has_rows ? COPSE_SHAPE(r->rows, width)
+                                                              : COPSE_SHAPE(width),
+                                         .type = type,
+                                         .values = words,
+                                         .is_frozen = true },
+        out));
+    r->l->variables[r->l->variable_count++] = *out;
+    return COPSE_OK;
+}
+
+/* A head of `width` words a row after `rows` of them is room for part_heads. */
+static size_t words_with_head(const copse_language *l, uint32_t rows, uint32_t width)
+{
+    return ((size_t)rows + l->is.head) * width;
+}
+
+static copse_status part_create_blocks(const struct reading *r,
+                                       const struct copse_gguf_packing *packing)
+{
+    const uint32_t width = r->columns * packing->bits / 32, groups = r->columns / packing->group;
+    uint32_t *words = r->room, *scales = words + words_with_head(r->l, r->rows, width),
+             *offsets = scales + words_with_head(r->l, r->rows, groups);
+    const struct copse_gguf_packed packed = { words, (float *)(void *)scales,
+                                              packing->has_offsets ? (float *)(void *)offsets
+                                                                   : NULL };
+    COPSE_TRY(copse__gguf_read_packed(r->f, r->in_file, &packed));
+    r->to->bits = packing->bits;
+    COPSE_TRY(part_variable(r, ".words", COPSE_I32, words, width, &r->to->values));
+    COPSE_TRY(part_variable(r, ".scales", COPSE_F32, scales, groups, &r->to->scales));
+    return packing->has_offsets
+               ? part_variable(r, ".offsets", COPSE_F32, offsets, groups, &r->to->offsets)
+               : COPSE_OK;
+}
+
+/* Whether the part stays quantised: a matrix that is. */
+static bool part_is_packed(const copse_language *l, const copse_gguf *f, const char *in_file,
+                           bool has_rows, struct copse_gguf_packing *packing)
+{
+    return l->keeps_blocks && has_rows && copse__gguf_packing(f, in_file, packing);
+}
+
+static copse_status part_create(copse_language *l, copse_gguf *f, uint32_t layer,
+                                enum copse_part part, uint32_t *room)
+{
     uint32_t shape[2];
+    struct copse_gguf_packing packing;
     copse__part_shape(l->architecture, &l->is, part, shape);
     if (shape[1] == 0)
         return COPSE_OK;
-    const uint32_t rows = COPSE_MAX(shape[0], 1u), columns = shape[1];
-    const size_t elements = (size_t)rows * columns;
-    snprintf(in_file, sizeof in_file, copse__parts[part].gguf, layer);
-    snprintf(name, sizeof name, copse__parts[part].name, layer);
-    COPSE_TRY(copse_gguf_read(f, in_file, values, elements));
+    struct reading r = { .l = l,
+                         .f = f,
+                         .to = copse__language_weight(l, layer, part),
+                         .rows = COPSE_MAX(shape[0], 1u),
+                         .columns = shape[1],
+                         .has_rows = shape[0] > 0,
+                         .room = room };
+    const size_t elements = (size_t)r.rows * r.columns;
+    float *values = (float *)(void *)room;
+    snprintf(r.in_file, sizeof r.in_file, copse__parts[part].gguf, layer);
+    snprintf(r.name, sizeof r.name, copse__parts[part].name, layer);
+    r.is_turned = l->architecture->is_interleaved &&
+                  (part == COPSE_PART_QUERY || part == COPSE_PART_KEY ||
+                   part == COPSE_PART_QUERY_BIAS || part == COPSE_PART_KEY_BIAS);
+    if (part_is_packed(l, f, r.in_file, r.has_rows, &packing)) {
+        l->parameters += elements;
+        return part_create_blocks(&r, &packing);
+    }
+    COPSE_TRY(copse_gguf_read(f, r.in_file, values, elements));
     if (part == COPSE_PART_TURNS) {
         l->turns = copse__arena_alloc(&l->arena, elements, sizeof *l->turns);
         if (!l->turns)
@@ -182,32 +265,30 @@ static copse_status part_create(copse_language *l, copse_gguf *f, uint32_t layer
         memcpy(l->turns, values, elements * sizeof *values);
         return COPSE_OK;
     }
-    const bool is_turned = part == COPSE_PART_QUERY || part == COPSE_PART_KEY ||
-                           part == COPSE_PART_QUERY_BIAS || part == COPSE_PART_KEY_BIAS;
-    if (is_turned && l->architecture->is_interleaved)
-        part_heads(l, values, shape[0] > 0 ? rows : columns, shape[0] > 0 ? columns : 1,
-                   values + elements);
     l->parameters += elements;
-    return copse_variable_create(
-        l->strategy,
-        &(struct copse_variable_params){ .name = name,
-                                         .shape = shape[0] > 0 ? COPSE_SHAPE(rows, columns)
-                                                               : COPSE_SHAPE(columns),
-                                         .values = values,
-                                         .is_frozen = true },
-        &l->variables[(size_t)layer * COPSE_PARTS + part]);
+    return part_variable(&r, "", COPSE_F32, room, r.columns, &r.to->values);
 }
 
-/* The largest part, and a head of it beside. */
-static size_t part_room(const copse_language *l)
+/* Words of the largest part, with a head of each of its variables. */
+static size_t part_room(const copse_language *l, const copse_gguf *f)
 {
     size_t most = 0;
-    uint32_t shape[2];
-    for (int part = 0; part < COPSE_PARTS; part++) {
-        copse__part_shape(l->architecture, &l->is, (enum copse_part)part, shape);
-        const size_t rows = COPSE_MAX(shape[0], 1u);
-        most = COPSE_MAX(most, (rows + l->is.head) * shape[1]);
-    }
+    for (uint32_t layer = 0; layer < l->is.layers; layer++)
+        for (int part = 0; part < COPSE_PARTS; part++) {
+            char in_file[NAME_BYTES];
+            uint32_t shape[2];
+            struct copse_gguf_packing packing;
+            if (!COPSE_PART_OF_BLOCK(part) && layer > 0)
+                continue;
+            copse__part_shape(l->architecture, &l->is, (enum copse_part)part, shape);
+            const uint32_t rows = COPSE_MAX(shape[0], 1u);
+            snprintf(in_file, sizeof in_file, copse__parts[part].gguf, layer);
+            size_t words = words_with_head(l, rows, shape[1]);
+            if (part_is_packed(l, f, in_file, shape[0] > 0, &packing))
+                words = words_with_head(l, rows, shape[1] * packing.bits / 32) +
+                        2 * words_with_head(l, rows, shape[1] / packing.group);
+            most = COPSE_MAX(most, words);
+        }
     return most;
 }
 
@@ -247,16 +328,17 @@ static copse_status read_parts(copse_language *l, copse_gguf *f)
         for (int part = 0; part < COPSE_PARTS; part++)
             if (COPSE_PART_OF_BLOCK(part) || layer == 0)
                 COPSE_TRY(part_check(l, f, layer, (enum copse_part)part));
-    float *values = copse__alloc(mem, part_room(l), sizeof *values);
-    l->variables =
-        copse__arena_alloc(&l->arena, (size_t)l->is.layers * COPSE_PARTS, sizeof *l->variables);
-    if (!values || !l->variables)
+    uint32_t *room = copse__alloc(mem, part_room(l, f), sizeof *room);
+    const size_t parts = (size_t)l->is.layers * COPSE_PARTS;
+    l->weights = copse__arena_alloc(&l->arena, parts, sizeof *l->weights);
+    l->variables = copse__arena_alloc(&l->arena, VARIABLES_OF_PART * parts, sizeof *l->variables);
+    if (!room || !l->weights || !l->variables)
         s = copse_no_memory("language: %s", l->path);
     for (uint32_t layer = 0; layer < l->is.layers; layer++)
         for (int part = 0; s == COPSE_OK && part < COPSE_PARTS; part++)
             if (COPSE_PART_OF_BLOCK(part) || layer == 0)
-                s = part_create(l, f, layer, (enum copse_part)part, values);
-    copse__free(mem, values);
+                s = part_create(l, f, layer, (enum copse_part)part, room);
+    copse__free(mem, room);
     return s;
 }
 

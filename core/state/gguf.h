@@ -53,6 +53,22 @@ copse_status copse__gguf_describe(copse_gguf *f);
 /* The place of a name in a sorted list, or `count`. (gguf_entries.c) */
 size_t copse__gguf_search(const copse_gguf_named *order, size_t count, const char *name);
 
+/* ---- quantised numbers as matrices of blocks (copse/ops/blocks.h) have them (gguf.c) ---- */
+
+struct copse_gguf_packing {
+    uint32_t bits, group;
+    bool has_offsets;
+};
+/* False: the elements of a tensor are no quantised numbers, or of a type that is not read. */
+bool copse__gguf_packing(const copse_gguf *file, const char *name, struct copse_gguf_packing *out);
+struct copse_gguf_packed {
+    uint32_t *words;
+    float *scales, *offsets; /* offsets: NULL if there are none */
+};
+/* Read a tensor that has a packing. */
+copse_status copse__gguf_read_packed(copse_gguf *file, const char *name,
+                                     const struct copse_gguf_packed *to);
+
 /* A little-endian number of 1 to 8 bytes. */
 static inline uint64_t copse__gguf_bits(const unsigned char *p, uint32_t width)
 {

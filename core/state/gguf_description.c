@@ -192,7 +192,7 @@ static copse_status take_tensor(struct description *d, struct copse_gguf_tensor 
                                 data->type->name, data->type->elements);
     t->type = data->type->name;
     t->bytes = t->elements / data->type->elements * data->type->bytes;
-    t->is_readable = data->type->read != NULL;
+    t->is_readable = data->type->read || data->type->split;
     return take_number(d, 8, &data->begin);
 }
 

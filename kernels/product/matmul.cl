@@ -12,7 +12,9 @@ PARAMS(uint m; uint n; uint k; uint k_begin; uint k_end; uint batch; uint a_each
 
 #include "elementwise/activation.clh"
 
-#define ELEMENT_OR(x, i, last, inside, z) LOAD_OR(x, i, last, inside, z)
+#define A_OR(i, last, inside, z) LOAD_OR(a, i, last, inside, z)
+#define B_OR(i, last, inside, z) LOAD_OR(b, i, last, inside, z)
+#define FINISH(v, j) activate(SELECT(HAS_BIAS != 0, (v) + LOAD(bias, j), v))
 /* One more than the tile: neighbours along k must not fall on one bank. */
 GROUP_ARRAY(float, part_a, 16 * (4 * GROUP_Y + 1))
 GROUP_ARRAY(float, part_b, 16 * (4 * GROUP_X + 1))

@@ -8,24 +8,9 @@ PARAMS(uint rows; uint cols; uint width; uint panel; uint step; uint padded; uin
        uint batch;)
 
 #include "part_wide.clh"
+#include "product/turn_wide.clh"
 
 #define COLS 64u /* that one group moves, of 16 rows */
-
-/* 16 values of each: a0 b0 a1 b1 ... of the lower and of the upper halves. */
-FN float16 zip_low(float16 a, float16 b)
-{
-    float16 z;
-    z.even = a.lo;
-    z.odd = b.lo;
-    return z;
-}
-FN float16 zip_high(float16 a, float16 b)
-{
-    float16 z;
-    z.even = a.hi;
-    z.odd = b.hi;
-    return z;
-}
 
 KERNEL2(matmul_wide_turn, IN(float, x), OUT(float, y))
 {
@@ -44,18 +29,7 @@ KERNEL2(matmul_wide_turn, IN(float, x), OUT(float, y))
         for (uint i = 0; i < 16; i++)
             s[i] = i0 + i < p.rows ? load_part(from + (size_t)i * p.cols, j, p.cols)
                                    : (float16)(0.0f);
-        /* Each round rotates the index (row, column) of 8 bits left by one; four rounds exchange row and column. */
-#pragma unroll
-        for (uint round = 0; round < 4; round++) {
-#pragma unroll
-            for (uint i = 0; i < 8; i++) {
-                t[2 * i] = zip_low(s[i], s[i + 8]);
-                t[2 * i + 1] = zip_high(s[i], s[i + 8]);
-            }
-#pragma unroll
-            for (uint i = 0; i < 16; i++)
-                s[i] = t[i];
-        }
+        TURN_16(s, t)
         if (j + 16 <= end) {
 #pragma unroll
             for (uint i = 0; i < 16; i++)

@@ -14,6 +14,7 @@
 #include "copse/data/schema.h"
 #include "copse/data/text.h"
 #include "copse/device/choice.h"
+#include "copse/device/compile.h"
 #include "copse/device/conformance_job.h"
 #include "copse/device/function.h"
 #include "copse/device/queue.h"
@@ -272,6 +273,8 @@ static void devices(struct probe *p)
     ROW(copse_context_create, NULL, NEED(&other));
     ROW(copse_select_devices, NEED(ctx), NULL, NEED(found), 2, NEED(&count));
     ROW(copse_device_open, NEED(ctx), NEED(ids[0]), NULL, NEED(&opened));
+    ROW(copse_context_compile_with, NEED(ctx), NULL, NULL);
+    ROW(copse_device_compile, NEED(dev), NEED("fill 0 0 0 0 0 0"));
     ROW(copse_device_memory, NEED(dev), NEED(&bytes[0]), NEED(&bytes[1]));
     ROW(copse_buffer_create, NEED(dev), NEED(&(struct copse_buffer_params){ .size = 4 }),
         NEED(&made));
@@ -723,7 +726,7 @@ static void models(struct probe *p)
     ROW(copse_model_predict, NEED(model), NEED(labelled), NEED(values));
     ROW(copse_model_predict_cells, NEED(model), NEED(&(struct copse_cells){ .rows = 0 }), NULL,
         NEED(values));
-    ROW(copse_language_open, NEED(st), NEED("none"), NEED(&language));
+    ROW(copse_language_open, NEED(st), NEED("none"), NULL, NEED(&language));
     ROW(copse_language_describe, NEED((copse_language *)(void *)&language), NEED(&language_is));
     ROW(copse_language_encode, NEED((copse_language *)(void *)&language), NEED("a"), 1, NULL, 0,
         NEED(&tokens));

@@ -3,6 +3,7 @@
 #include "copse/copse.h"
 #include "copse/distribute/sync.h"
 #include "copse/ops/attention.h"
+#include "copse/ops/blocks.h"
 #include "copse/ops/conv.h"
 #include "copse/ops/functions.h"
 #include "copse/ops/gated.h"
@@ -61,6 +62,7 @@ static void layers(struct probe *p)
 {
     static const uint32_t places[2] = { 0, 1 };
     static const struct copse_pool_params pool = { .window = { 1, 1 } };
+    const struct copse_blocks blocks = { x, x, x, 4 };
     NODE_ROW(copse_add, NEED(g), NEED(x), NEED(x));
     NODE_ROW(copse_sub, NEED(g), NEED(x), NEED(x));
     NODE_ROW(copse_mul, NEED(g), NEED(x), NEED(x));
@@ -77,6 +79,8 @@ static void layers(struct probe *p)
     NODE_ROW(copse_rms_norm, NEED(g), NEED(x), NEED(x), 1e-5f);
     NODE_ROW(copse_layer_norm, NEED(g), NEED(x), NEED(x), NEED(x), 1e-5f);
     NODE_ROW(copse_matmul, NEED(g), NEED(x), NEED(x), false, false);
+    NODE_ROW(copse_matmul_blocks, NEED(g), NEED(x), NEED(&blocks), true);
+    NODE_ROW(copse_gather_blocks, NEED(g), NEED(&blocks), NEED(x));
     NODE_ROW(copse_dense, NEED(g), NEED(x), NEED(x), NULL, COPSE_LINEAR);
     NODE_ROW(copse_conv, NEED(g), NEED(x), NEED(x), NULL, NULL);
     NODE_ROW(copse_conv_transposed, NEED(g), NEED(x), NEED(x), NULL, NULL);

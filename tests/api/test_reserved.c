@@ -342,6 +342,7 @@ static void training(void)
     copse_dataset *labelled;
     struct copse_evaluation evaluation;
     copse_model *model, *loaded;
+    copse_language *language;
     OK(copse_dataset_create(ctx, &features, &labels, NULL, &labelled));
     REFUSED(copse_strategy_params, copse_strategy_open(ctx, "host:0", &p, &other),
             .bucket_bytes = 0);
@@ -434,6 +435,8 @@ static void training(void)
     REFUSED(copse_generate_params,
             copse_language_generate((copse_language *)(void *)&p, NULL, 0, &p, take_nothing, NULL),
             .length = 1);
+    REFUSED(copse_language_params, copse_language_open(st, "none", &p, &language),
+            .weights = COPSE_WEIGHTS_F32);
     copse_model_release(&model);
     copse_dataset_release(&labelled);
     REFUSED(copse_host_batch,

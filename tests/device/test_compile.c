@@ -2,6 +2,7 @@
 /* Kernels that no cache has: several are compiled at once, each once, with reports of progress. The
    backend is the fake one with a driver that compiles. The kernels that it compiled are in the
    context's cache. */
+#include "copse/device/compile.h"
 #include "tests/rig/fake/fault_rig.h"
 
 enum { KERNELS = 5, MOST = 64 };
@@ -327,6 +328,122 @@ static void a_cpu_that_opens_once_compiles_when_kernels_are_used(void **state)
     copse_context_release(&ctx);
 }
 
+/* ---- compiled elsewhere ---- */
+
+static struct {
+    size_t calls, wanted; /* kernels that it was asked for */
+    size_t takes;         /* it compiles so many of them */
+    size_t reports;       /* and reports so many */
+} elsewhere;
+
+/* In another context with the same store, as another process does. */
+static void compile_elsewhere(void *user, const struct copse_compile_work *work)
+{
+    copse_context *ctx = open_context(true);
+    copse_device *dev = device(ctx);
+    assert_ptr_equal(user, &elsewhere);
+    assert_string_equal(work->device, "fake:0");
+    elsewhere.calls++;
+    elsewhere.wanted += work->count;
+    for (size_t i = 0; i < work->count && i < elsewhere.takes; i++)
+        OK(copse_device_compile(dev, work->kernels[i]));
+    for (size_t i = 0; i < elsewhere.reports; i++)
+        work->done(work);
+    copse_device_release(&dev);
+    copse_context_release(&ctx);
+}
+
+static void compile_with_others(bool serial, size_t takes, size_t given)
+{
+    elsewhere.calls = elsewhere.wanted = 0;
+    elsewhere.takes = elsewhere.reports = takes;
+    is_serial = serial;
+    copse_context *ctx = open_context(true);
+    OK(copse_context_compile_with(ctx, compile_elsewhere, &elsewhere));
+    copse_device *dev = device(ctx);
+    copse__kernels_compile(dev, wants, given);
+    use_all(dev);
+    assert_int_equal(atomic_load(&compiled), KERNELS);
+    copse_device_release(&dev);
+    copse_context_release(&ctx);
+    expect_balance();
+}
+
+/* Each is compiled there, is loaded here, and is reported once. */
+static void others_compile_for_a_serial_driver(void **state)
+{
+    (void)state;
+    compile_with_others(true, KERNELS, KERNELS);
+    assert_int_equal(elsewhere.calls, 1);
+    assert_int_equal(elsewhere.wanted, KERNELS);
+}
+
+/* What they leave out is compiled here. */
+static void what_others_leave_out_is_compiled_here(void **state)
+{
+    compile_with_others(true, 2, KERNELS);
+    assert_int_equal(elsewhere.calls, 1);
+    begin_fresh(state);
+    compile_with_others(true, 0, KERNELS);
+    assert_int_equal(elsewhere.calls, 1);
+}
+
+/* Not for a driver that compiles several kernels at once, and not for a few kernels. */
+static void others_compile_nothing_where_it_gains_nothing(void **state)
+{
+    compile_with_others(false, KERNELS, KERNELS);
+    assert_int_equal(elsewhere.calls, 0);
+    begin_fresh(state);
+    compile_with_others(true, KERNELS, 3);
+    assert_int_equal(elsewhere.calls, 0);
+}
+
+/* Reports: from 0 to all, also where the function says nothing or too much. */
+static void progress_of_others_ends_with_all(void **state)
+{
+    for (size_t said = 0; said < 3 * KERNELS; said += KERNELS + 1) {
+        begin_fresh(state);
+        is_serial = true;
+        elsewhere.takes = KERNELS;
+        elsewhere.reports = said;
+        copse_context *ctx = open_context(true);
+        OK(copse_context_compile_with(ctx, compile_elsewhere, &elsewhere));
+        copse_device *dev = device(ctx);
+        copse__kernels_compile(dev, wants, KERNELS);
+        assert_int_equal(reports[0].done, 0);
+        for (size_t i = 0; i < report_count; i++) {
+            assert_true(reports[i].done <= KERNELS);
+            assert_true(i == 0 || reports[i].is_stored || reports[i].done >= reports[i - 1].done);
+        }
+        assert_int_equal(reports[report_count - 1].done, KERNELS);
+        copse_device_release(&dev);
+        copse_context_release(&ctx);
+    }
+}
+
+static void texts_of_other_versions_are_refused(void **state)
+{
+    (void)state;
+    static const char *const texts[] = { "",
+                                         "unary",
+                                         "unary 0 0 0 0 0",
+                                         "unary 0 0 0 0 0 0 0",
+                                         "unary 0 0 0 0 0 x",
+                                         "unary 0 0 0 0 0 99999999999",
+                                         "unary  0 0 0 0 0 0x1",
+                                         "unar 0 0 0 0 0 0",
+                                         "no_kernel 0 0 0 0 0 0" };
+    copse_context *ctx = open_context(true);
+    copse_device *dev = device(ctx);
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+        assert_int_equal(copse_device_compile(dev, texts[i]), COPSE_ERR_ARGUMENT);
+    assert_int_equal(copse_device_compile(dev, NULL), COPSE_ERR_ARGUMENT);
+    assert_int_equal(copse_device_compile(NULL, "fill 0 0 0 0 0 0"), COPSE_ERR_ARGUMENT);
+    OK(copse_device_compile(dev, "fill 0 0 0 0 0 0"));
+    copse_device_release(&dev);
+    copse_context_release(&ctx);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -338,6 +455,11 @@ int main(void)
         cmocka_unit_test_setup(a_cpu_without_a_kept_cache_compiles_one_by_one, begin_fresh),
         cmocka_unit_test_setup(a_kernel_that_does_not_compile_fails_when_it_is_used, begin_fresh),
         cmocka_unit_test_setup(a_cpu_that_opens_once_compiles_when_kernels_are_used, begin_fresh),
+        cmocka_unit_test_setup(others_compile_for_a_serial_driver, begin_fresh),
+        cmocka_unit_test_setup(what_others_leave_out_is_compiled_here, begin_fresh),
+        cmocka_unit_test_setup(others_compile_nothing_where_it_gains_nothing, begin_fresh),
+        cmocka_unit_test_setup(progress_of_others_ends_with_all, begin_fresh),
+        cmocka_unit_test_setup(texts_of_other_versions_are_refused, begin_fresh),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,6 +7,7 @@
 
 #include "copse/distribute/sync.h"
 #include "copse/ops/attention.h"
+#include "copse/ops/blocks.h"
 #include "copse/ops/conv.h"
 #include "copse/ops/functions.h"
 #include "copse/ops/gated.h"
@@ -113,6 +114,18 @@ BUILD(matmul, copse_matmul(g, in[0], in[1], false, false))
 BUILD(matmul_tn, copse_matmul(g, in[0], in[1], true, false))
 BUILD(matmul_nt, copse_matmul(g, in[0], in[1], false, true))
 BUILD(matmul_tt, copse_matmul(g, in[0], in[1], true, true))
+/* Two rows of 16 numbers of 4 bits; the matrix is a constant. */
+static copse_tensor *of_blocks(copse_graph *g, copse_tensor *x)
+{
+    static const uint32_t words[] = { 0x76543210, 0xfedcba98, 0x89abcdef, 0x01234567 };
+    static const float scales[] = { 0.25f, -0.125f }, offsets[] = { 0.5f, 1 };
+    const struct copse_blocks w = { copse_constant(g, COPSE_I32, COPSE_SHAPE(2, 2), words),
+                                    copse_constant(g, COPSE_F32, COPSE_SHAPE(2, 1), scales),
+                                    copse_constant(g, COPSE_F32, COPSE_SHAPE(2, 1), offsets), 4 };
+    return copse_matmul_blocks(g, x, &w, true);
+}
+
+BUILD(matmul_blocks, of_blocks(g, copse_square(g, in[0])))
 BUILD(dense, copse_dense(g, in[0], in[1], in[2], COPSE_LINEAR))
 BUILD(dense_relu, copse_dense(g, in[0], in[1], in[2], COPSE_RELU))
 BUILD(dense_sigmoid, copse_dense(g, in[0], in[1], in[2], COPSE_SIGMOID))
@@ -191,6 +204,7 @@ static const struct copse_case ops[] = {
     TWICE(matmul_tn, 2, 2, THREE_INPUTS(F(-2, 2, 3, 5), F(-2, 2, 3, 4), F(-2, 2, 5, 4))),
     TWICE(matmul_nt, 2, 2, THREE_INPUTS(F(-2, 2, 2, 5, 3), F(-2, 2, 2, 4, 3), F(-2, 2, 2, 5, 4))),
     TWICE(matmul_tt, 2, 2, THREE_INPUTS(F(-2, 2, 3, 5), F(-2, 2, 4, 3), F(-2, 2, 5, 4))),
+    TWICE(matmul_blocks, 1, 1, TWO_INPUTS(F(-2, 2, 3, 16), F(-2, 2, 3, 2))),
     TWICE(dense, 3, 3, FOUR_INPUTS(F(-2, 2, 5, 3), F(-2, 2, 3, 4), F(-1, 1, 4), F(-2, 2, 5, 4))),
     TWICE(dense_relu, 3, 3,
           FOUR_INPUTS(F(-2, 2, 5, 3), F(-2, 2, 3, 4), F(-1, 1, 4), F(-2, 2, 5, 4))),

@@ -179,7 +179,7 @@ def main():
     model, tokenizer = reference(path)
     strategy = make("strategy", lib.copse_one_device_create, context(), os.environ.get("COPSE_JUDGE_DEVICE", "opencl:0").encode(),
                     ffi.NULL)
-    language = make("language", lib.copse_language_open, strategy, path.encode())
+    language = make("language", lib.copse_language_open, strategy, path.encode(), ffi.NULL)
     failed = tokens_differ(language, tokenizer, held)
     failed += continuations_differ(language, model, encode(language, "<|im_end|>")[0])
     failed += perplexity_differs(language, model, held)

@@ -61,14 +61,90 @@ static void fill_all(void)
     }
 }
 
-/* A kind of file: the architecture, whether the head is the embedding. */
+/* A kind of file: the architecture, whether the head is the embedding, and whether matrices are
+   quantised where their rows are whole blocks. */
 struct kind {
     const char *name;
-    bool is_interleaved, has_biases, norms_heads, is_tied;
+    bool is_interleaved, has_biases, norms_heads, is_tied, is_quantised;
 };
-static const struct kind llama = { "llama", true, false, false, true },
-                         qwen2 = { "qwen2", false, true, false, false },
-                         qwen3 = { "qwen3", false, false, true, true };
+static const struct kind llama = { "llama", true, false, false, true, false },
+                         llama_blocks = { "llama", true, false, false, true, true },
+                         qwen2 = { "qwen2", false, true, false, false, false },
+                         qwen3 = { "qwen3", false, false, true, true, false };
+
+/* Blocks of 32: Q8_0 (8 bits, without an offset) or Q4_1. Each block has one of two scales. */
+struct grid {
+    float scale, offset;
+    uint16_t scale_bits, offset_bits; /* of f16 */
+    float lowest, highest;            /* whole numbers */
+};
+static const struct grid eight_bits[2] = { { 0x1p-7f, 0, 0x2000, 0, -127, 127 },
+                                           { 0x1p-6f, 0, 0x2400, 0, -127, 127 } },
+                         four_bits[2] = { { 0x1p-5f, -0.25f, 0x2800, 0xb400, 0, 15 },
+                                          { 0x1p-4f, -0.5f, 0x2c00, 0xb800, 0, 15 } };
+
+static float number_on(const struct grid *g, float value)
+{
+    const float number = nearbyintf((value - g->offset) / g->scale);
+    return fminf(fmaxf(number, g->lowest), g->highest);
+}
+
+static bool is_on(const struct grid *g, const float *values)
+{
+    for (int i = 0; i < 32; i++)
+        if (number_on(g, values[i]) * g->scale + g->offset != values[i])
+            return false;
+    return true;
+}
+
+/* Values become those of blocks. */
+static void quantise(const struct grid grids[2], float *values, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        const struct grid *g = &grids[i / 32 % 3 == 1];
+        values[i] = number_on(g, values[i]) * g->scale + g->offset;
+    }
+}
+
+static void quantise_all(void)
+{
+    quantise(eight_bits, net.table, TOKENS * WIDTH);
+    for (int i = 0; i < LAYERS; i++) {
+        struct layer *l = &net.layer[i];
+        quantise(four_bits, l->q, HEADS * HEAD * WIDTH);
+        quantise(four_bits, l->k, KV * HEAD * WIDTH);
+        quantise(four_bits, l->v, KV * HEAD * WIDTH);
+        quantise(four_bits, l->o, WIDTH * HEADS * HEAD);
+        quantise(four_bits, l->gate, HIDDEN * WIDTH);
+        quantise(four_bits, l->up, HIDDEN * WIDTH);
+    }
+}
+
+static void put_matrix(struct gguf_file *f, const struct kind *k, const struct grid grids[2],
+                       const char *name, uint32_t rows, const float *values)
+{
+    struct gguf_made blocks = { .size = 0 };
+    const bool is_eight = grids == eight_bits;
+    if (!k->is_quantised) {
+        gguf_matrix(f, name, rows, WIDTH, values);
+        return;
+    }
+    for (size_t at = 0; at < (size_t)rows * WIDTH; at += 32) {
+        const struct grid *g = is_on(&grids[0], values + at) ? &grids[0] : &grids[1];
+        assert_true(is_on(g, values + at));
+        gguf_number(&blocks, g->scale_bits, 2);
+        if (!is_eight)
+            gguf_number(&blocks, g->offset_bits, 2);
+        for (int i = 0; i < (is_eight ? 32 : 16); i++) {
+            const int low = (int)number_on(g, values[at + (size_t)i]),
+                      high = is_eight ? 0 : (int)number_on(g, values[at + 16 + (size_t)i]);
+            gguf_number(&blocks, (uint64_t)(unsigned char)(is_eight ? low : low | high << 4), 1);
+        }
+    }
+    gguf_tensor(f, name, is_eight ? 8 : 3, 2, (const uint64_t[]){ rows, WIDTH }, blocks.at,
+                blocks.size);
+    free(blocks.at);
+}
 
 /* Rows in the order of the file. */
 static void put_heads(struct gguf_file *f, const char *name, const struct kind *k, uint32_t heads,
@@ -81,7 +157,7 @@ static void put_heads(struct gguf_file *f, const char *name, const struct kind *
             memcpy(rows + (h * HEAD + i) * WIDTH, values + (h * HEAD + from) * WIDTH,
                    WIDTH * sizeof *rows);
         }
-    gguf_matrix(f, name, heads * HEAD, WIDTH, rows);
+    put_matrix(f, k, four_bits, name, heads * HEAD, rows);
 }
 
 static const char *part_name(int layer, const char *part)
@@ -97,11 +173,11 @@ static void put_layer(struct gguf_file *f, const struct kind *k, int i)
     gguf_matrix(f, part_name(i, "attn_norm.weight"), 0, WIDTH, l->in_norm);
     put_heads(f, part_name(i, "attn_q.weight"), k, HEADS, l->q);
     put_heads(f, part_name(i, "attn_k.weight"), k, KV, l->k);
-    gguf_matrix(f, part_name(i, "attn_v.weight"), KV * HEAD, WIDTH, l->v);
-    gguf_matrix(f, part_name(i, "attn_output.weight"), WIDTH, HEADS * HEAD, l->o);
+    put_matrix(f, k, four_bits, part_name(i, "attn_v.weight"), KV * HEAD, l->v);
+    put_matrix(f, k, four_bits, part_name(i, "attn_output.weight"), WIDTH, l->o);
     gguf_matrix(f, part_name(i, "ffn_norm.weight"), 0, WIDTH, l->mlp_norm);
-    gguf_matrix(f, part_name(i, "ffn_gate.weight"), HIDDEN, WIDTH, l->gate);
-    gguf_matrix(f, part_name(i, "ffn_up.weight"), HIDDEN, WIDTH, l->up);
+    put_matrix(f, k, four_bits, part_name(i, "ffn_gate.weight"), HIDDEN, l->gate);
+    put_matrix(f, k, four_bits, part_name(i, "ffn_up.weight"), HIDDEN, l->up);
     gguf_matrix(f, part_name(i, "ffn_down.weight"), WIDTH, HIDDEN, l->down);
     if (k->has_biases) {
         gguf_matrix(f, part_name(i, "attn_q.bias"), 0, HEADS * HEAD, l->bias);
@@ -168,7 +244,7 @@ static void put_model(struct gguf_file *f, const struct kind *k)
     snprintf(key, sizeof key, "%s.attention.layer_norm_rms_epsilon", k->name);
     gguf_key_f32(f, key, 0.01f);
     put_tokenizer(f);
-    gguf_matrix(f, "token_embd.weight", TOKENS, WIDTH, net.table);
+    put_matrix(f, k, eight_bits, "token_embd.weight", TOKENS, net.table);
     gguf_matrix(f, "output_norm.weight", 0, WIDTH, net.norm);
     if (!k->is_tied)
         gguf_matrix(f, "output.weight", TOKENS, WIDTH, net.head);
@@ -176,13 +252,16 @@ static void put_model(struct gguf_file *f, const struct kind *k)
         put_layer(f, k, i);
 }
 
+/* How models are opened. */
+static struct copse_language_params how_to_open;
+
 static copse_status open_file(struct gguf_file *f)
 {
     gguf_bytes(f);
     const char *path = temp_write("model.gguf", f->all.at, f->all.size);
     gguf_free(f);
     OK(copse_one_device_create(ctx, "host:0", NULL, &st));
-    return copse_language_open(st, path, &language);
+    return copse_language_open(st, path, &how_to_open, &language);
 }
 
 static void close_file(void)
@@ -195,6 +274,8 @@ static void open_kind(const struct kind *k)
 {
     struct gguf_file f = { .key_count = 0 };
     fill_all();
+    if (k->is_quantised)
+        quantise_all();
     put_model(&f, k);
     OK(open_file(&f));
 }

@@ -23,7 +23,7 @@ static int end(void **state)
 
 static void test_losses(void **state)
 {
-    static const struct kind *const kinds[] = { &llama, &qwen2, &qwen3 };
+    static const struct kind *const kinds[] = { &llama, &qwen2, &qwen3, &llama_blocks };
     static const char text[] = "the hen 12 hello\nowl fox ?";
     (void)state;
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
@@ -99,6 +99,44 @@ static void test_writes(void **state)
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
         write_and_compare(&llama, sizes[i]);
     write_and_compare(&qwen3, 100);
+    write_and_compare(&llama_blocks, 100);
+}
+
+/* Quantised matrices stay quantised, or become f32 if that is asked for: with the same results. */
+static void test_weights(void **state)
+{
+    enum { COLUMNS = TOKENS + LAYERS * (2 * HEADS * HEAD + 2 * KV * HEAD + 2 * HIDDEN) };
+    static const char text[] = "the hen 12 hello\nowl fox ?";
+    struct copse_language_evaluation e[2];
+    struct copse_language_info info[2];
+    copse_variable *const *list;
+    size_t counts[2];
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        how_to_open.weights = i == 0 ? COPSE_WEIGHTS_FILE : COPSE_WEIGHTS_F32;
+        open_kind(&llama_blocks);
+        OK(copse_language_evaluate(language, text, sizeof text - 1, 10, &e[i]));
+        OK(copse_language_describe(language, &info[i]));
+        copse_strategy_variables(st, &list, &counts[i]);
+        for (size_t v = 0; v < counts[i]; v++)
+            assert_false(copse_variable_is_trained(list[v]));
+        close_file();
+    }
+    how_to_open.weights = COPSE_WEIGHTS_FILE;
+    /* the embedding has words and scales, six matrices of a layer offsets, too */
+    assert_int_equal(counts[0], counts[1] + 1 + 2 * 6 * LAYERS);
+    assert_true(fabs(e[0].loss - e[1].loss) < 1e-6);
+    assert_int_equal(info[0].parameters, info[1].parameters);
+    assert_int_equal(info[1].weight_bytes, 4 * info[1].parameters);
+    /* of 32 numbers: 128 bytes; of 8 bits with a scale 36, of 4 bits with scale and offset 24 */
+    assert_int_equal(info[1].weight_bytes - info[0].weight_bytes,
+                     COLUMNS * WIDTH / 32 * (128 - 24) - TOKENS * WIDTH / 32 * (36 - 24));
+    how_to_open.weights = (copse_weights)2;
+    struct gguf_file f = { .key_count = 0 };
+    put_model(&f, &llama_blocks);
+    FAILS(COPSE_ERR_ARGUMENT, open_file(&f), "weights 2");
+    how_to_open.weights = COPSE_WEIGHTS_FILE;
+    close_file();
 }
 
 static void test_tokens(void **state)
@@ -266,20 +304,21 @@ static void test_without_memory(void **state)
     unsigned failures = 0;
     (void)state;
     fill_all();
-    put_model(&f, &llama);
+    quantise_all();
+    put_model(&f, &llama_blocks);
     gguf_bytes(&f);
     const char *path = temp_write("model.gguf", f.all.at, f.all.size);
     OK(copse_context_create(
         &(struct copse_context_params){ .disable = "opencl,vulkan", .resize = resize_or_fail },
         &own));
     OK(copse_one_device_create(own, "host:0", NULL, &st));
-    OK(copse_language_open(st, path, &language));
+    OK(copse_language_open(st, path, NULL, &language));
     copse_language_release(&language);
     copse_context_memory(own, &before);
     for (unsigned i = 1; !language; i++) {
         allocator.calls = 0;
         allocator.failing = i;
-        const copse_status s = copse_language_open(st, path, &language);
+        const copse_status s = copse_language_open(st, path, NULL, &language);
         allocator.failing = 0;
         if (s == COPSE_OK)
             break;
@@ -307,7 +346,7 @@ static void assert_not_opened(struct gguf_file *f, copse_status status, const ch
 
 static void test_refused(void **state)
 {
-    static const struct kind gemma = { "gemma", false, false, false, true };
+    static const struct kind gemma = { "gemma", false, false, false, true, false };
     struct gguf_file f = { .key_count = 0 };
     const struct copse_generate_params how = { .length = 400 };
     struct copse_language_evaluation e;
@@ -420,7 +459,7 @@ static void test_damaged(void **state)
         f.all.at[at] = where[1] < 1 ? (unsigned char)(where[2] * 127) : old ^ 1;
         const char *path = temp_write("damaged.gguf", f.all.at, f.all.size);
         f.all.at[at] = old;
-        const copse_status s = copse_language_open(st, path, &language);
+        const copse_status s = copse_language_open(st, path, NULL, &language);
         if (s == COPSE_OK)
             copse_language_release(&language);
         else if (s != COPSE_ERR_FORMAT && s != COPSE_ERR_UNSUPPORTED)
@@ -442,6 +481,7 @@ int main(void)
         cmocka_unit_test(test_damaged),        cmocka_unit_test(test_begins),
         cmocka_unit_test(test_longest),        cmocka_unit_test(test_longest_window),
         cmocka_unit_test(test_without_memory), cmocka_unit_test(test_lost_bytes),
+        cmocka_unit_test(test_weights),
     };
     return cmocka_run_group_tests(tests, begin, end);
 }

@@ -8,6 +8,7 @@
 #include "copse/data/gguf.h"
 #include "core/base/base.h"
 #include "core/base/files.h"
+#include "core/state/gguf.h"
 #include "tests/rig/data/gguf_file.h"
 #include "tests/rig/data/temp_files.h"
 
@@ -181,6 +182,31 @@ static const struct block_case {
 
 #define BLOCKS 512u
 
+/* A quantised tensor of 4 b->elements columns as words, scales and offsets: its elements have the
+   bits of `values`. */
+static void assert_packed(const struct block_case *b, const float *values)
+{
+    static uint32_t words[BLOCKS * 256 / 4];
+    static float scales[BLOCKS * 16], offsets[BLOCKS * 16];
+    struct copse_gguf_packing p;
+    assert_int_equal(copse__gguf_packing(file, "blocks", &p), b->elements > 1);
+    if (b->elements == 1)
+        return;
+    OK(copse__gguf_read_packed(
+        file, "blocks",
+        &(struct copse_gguf_packed){ words, scales, p.has_offsets ? offsets : NULL }));
+    for (size_t i = 0; i < BLOCKS * b->elements; i++) {
+        const uint32_t per_word = 32 / p.bits, mask = (1u << p.bits) - 1,
+                       stored = words[i / per_word] >> p.bits * (i % per_word) & mask;
+        const int number = (int)stored - (p.has_offsets ? 0 : 1 << (p.bits - 1));
+        const float product = (float)number * scales[i / p.group];
+        const float value = p.has_offsets ? product + offsets[i / p.group] : product;
+        /* the product is exact, so that a fused multiply-add gives the same number */
+        assert_true((double)product == (double)number * (double)scales[i / p.group]);
+        assert_memory_equal(&value, &values[i], sizeof value);
+    }
+}
+
 static void test_blocks(void **state)
 {
     static unsigned char bytes[BLOCKS * 256];
@@ -205,6 +231,7 @@ static void test_blocks(void **state)
         if (hash != b->hash)
             fail_msg("%s: other bits: %016llx", copse_gguf_tensors(file, NULL)->type,
                      (unsigned long long)hash);
+        assert_packed(b, values);
         copse_gguf_release(&file);
         gguf_free(&f);
     }

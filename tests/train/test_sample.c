@@ -41,13 +41,31 @@ struct made {
     struct copse_command command;
 };
 
-/* Norms of channels have whole items in a graph. */
+/* Rows of attention for each item. */
+static uint32_t rows_of_item(const struct copse_launch *l)
+{
+    const struct copse_params_attention *p = (const void *)l->params;
+    switch (l->form->kernel) {
+    case COPSE_KERNEL_attention:
+    case COPSE_KERNEL_attention_grad_query:
+        return p->heads * p->queries;
+    case COPSE_KERNEL_attention_grad_key:
+        return p->heads / p->share * p->keys;
+    default:
+        return 0;
+    }
+}
+
+/* Norms of channels, and attention, have whole items in a graph. */
 static void drop_partial_items(struct copse_launch *l)
 {
+    const uint32_t of_item = rows_of_item(l);
+    if (of_item > 0)
+        l->params[0] = COPSE_MAX(l->params[0] / of_item, 1u) * of_item;
     if (l->form->kernel == COPSE_KERNEL_channel_sums) {
         struct copse_params_channel_sums *p = (void *)l->params;
-        const uint32_t of_item = p->channels * p->chunks, items = COPSE_MAX(p->n / of_item, 1u);
-        p->n = items * of_item;
+        const uint32_t chunks = p->channels * p->chunks, items = COPSE_MAX(p->n / chunks, 1u);
+        p->n = items * chunks;
         p->second = items * p->channels;
     }
     if (l->form->kernel == COPSE_KERNEL_channel_norm) {
@@ -122,8 +140,7 @@ static struct copse_probe_fault compared_in_part(const struct made *m)
 }
 
 /* These are compared as a whole or, if they are large, not: a sort and lists of rows have no parts,
-   each query of attention has its own part of the keys, a recurrent layer has a launch for each
-   step. Updates with blocks have parts where the last block of a slot is whole, as in a trainer; in
+   a recurrent layer has a launch for each step. Updates with blocks have parts where the last block of a slot is whole, as in a trainer; in
    these launches it is not. The others are small. */
 static bool has_no_parts(uint32_t kernel)
 {
@@ -136,9 +153,6 @@ static bool has_no_parts(uint32_t kernel)
     case COPSE_KERNEL_row_find:
     case COPSE_KERNEL_row_join:
     case COPSE_KERNEL_row_put:
-    case COPSE_KERNEL_attention:
-    case COPSE_KERNEL_attention_grad_query:
-    case COPSE_KERNEL_attention_grad_key:
     case COPSE_KERNEL_recurrent:
     case COPSE_KERNEL_recurrent_grad:
     case COPSE_KERNEL_trust:
@@ -154,7 +168,7 @@ static bool has_no_parts(uint32_t kernel)
 }
 
 /* Kernels with a host function of their own and with parts; variants have none on a fake. */
-#define KERNELS 60u
+#define KERNELS 63u
 
 /* The first form of each kernel, and others in turn. Returns the number of kernels. */
 static size_t each_launch(enum copse_regime regime, void (*check)(struct made *m))
@@ -248,6 +262,45 @@ static void wrong_numbers_are_found(void **state)
     each_launch(COPSE_REGIME_MANY, check_perturbed);
 }
 
+/* The first program compares launches of a kernel as a whole; a later one compares them in part, as
+   long as the numbers are right. */
+static void check_again(struct made *m)
+{
+    struct copse_command command = m->command;
+    const struct copse_segment segment = { .queue = queue, .commands = &command, .count = 1 };
+    ((struct copse_kernel *)command.kernel)->compared_by = 0;
+    for (size_t sampled = 0; sampled < 2; sampled++) {
+        struct copse_chain chain = { .most = UINT64_MAX };
+        OK(copse__chain_run(&chain, &segment));
+        OK(copse__chain_run(&chain, &segment));
+        if (chain.fault.is_found || chain.compared != 2 || chain.sampled != 2 * sampled)
+            fail_msg("%s, program %zu: %zu compared, %zu in part", name_of(m), sampled,
+                     chain.compared, chain.sampled);
+        copse__probe_free(&chain.probe);
+    }
+    copse_fake.devices[0].perturb = copse_kernel_table[m->launch.form->kernel].name;
+    copse_fake.devices[0].perturb_bits = 0x8000;
+    struct copse_chain chain = { .most = UINT64_MAX };
+    OK(copse__chain_run(&chain, &segment));
+    assert_true(chain.fault.is_found && chain.sampled == 1);
+    copse__probe_free(&chain.probe);
+    copse_fake.devices[0].perturb = NULL;
+}
+
+static void what_an_earlier_program_compared_is_compared_in_part(void **state)
+{
+    (void)state;
+    struct made m;
+    for (size_t i = 0; copse_launch_lists[i]; i++) {
+        const struct copse_launch_form *f = &copse_launch_lists[i]->forms[0];
+        if (f->kernel == COPSE_KERNEL_binary || f->kernel == COPSE_KERNEL_attention) {
+            assert_true(make(f, COPSE_REGIME_MANY, &m));
+            check_again(&m);
+            drop(&m);
+        }
+    }
+}
+
 /* ---- the choice ---- */
 
 static bool has(const struct copse_choice *c, uint64_t unit)
@@ -293,6 +346,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(right_launches_pass, begin, end),
         cmocka_unit_test_setup_teardown(ends_that_are_not_written_are_found, begin, end),
         cmocka_unit_test_setup_teardown(wrong_numbers_are_found, begin, end),
+        cmocka_unit_test_setup_teardown(what_an_earlier_program_compared_is_compared_in_part, begin,
+                                        end),
         cmocka_unit_test_setup_teardown(the_choice_covers_the_launch, begin, end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

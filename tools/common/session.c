@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "copse/device/compile.h"
 #include "copse/device/conformance.h"
 
 #include "tools/tool.h"
@@ -33,6 +34,7 @@ copse_status session_open(const struct session_how *how, copse_context **out)
         .progress = compiling_progress,
     };
     COPSE_TRY(copse_context_create(&params, out));
+    COPSE_TRY(copse_context_compile_with(*out, compiling_apart, NULL));
     COPSE_TRY(copse_context_prioritize(*out, how->priority));
     return copse_context_allow(*out, (how->allows_host ? COPSE_ALLOW_HOST : 0u) |
                                          (how->trusts_unreliable ? COPSE_ALLOW_UNRELIABLE : 0u));

@@ -22,6 +22,12 @@ const struct option_name use_unknowns[] = {
     { NULL, 0 },
 };
 
+const struct option_name use_weights[] = {
+    { "file", COPSE_WEIGHTS_FILE },
+    { "f32", COPSE_WEIGHTS_F32 },
+    { NULL, 0 },
+};
+
 /* A file that begins as safetensors do: the size of a JSON object, and the object. */
 static bool is_safetensors(const char *path)
 {
@@ -73,8 +79,15 @@ copse_status use_load(struct use *u)
                                  u->model_path, u->data_path);
     if (use_is_gguf(u->model_path) && has_table_options(u))
         return refuse_table_options();
-    if (use_is_gguf(u->model_path))
-        return copse_language_open(u->strategy, u->model_path, &u->language);
+    if (use_is_gguf(u->model_path)) {
+        const struct copse_language_params params = {
+            .weights = u->weights ? (copse_weights)u->weights->value : COPSE_WEIGHTS_FILE,
+        };
+        return copse_language_open(u->strategy, u->model_path, &params, &u->language);
+    }
+    if (u->weights && u->weights != use_weights)
+        return session_set_error(COPSE_ERR_ARGUMENT,
+                                 "--weights is for language models in GGUF files");
     COPSE_TRY(copse_model_load(u->strategy, u->model_path, NULL, &u->model));
     u->schema = copse_model_schema(u->model);
     return copse_schema_describe(u->schema, &u->info);

@@ -19,7 +19,8 @@ struct use {
     bool ignores_labels;
     copse_missing missing;
     copse_unknown unknown;
-    struct standard_input input; /* where data_path was "-" */
+    const struct option_name *weights; /* of --weights [NULL = the first one] */
+    struct standard_input input;       /* where data_path was "-" */
     copse_context *ctx;
     copse_strategy *strategy;
     copse_model *model;
@@ -30,14 +31,16 @@ struct use {
     struct copse_dataset_info rows;
 };
 
-/* Values of --missing and --unknown, for data of a model. */
-extern const struct option_name use_missings[], use_unknowns[];
+/* Values of --missing and --unknown, for data of a model, and of --weights, for language models. */
+extern const struct option_name use_missings[], use_unknowns[], use_weights[];
 #define USE_MISSING_HELP "missing cells: mean, refuse, auto (mean, warns of news) [auto]"
+#define USE_WEIGHTS_HELP "a language model in memory: file (as there), f32 [file]"
 #define USE_UNKNOWN_HELP "categories that training did not have: ignore, refuse [ignore]"
 
 /* Whether a file begins as GGUF files do. */
 bool use_is_gguf(const char *path);
-/* Load the model alone. A language model takes no --missing and --unknown. */
+/* Load the model alone. A language model takes no --missing and --unknown, and only one takes
+   --weights. */
 copse_status use_load(struct use *u);
 /* Load the model and read the data by its schema. */
 copse_status use_open(struct use *u);

@@ -364,6 +364,7 @@ int cmd_evaluate(int argc, char **argv)
                                  .labels = p->labels,
                                  .missing = (copse_missing)p->missing.at->value,
                                  .unknown = (copse_unknown)p->unknown.at->value,
+                                 .weights = p->weights.at,
                                  .devices = p->devices,
                                  .how = p->how };
         const struct evaluate_outputs out = {

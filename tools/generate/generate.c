@@ -202,6 +202,7 @@ static const char *generate_wrong(const struct job *j, const struct option_words
 int cmd_generate(int argc, char **argv)
 {
     struct option_words words = { .count = 0 };
+    struct option_choice weights = { .names = use_weights, .at = use_weights };
     struct job j = { .use = { .devices = "auto" },
                      .how = { .length = 200, .seed = 1, .temperature = 1.0f, .top_p = 1.0f },
                      .prompt = "" };
@@ -220,6 +221,7 @@ int cmd_generate(int argc, char **argv)
         { "top-p", OPTION_FLOAT, &j.how.top_p, "P",
           "draw from the fewest tokens whose probabilities reach P [1]" },
         { "seed", OPTION_U64, &j.how.seed, "S", "another seed gives another text [1]" },
+        { "weights", OPTION_CHOICE, &weights, "NAME", USE_WEIGHTS_HELP },
         { "json", OPTION_FLAG, &j.is_json, NULL, "print one JSON object: prompt, text, settings" },
         { "devices", OPTION_TEXT, &j.use.devices, "WHICH",
           "the first of these devices is used [auto]" },
@@ -245,6 +247,7 @@ int cmd_generate(int argc, char **argv)
         return EXIT_BAD_INPUT;
     }
     j.use.model_path = words.at[0];
+    j.use.weights = weights.at;
     const copse_status s = generate_text(&j);
     /* main reports standard output */
     code = s == COPSE_OK || ferror(stdout) ? EXIT_DONE : session_fail(s);

@@ -47,9 +47,9 @@ struct train_settings {
     const char *label, *ignore;   /* label: name or position; NULL: the last column, none */
     const char *resize, *augment; /* of pictures; NULL: neither */
     struct option_choice scale, task, missing, header;
-    struct option_choice unknown; /* of `copse evaluate` */
-    struct option_choice tokens;  /* of a text */
-    uint32_t context, stride;     /* 0 = default */
+    struct option_choice unknown, weights; /* of `copse evaluate` */
+    struct option_choice tokens;           /* of a text */
+    uint32_t context, stride;              /* 0 = default */
     struct option_choice strategy, optimizer, reduction, transfer, priority, engine, on_loss,
         one_sided, precision;
     const char *schedule; /* copse/optim/schedule.h */

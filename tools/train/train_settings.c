@@ -628,6 +628,7 @@ int evaluate_settings_parse(int argc, char **argv, struct train_settings *s)
         .task = CHOICE(tasks),
         .missing = CHOICE(use_missings),
         .unknown = CHOICE(use_unknowns),
+        .weights = CHOICE(use_weights),
         .header = CHOICE(headers),
     };
     const struct option_row rows[] = {
@@ -638,6 +639,7 @@ int evaluate_settings_parse(int argc, char **argv, struct train_settings *s)
           "MODEL: write the pictures with the largest losses for TensorBoard" },
         { "missing", OPTION_CHOICE, &s->missing, "NAME", "MODEL: " USE_MISSING_HELP },
         { "unknown", OPTION_CHOICE, &s->unknown, "NAME", "MODEL: " USE_UNKNOWN_HELP },
+        { "weights", OPTION_CHOICE, &s->weights, "NAME", "MODEL: " USE_WEIGHTS_HELP },
         { "checkpoint", OPTION_TEXT, &s->checkpoint, "PATH",
           "instead of MODEL: checkpoints of a run, a folder or FILE.safetensors" },
         { "data", OPTION_TEXT, &s->data, "PATH", "the data of that run [the digits set]" },
@@ -682,10 +684,11 @@ int evaluate_settings_parse(int argc, char **argv, struct train_settings *s)
         : s->logdir && !is_model        ? "--logdir belongs to MODEL and DATA"
         : s->held_out && is_model       ? "--held-out belongs to --checkpoint: DATA is what judges"
         : has_cells && !is_model        ? "--missing and --unknown belong to MODEL and DATA"
-        : s->logdir && !*s->logdir      ? "--logdir: the path is empty"
-        : is_model                      ? s->is_watching || s->evaluator_patience > 0
-                                              ? "--watch and --evaluator-patience belong to --checkpoint"
-                                              : NULL
+        : s->weights.at != use_weights && !is_model ? "--weights belongs to MODEL and DATA"
+        : s->logdir && !*s->logdir                  ? "--logdir: the path is empty"
+        : is_model                                  ? s->is_watching || s->evaluator_patience > 0
+                                                          ? "--watch and --evaluator-patience belong to --checkpoint"
+                                                          : NULL
         : !s->checkpoint || !*s->checkpoint
             ? "which model? give MODEL and DATA, or --checkpoint PATH"
         : s->evaluator_patience > 0 && !s->is_watching ? "--evaluator-patience belongs to --watch"

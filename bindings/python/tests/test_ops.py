@@ -39,6 +39,10 @@ def cosine(a, b):
     return (a * b).sum(-1) / np.sqrt((a * a).sum(-1) * (b * b).sum(-1))
 
 
+def blocks(rows):
+    return [ops.constant(part[:rows]) for part in (WORDS, FACTORS, FACTORS)]
+
+
 def sigmoid(x):
     return 1 / (1 + np.exp(-x))
 
@@ -91,6 +95,10 @@ GATES = np.random.default_rng(3).uniform(-1, 1, (6, 8)).astype(np.float32)
 PLAIN = np.array([1, 1, 1, 1, 0, 0], np.float32)[:, None]  # without biases
 FAR = np.where(abs(np.subtract.outer(np.arange(3), np.arange(3))) < 2, 0, -1e9)  # keys 2 places away
 COLUMNS = np.random.default_rng(4).uniform(-1, 1, (6, 5)).astype(np.float32)
+# Three rows of 16 numbers of 4 bits, with a scale and an offset each: words, and what they mean.
+DIGITS, FACTORS = np.arange(48).reshape(3, 16) * 7 % 16, np.array([[0.25], [-0.125], [0.5]], np.float32)
+NUMBERS = DIGITS.astype(np.float32) * FACTORS + FACTORS
+WORDS = (DIGITS.reshape(3, 2, 8) << 4 * np.arange(8)).sum(-1).astype(np.uint32).view(np.int32)
 WEIGHTS = np.array([1, 2, 0.5, 3, 1, 0.25], np.float32)
 SCALE, OFFSET = np.array([2, 3], np.float32), np.array([0.5, -1], np.float32)
 KERNEL = np.array([[[1, -2], [3, 0.5]], [[-1, 2], [0.25, 1]]], np.float32)
@@ -204,6 +212,9 @@ CASES = {
     "broadcast_to": (lambda x, y, i: ops.broadcast_to(ops.mean(x, 1, True), x.shape),
                      lambda x, y, i: np.broadcast_to(x.mean(1, keepdims=True), x.shape)),
     "gather": (lambda x, y, i: ops.gather(ops.constant(X[0]), i), lambda x, y, i: X[0][i]),
+    "matmul_blocks": (lambda x, y, i: ops.matmul_blocks(ops.matmul_blocks(x, *blocks(2), transpose=False), *blocks(2)),
+                      lambda x, y, i: x @ NUMBERS[:2] @ NUMBERS[:2].T),
+    "gather_blocks": (lambda x, y, i: ops.gather_blocks(*blocks(3)[:2], i, blocks(3)[2]), lambda x, y, i: NUMBERS[i]),
     "attention": (lambda x, y, i: ops.reshape(ops.attention(*(ops.reshape(t, (-1, 3, 1, 2)) for t in (x, y, x)), causal=True,
                                                             scale=0.5, lengths=i, mask=ops.constant(ADDED)), (-1, 3, 2)),
                   lambda x, y, i: attended(0.5 * x @ y.transpose(0, 2, 1) + np.triu(np.full((3, 3), -np.inf), 1) + ADDED, i) @ x),

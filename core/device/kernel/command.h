@@ -4,6 +4,8 @@
 #ifndef COPSE_COMMAND_H
 #define COPSE_COMMAND_H
 
+#include <stdatomic.h>
+
 #include "copse/device/queue.h"
 #include "core/device/kernel/kernel.h"
 
@@ -25,6 +27,7 @@ struct copse_kernel {
     bool on_host;
     /* set by the backend: it is slower to load than a form that kernel_keep stores */
     bool keeps_later;
+    atomic_uint compared_by; /* number of the first chain (core/check/chain.h) that did; 0: none */
     struct copse_kernel *next;
     void *priv;
 };

@@ -2,6 +2,7 @@
 /* Host functions and self-tests of the kernels of attention. */
 #include <math.h>
 
+#include "core/device/kernel/launch_split.h"
 #include "core/ops/attention/attention_map.h"
 #include "core/ops/attention/attention_sizes.h"
 #include "core/ops/self_tests.h"
@@ -325,6 +326,188 @@ static void attention_grad_key_texel_test(const struct copse_kernel *k, struct c
     t->slack = COPSE_SELF_TEST_SLACK;
 }
 
+/* ---- units: items, whose queries see only their own keys ---- */
+
+/* Of a launch, and the parameter that is a number of items times `per`. */
+struct items {
+    uint64_t count, per;
+    const uint32_t *word;
+};
+
+static struct items items_of(const uint32_t *word, uint64_t per)
+{
+    return (struct items){ per > 0 && *word % per == 0 ? *word / per : 0, per, word };
+}
+
+/* `rows` rows of an item, `stride` words apart. `used` words of a row belong to this operand: with
+   others in the same rows, or from *first on, alone. */
+static void split_rows(struct copse_split *o, uint32_t buffer, uint64_t rows, uint64_t stride,
+                       uint32_t *first, uint64_t used)
+{
+    copse__split_buffer(o, buffer, rows * stride);
+    if (*first + used > stride) {
+        o->buffers[buffer].first = *first;
+        *first = 0;
+    }
+}
+
+static bool split_operands(struct copse_split *o, const struct copse_attention_map *m,
+                           uint32_t *q_first, uint32_t *k_first, uint32_t *v_first,
+                           struct items items)
+{
+    const uint64_t kv = m->heads / COPSE_MAX(m->share, 1) * m->width;
+    split_rows(o, 0, m->queries, m->q_stride, q_first, (uint64_t)m->heads * m->width);
+    split_rows(o, 1, m->keys, m->k_stride, k_first, kv);
+    split_rows(o, 2, m->keys, m->k_stride, v_first, kv);
+    copse__split_buffer(o, 3, m->has_mask ? m->mask_item : 0);
+    copse__split_count(o, items.word, items.per);
+    o->units = items.count;
+    return items.count > 0;
+}
+
+/* Words of an item: outputs or their gradients, states. */
+static uint64_t item_outputs(const struct copse_attention_map *m)
+{
+    return (uint64_t)m->queries * m->heads * m->width;
+}
+static uint64_t item_states(const struct copse_attention_map *m)
+{
+    return (uint64_t)m->queries * m->heads * STATE;
+}
+
+static void split_forward(struct copse_split *o, const struct copse_attention_map *m,
+                          bool has_values)
+{
+    copse__split_buffer(o, 4, m->lengths ? 1 : 0);
+    copse__split_buffer(o, 5, item_states(m));
+    copse__split_buffer(o, 6, has_values ? item_outputs(m) : 0);
+}
+
+static void split_grad_query(struct copse_split *o, const struct copse_attention_map *m,
+                             uint32_t *to_first, uint32_t to_stride)
+{
+    copse__split_buffer(o, 4, item_outputs(m));
+    copse__split_buffer(o, 5, item_outputs(m));
+    copse__split_buffer(o, 6, item_states(m));
+    split_rows(o, 7, m->queries, to_stride, to_first, (uint64_t)m->heads * m->width);
+}
+
+/* Gradients of keys and values are in the rows of one array, or in two arrays, one after the other.
+   False: they are elsewhere. */
+static bool split_grad_key(struct copse_split *o, const struct copse_attention_map *m,
+                           uint32_t *to_k, uint32_t *to_v, uint32_t to_stride, uint64_t items)
+{
+    const uint64_t each = (uint64_t)m->keys * to_stride,
+                   kv = m->heads / COPSE_MAX(m->share, 1) * m->width;
+    copse__split_buffer(o, 4, item_outputs(m));
+    copse__split_buffer(o, 5, item_states(m));
+    copse__split_buffer(o, 6, each);
+    if (*to_k + kv <= to_stride && *to_v + kv <= to_stride)
+        return true;
+    if (*to_v < *to_k + items * each)
+        return false;
+    o->buffers[6] = (struct copse_split_buffer){
+        .pieces = 2, .pitch = *to_v - *to_k, .each = each, .first = *to_k
+    };
+    copse__split_count(o, to_v, each);
+    *to_k = 0;
+    return true;
+}
+
+#define OPERANDS(p) &(p)->q_first, &(p)->k_first, &(p)->v_first
+
+/* Blocks of 16 of a number of queries or keys. */
+static uint64_t blocks_of(uint32_t n)
+{
+    return ((uint64_t)n + COPSE_ATTENTION_LANES - 1) / COPSE_ATTENTION_LANES;
+}
+
+static bool attention_split(const struct copse_command *c, struct copse_split *o)
+{
+    struct copse_params_attention *p = COPSE_SPLIT_PARAMS(attention, o);
+    const struct copse_attention_map m = COPSE_ATTENTION_MAP(p, copse__law_spec(c), 2);
+    const struct items items = items_of(&p->rows, (uint64_t)p->heads * p->queries);
+    split_forward(o, &m, copse__law_spec(c)[1] != 0);
+    return split_operands(o, &m, OPERANDS(p), items);
+}
+
+static bool attention_grad_query_split(const struct copse_command *c, struct copse_split *o)
+{
+    struct copse_params_attention_grad_query *p = COPSE_SPLIT_PARAMS(attention_grad_query, o);
+    const struct copse_attention_map m = COPSE_ATTENTION_MAP(p, copse__law_spec(c), 1);
+    const struct items items = items_of(&p->rows, (uint64_t)p->heads * p->queries);
+    split_grad_query(o, &m, &p->to_first, p->to_stride);
+    return split_operands(o, &m, OPERANDS(p), items);
+}
+
+static bool attention_grad_key_split(const struct copse_command *c, struct copse_split *o)
+{
+    struct copse_params_attention_grad_key *p = COPSE_SPLIT_PARAMS(attention_grad_key, o);
+    const struct copse_attention_map m = COPSE_ATTENTION_MAP(p, copse__law_spec(c), 1);
+    const struct items items =
+        items_of(&p->rows, (uint64_t)(p->heads / COPSE_MAX(p->share, 1)) * p->keys);
+    return split_grad_key(o, &m, &p->to_k, &p->to_v, p->to_stride, items.count) &&
+           split_operands(o, &m, OPERANDS(p), items);
+}
+
+static bool attention_wide_split(const struct copse_command *c, struct copse_split *o)
+{
+    struct copse_params_attention_wide *p = COPSE_SPLIT_PARAMS(attention_wide, o);
+    const struct copse_attention_map m = COPSE_ATTENTION_MAP(p, copse__law_spec(c), 2);
+    const struct items items = items_of(&p->blocks, (uint64_t)p->heads * blocks_of(p->queries));
+    split_forward(o, &m, copse__law_spec(c)[1] != 0);
+    return split_operands(o, &m, OPERANDS(p), items);
+}
+
+static bool attention_grad_query_wide_split(const struct copse_command *c, struct copse_split *o)
+{
+    struct copse_params_attention_grad_query_wide *p =
+        COPSE_SPLIT_PARAMS(attention_grad_query_wide, o);
+    const struct copse_attention_map m = COPSE_ATTENTION_MAP(p, copse__law_spec(c), 1);
+    const struct items items = items_of(&p->blocks, (uint64_t)p->heads * blocks_of(p->queries));
+    split_grad_query(o, &m, &p->to_first, p->to_stride);
+    return split_operands(o, &m, OPERANDS(p), items);
+}
+
+static bool attention_grad_key_wide_split(const struct copse_command *c, struct copse_split *o)
+{
+    struct copse_params_attention_grad_key_wide *p = COPSE_SPLIT_PARAMS(attention_grad_key_wide, o);
+    const struct copse_attention_map m = COPSE_ATTENTION_MAP(p, copse__law_spec(c), 1);
+    const struct items items =
+        items_of(&p->blocks, (uint64_t)(p->heads / COPSE_MAX(p->share, 1)) * blocks_of(p->keys));
+    return split_grad_key(o, &m, &p->to_k, &p->to_v, p->to_stride, items.count) &&
+           split_operands(o, &m, OPERANDS(p), items);
+}
+
+static bool attention_texel_split(const struct copse_command *c, struct copse_split *o)
+{
+    struct copse_params_attention_texel *p = COPSE_SPLIT_PARAMS(attention_texel, o);
+    const struct copse_attention_map m = COPSE_ATTENTION_MAP(p, copse__law_spec(c), 2);
+    const struct items items = items_of(&p->lines, p->heads);
+    split_forward(o, &m, copse__law_spec(c)[1] != 0);
+    return split_operands(o, &m, OPERANDS(p), items);
+}
+
+static bool attention_grad_query_texel_split(const struct copse_command *c, struct copse_split *o)
+{
+    struct copse_params_attention_grad_query_texel *p =
+        COPSE_SPLIT_PARAMS(attention_grad_query_texel, o);
+    const struct copse_attention_map m = COPSE_ATTENTION_MAP(p, copse__law_spec(c), 1);
+    const struct items items = items_of(&p->lines, p->heads);
+    split_grad_query(o, &m, &p->to_first, p->to_stride);
+    return split_operands(o, &m, OPERANDS(p), items);
+}
+
+static bool attention_grad_key_texel_split(const struct copse_command *c, struct copse_split *o)
+{
+    struct copse_params_attention_grad_key_texel *p =
+        COPSE_SPLIT_PARAMS(attention_grad_key_texel, o);
+    const struct copse_attention_map m = COPSE_ATTENTION_MAP(p, copse__law_spec(c), 1);
+    const struct items items = items_of(&p->lines, p->heads / COPSE_MAX(p->share, 1));
+    return split_grad_key(o, &m, &p->to_k, &p->to_v, p->to_stride, items.count) &&
+           split_operands(o, &m, OPERANDS(p), items);
+}
+
 /* ---- laws ---- */
 
 /* Scores and sums: products of each query and key that the launch takes, as often as it reads
@@ -393,54 +576,63 @@ static uint64_t attention_grad_key_texel_work(const void *params, const int32_t 
 
 const struct copse_law copse_law_attention = {
     .host = attention_host,
+    .split = attention_split,
     .work = attention_work,
     .limit = { .ulp = 1, .ratio = 16, .size = copse__attention_size },
     .self_test = attention_test,
 };
 const struct copse_law copse_law_attention_grad_query = {
     .host = attention_grad_query_host,
+    .split = attention_grad_query_split,
     .work = attention_grad_query_work,
     .limit = { .ulp = 1, .ratio = 16, .size = copse__attention_grad_query_size },
     .self_test = attention_grad_query_test,
 };
 const struct copse_law copse_law_attention_grad_key = {
     .host = attention_grad_key_host,
+    .split = attention_grad_key_split,
     .work = attention_grad_key_work,
     .limit = { .ulp = 1, .ratio = 16, .size = copse__attention_grad_key_size },
     .self_test = attention_grad_key_test,
 };
 const struct copse_law copse_law_attention_wide = {
     .host = attention_wide_host,
+    .split = attention_wide_split,
     .work = attention_wide_work,
     .limit = { .ulp = 1, .ratio = 16, .size = copse__attention_wide_size },
     .self_test = attention_wide_test,
 };
 const struct copse_law copse_law_attention_grad_query_wide = {
     .host = attention_grad_query_wide_host,
+    .split = attention_grad_query_wide_split,
     .work = attention_grad_query_wide_work,
     .limit = { .ulp = 1, .ratio = 16, .size = copse__attention_grad_query_wide_size },
     .self_test = attention_grad_query_wide_test,
 };
 const struct copse_law copse_law_attention_grad_key_wide = {
     .host = attention_grad_key_wide_host,
+    .split = attention_grad_key_wide_split,
     .work = attention_grad_key_wide_work,
     .limit = { .ulp = 1, .ratio = 16, .size = copse__attention_grad_key_wide_size },
     .self_test = attention_grad_key_wide_test,
 };
 const struct copse_law copse_law_attention_texel = {
     .host = attention_texel_host,
+    .split = attention_texel_split,
     .work = attention_texel_work,
     .limit = { .ulp = 1, .ratio = 16, .size = copse__attention_texel_size },
     .self_test = attention_texel_test,
 };
 const struct copse_law copse_law_attention_grad_query_texel = {
     .host = attention_grad_query_texel_host,
+    .split = attention_grad_query_texel_split,
     .work = attention_grad_query_texel_work,
     .limit = { .ulp = 1, .ratio = 16, .size = copse__attention_grad_query_texel_size },
     .self_test = attention_grad_query_texel_test,
 };
 const struct copse_law copse_law_attention_grad_key_texel = {
     .host = attention_grad_key_texel_host,
+    .split = attention_grad_key_texel_split,
     .work = attention_grad_key_texel_work,
     .limit = { .ulp = 1, .ratio = 16, .size = copse__attention_grad_key_texel_size },
     .self_test = attention_grad_key_texel_test,

@@ -12,10 +12,26 @@
 extern "C" {
 #endif
 
-/** A language model. Its weights are variables of the strategy, f32 and frozen, with the names that
-    safetensors files of this model have: "model.layers.0.self_attn.q_proj.weight", [outputs,
-    inputs]. */
+/** A language model. Its weights are frozen variables of the strategy, with the names that
+    safetensors files of this model have: "model.layers.0.self_attn.q_proj.weight", f32 [outputs,
+    inputs]. A matrix that stays quantised has two or three variables instead, the tensors of a
+    struct copse_blocks (copse/ops/blocks.h) with the endings ".words", ".scales" and
+    ".offsets". */
 typedef struct copse_language copse_language;
+
+/** What the weights of a model are in the memory of the device. Products are computed in f32. */
+typedef enum copse_weights {
+    /** quantised matrices stay quantised: as numbers of 4 bits (Q4_0, Q4_1, Q4_K) or 8 bits (the
+        other types). Everything else becomes f32 */
+    COPSE_WEIGHTS_FILE,
+    COPSE_WEIGHTS_F32, /**< all become f32; results differ by the order of sums alone */
+} copse_weights;
+
+/** How to open a model. */
+struct copse_language_params {
+    copse_weights weights; /**< [COPSE_WEIGHTS_FILE] */
+    uint64_t reserved[4];  /**< 0 */
+};
 
 /** What a model is. */
 struct copse_language_info {
@@ -23,8 +39,9 @@ struct copse_language_info {
     const char *chat;         /**< the form of its conversations, such as "chatml"; "": unknown */
     uint64_t parameters;
     uint32_t layers, width, heads, kv_heads, vocabulary;
-    uint32_t context;     /**< tokens that it was trained to read */
-    uint64_t reserved[4]; /**< 0 */
+    uint32_t context;      /**< tokens that it was trained to read */
+    uint64_t weight_bytes; /**< of the variables */
+    uint64_t reserved[3];  /**< 0 */
 };
 
 /** What copse_language_evaluate measures. */
@@ -37,7 +54,8 @@ struct copse_language_evaluation {
 
 /**
  * Open a GGUF file and make its variables.
- * @param st  A one-device strategy.
+ * @param st      A one-device strategy.
+ * @param params  NULL: the defaults.
  * @retval COPSE_ERR_FORMAT       The file breaks a rule; a weight is missing or has another shape.
  * @retval COPSE_ERR_UNSUPPORTED  Its architecture, its tokenizer, the type of a weight, or a weight
  *                                that the architecture has not; the text names it. Or `st` has
@@ -47,6 +65,7 @@ struct copse_language_evaluation {
  * Blocks until the weights are on the device.
  */
 COPSE_API COPSE_CHECKED copse_status copse_language_open(copse_strategy *st, const char *path,
+                                                         const struct copse_language_params *params,
                                                          copse_language **out);
 /** The variables go with it, if nothing else can use them; else they stay with the strategy. */
 COPSE_API void copse_language_release(copse_language **language);

@@ -652,6 +652,26 @@ def gather(table: Operand, indices: Operand) -> Tensor:
     return _call(lib.copse_gather, _pointer(table), _pointer(indices))
 
 
+def _blocks(words: Operand, scales: Operand, offsets: Optional[Operand], bits: int) -> Any:
+    parts = {"words": _pointer(words), "scales": _pointer(scales), "bits": bits}
+    if offsets is not None:
+        parts["offsets"] = _pointer(offsets)
+    return ffi.new("struct copse_blocks *", parts)
+
+
+def matmul_blocks(x: Operand, words: Operand, scales: Operand, offsets: Optional[Operand] = None, bits: int = 4,
+                  transpose: bool = True) -> Tensor:
+    """x times a quantised matrix w [rows, columns], or its transpose, whose elements are computed when they are loaded: numbers of
+    4 or 8 bits in int32 words [rows, columns * bits / 32], the first one lowest, times a float32 scale for each group of 16 to 256
+    in a row, plus an offset. Without offsets numbers are signed: half of their range is stored on top. Only x has a derivative."""
+    return _call(lib.copse_matmul_blocks, _pointer(x), _blocks(words, scales, offsets, bits), transpose)
+
+
+def gather_blocks(words: Operand, scales: Operand, indices: Operand, offsets: Optional[Operand] = None, bits: int = 4) -> Tensor:
+    """Rows of the quantised matrix of matmul_blocks by int32 index, as float32."""
+    return _call(lib.copse_gather_blocks, _blocks(words, scales, offsets, bits), _pointer(indices))
+
+
 def _attention_params(causal: bool, window: int, scale: float, lengths: Optional[Operand], mask: Optional[Operand]) -> Any:
     parts = {k: _pointer(t) for k, t in (("lengths", lengths), ("mask", mask)) if t is not None}
     return ffi.new("struct copse_attention_params *", {"is_causal": causal, "window": window, "scale": scale, **parts})
