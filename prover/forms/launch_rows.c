@@ -4,7 +4,7 @@
 
 #include "core/ops/ops.h"
 #include "prover/forms/lines.h"
-#include "prover/forms/rows.h"
+#include "prover/forms/arrange_rows.h"
 
 enum {
     RESULT = COPSE_CONTENT_RESULT,

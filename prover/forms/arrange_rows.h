@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Words of the kernels of rows that depend on others (launch_rows.c). */
-#ifndef COPSE_FORMS_ROWS_H
-#define COPSE_FORMS_ROWS_H
+#ifndef COPSE_FORMS_ARRANGE_ROWS_H
+#define COPSE_FORMS_ARRANGE_ROWS_H
 
 #include "prover/conformance/launch/launch.h"
 
