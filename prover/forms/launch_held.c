@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Forms of the kernels that hold rows in registers. */
-#include "prover/forms/lines.h"
 #include "prover/forms/arrange_rows.h"
+#include "prover/forms/lines.h"
 
 enum { RESULT = COPSE_CONTENT_RESULT, VALUES = COPSE_CONTENT_VALUES, INDEX = COPSE_CONTENT_INDEX };
 enum { FORWARD, GRADIENT, SCALE_GRADIENT }; /* of kernels/norm/layer_norm_held.cl */

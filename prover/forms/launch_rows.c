@@ -3,8 +3,8 @@
 #include <math.h>
 
 #include "core/ops/ops.h"
-#include "prover/forms/lines.h"
 #include "prover/forms/arrange_rows.h"
+#include "prover/forms/lines.h"
 
 enum {
     RESULT = COPSE_CONTENT_RESULT,
