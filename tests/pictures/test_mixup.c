@@ -271,11 +271,12 @@ static void model_mixes_the_losses(void **state)
                                 &t));
         OK(copse_loader_create(
             data, &(struct copse_loader_params){ .batch = BATCH, .augment = "mixup 0.5" }, &b));
-        while (copse_loader_next(b, &batch) == COPSE_OK) {
+        copse_status s;
+        while ((s = copse_loader_next(b, &batch)) == COPSE_OK) {
             if (is_wrong) {
                 FAILS(COPSE_ERR_ARGUMENT, copse_trainer_step(t, &batch),
                       "mixup needs it without weights= and ignore=");
-                break;
+                continue;
             }
             const double expected =
                 expected_loss(m, &batch, cases[i].smoothing, cases[i].is_binary);
@@ -284,6 +285,7 @@ static void model_mixes_the_losses(void **state)
             if (fabs(result.loss - expected) > 2e-6 * (1 + fabs(expected)))
                 fail_msg("%s: loss %.9g instead of %.9g", cases[i].loss, result.loss, expected);
         }
+        assert_int_equal(s, COPSE_ERR_END);
         copse_loader_release(&b);
         copse_trainer_release(&t);
         copse_model_release(&m);

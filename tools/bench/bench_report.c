@@ -118,7 +118,7 @@ static void figure_json(const struct figure *f, const struct row *row)
 static void machine_table(const struct limits *l, const char *peer, bool is_wanted)
 {
     printf("copse %s\n\n", copse_version());
-    printf("machine  %s, %u thread%s\n", l->processor, l->threads, plural(l->threads));
+    printf("machine  %s, %u thread%s\n", l->processor, l->threads, plural_end(l->threads));
     printf("limits   %.0f GFLOP/s in %s; memory: copy %.1f GB/s, triad %.1f GB/s (%zu MiB "
            "arrays)\n",
            1e-9 * l->multiply_add, l->vectors, 1e-9 * l->copy, 1e-9 * l->triad,

@@ -60,10 +60,10 @@ static void compiling_draw(const struct copse_progress *p, const char *verb, uin
         printf("\r\033[K");
         if (p->done < p->total)
             printf("%s %u kernel%s for %s ... %u of %u", verb, before + p->total,
-                   plural(before + p->total), p->device, before + p->done, before + p->total);
+                   plural_end(before + p->total), p->device, before + p->done, before + p->total);
     } else if (p->done < p->total && system_now() - at.shown >= LINE_PAUSE) {
         printf("%s: %u of %u kernel%s for %s\n", verb, before + p->done, before + p->total,
-               plural(before + p->total), p->device);
+               plural_end(before + p->total), p->device);
         at.shown = system_now();
     }
     fflush(stdout);
@@ -77,7 +77,7 @@ static void storing_progress(const struct copse_progress *p)
         at.shown = system_now();
         if (output == COMPILING_TEXT && !terminal_is(&columns))
             printf("storing %u kernel%s of %s, so that later runs start at once\n", p->total,
-                   plural(p->total), p->device);
+                   plural_end(p->total), p->device);
     }
     compiling_draw(p, "storing", 0);
 }

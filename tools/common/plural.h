@@ -4,7 +4,7 @@
 #define COPSE_TOOLS_PLURAL_H
 
 /* The end of "row" in "1 row", "2 rows". */
-static inline const char *plural(unsigned long long n)
+static inline const char *plural_end(unsigned long long n)
 {
     return n == 1 ? "" : "s";
 }

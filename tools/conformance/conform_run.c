@@ -132,7 +132,7 @@ static copse_status conform_run_finish(const struct run *r, copse_conformance_jo
     if (s == COPSE_OK && strcmp(r->action, "info") == 0 && !r->settings->is_json)
         table_info(copse_conformance_job_results(job));
     if (s == COPSE_OK && strcmp(r->action, "list") == 0 && !r->settings->is_json)
-        printf("\n%zu case%s in tier %s\n", r->planned, plural(r->planned),
+        printf("\n%zu case%s in tier %s\n", r->planned, plural_end(r->planned),
                copse_conformance_tier_name(r->settings->job.tier));
     return s;
 }

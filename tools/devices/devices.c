@@ -115,10 +115,10 @@ static void print_device(copse_context *ctx, const struct copse_device_info *lis
     const unsigned shipped = device_count(ctx, d->id, "shipped_measurements");
     if (tuned)
         printf("           tuned: kernels chosen by `copse tune` for %u size%s\n", tuned,
-               plural(tuned));
+               plural_end(tuned));
     if (shipped)
         printf("           %s: %u measurement%s of this device and driver in the library%s\n",
-               tuned ? "others" : "tuned", shipped, plural(shipped),
+               tuned ? "others" : "tuned", shipped, plural_end(shipped),
                tuned ? ", for other sizes" : "; `copse tune` measures this machine");
 }
 

@@ -115,7 +115,7 @@ static void print_targets(const struct verdict *v)
 {
     char plain[200], number[16];
     printf("R2 %.4f over %zu row%s and %u targets (loss %.4f)\n", v->is.r2, v->is.rows,
-           plural(v->is.rows), v->use.info.outputs, v->is.loss);
+           plural_end(v->is.rows), v->use.info.outputs, v->is.loss);
     const size_t width = name_width(v);
     printf("\n  ");
     characters_put("target", width, false);
@@ -169,12 +169,12 @@ static void print_text(const struct verdict *v, bool is_quiet)
 {
     if (v->confusion)
         printf("%.2f %% of the %zu row%s are right (loss %.4f)\n", 100.0 * v->is.accuracy,
-               v->is.rows, plural(v->is.rows), v->is.loss);
+               v->is.rows, plural_end(v->is.rows), v->is.loss);
     else if (v->use.info.outputs > 1)
         print_targets(v); /* which may have different units */
     else
         printf("R2 %.4f over %zu row%s, mean absolute error %.6g (loss %.4f)\n", v->is.r2,
-               v->is.rows, plural(v->is.rows), v->is.mae, v->is.loss);
+               v->is.rows, plural_end(v->is.rows), v->is.mae, v->is.loss);
     if (is_quiet)
         return;
     if (v->confusion) {

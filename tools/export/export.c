@@ -176,7 +176,7 @@ int cmd_export(int argc, char **argv)
         s = export_file(&e);
     }
     if (s == COPSE_OK)
-        printf("%zu array%s: %s\n", e.count, plural(e.count), e.folder);
+        printf("%zu array%s: %s\n", e.count, plural_end(e.count), e.folder);
     code = s == COPSE_OK ? EXIT_DONE : session_fail(s);
     copse_checkpoint_release(&file);
     copse_context_release(&ctx);

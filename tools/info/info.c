@@ -123,8 +123,8 @@ static copse_status print_text(const struct info *in)
         key_width = n > key_width ? n < 32 ? n : 32 : key_width;
     }
     printf("%s: %" PRIu64 " parameter%s, %zu array%s, %" PRIu64 " bytes\n",
-           session_plain(plain, sizeof plain, in->path), in->parameters, plural(in->parameters),
-           in->count, plural(in->count), in->bytes);
+           session_plain(plain, sizeof plain, in->path), in->parameters, plural_end(in->parameters),
+           in->count, plural_end(in->count), in->bytes);
     if (in->others > 0)
         printf("%zu of the arrays are slots of an optimizer or data of an application\n",
                in->others);

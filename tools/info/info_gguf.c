@@ -80,8 +80,8 @@ static copse_status print_gguf_text(const copse_gguf *f, const char *path, uint6
     const struct copse_gguf_key *keys = copse_gguf_keys(f, &key_count);
     const struct copse_gguf_tensor *tensors = copse_gguf_tensors(f, &tensor_count);
     printf("%s: GGUF, %" PRIu64 " parameters, %zu tensor%s of %" PRIu64 " bytes, %zu key%s\n\n",
-           session_plain(plain, sizeof plain, path), elements, tensor_count, plural(tensor_count),
-           bytes, key_count, plural(key_count));
+           session_plain(plain, sizeof plain, path), elements, tensor_count,
+           plural_end(tensor_count), bytes, key_count, plural_end(key_count));
     for (size_t i = 0; i < key_count; i++)
         key_width = name_width(key_width, keys[i].name, 44);
     for (size_t i = 0; i < tensor_count; i++)

@@ -253,7 +253,7 @@ static void print_history(const struct info_model *m)
         return;
     if (isnan(m->epochs[1])) {
         printf("\n  %zu epoch%s; no example was held out\n", m->epoch_count,
-               plural(m->epoch_count));
+               plural_end(m->epoch_count));
         return;
     }
     printf("\n  epoch %10s %15s %12s%s\n", "step", "held-out loss", columns > 3 ? "R2" : "accuracy",

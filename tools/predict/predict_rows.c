@@ -135,7 +135,7 @@ static copse_status predict_rows_predict(struct use *u, struct form *f, const ch
         if (s == COPSE_OK)
             s = output_end(&o, write_all(o.stream, u, f, values));
         if (s == COPSE_OK)
-            printf("%zu row%s: %s\n", u->rows.rows, plural(u->rows.rows), path);
+            printf("%zu row%s: %s\n", u->rows.rows, plural_end(u->rows.rows), path);
     } else if (s == COPSE_OK) {
         s = write_all(stdout, u, f, values);
     }

@@ -411,7 +411,7 @@ static copse_status train_finish(struct run *r)
         snprintf(title, sizeof title,
                  score->is_absent ? "copse train %s, %u epoch%s"
                                   : "copse train %s, %u epoch%s: held-out %s %.*f%s",
-                 s->model, r->epoch, plural(r->epoch), score->is_regression ? "R2" : "accuracy",
+                 s->model, r->epoch, plural_end(r->epoch), score->is_regression ? "R2" : "accuracy",
                  score->is_regression ? 4 : 2,
                  score->is_regression ? score->accuracy : 100.0 * score->accuracy,
                  score->is_regression ? "" : " %");
@@ -432,9 +432,10 @@ static copse_status train_finish(struct run *r)
     if (p->resumed_step > 0)
         printf("%llu of ", (unsigned long long)(p->step - p->resumed_step));
     printf("%llu step%s in %.1f s, %.0f samples/s on %u device%s", (unsigned long long)p->step,
-           plural(p->step), p->seconds, p->seconds > 0.0 ? (double)p->samples / p->seconds : 0.0,
+           plural_end(p->step), p->seconds,
+           p->seconds > 0.0 ? (double)p->samples / p->seconds : 0.0,
            copse_strategy_replicas_in_sync(r->strategy),
-           plural(copse_strategy_replicas_in_sync(r->strategy)));
+           plural_end(copse_strategy_replicas_in_sync(r->strategy)));
     if (progress_wait(p) > WAIT_SHOWN && p->waited > WAIT_SHOWN_SECONDS)
         printf("; %.0f %% of the time steps waited for data", 100.0 * progress_wait(p));
     printf("\n");

@@ -92,7 +92,7 @@ void run_best_show(const struct run *r)
                    : "");
     if (run_is_stopped_early(r))
         printf("; training stopped: %u epoch%s without a lower one%s", now.waited,
-               plural(now.waited),
+               plural_end(now.waited),
                r->settings.has_own_patience ? " (as no length was given; --epochs N trains all)"
                                             : " (--patience)");
     printf("\n");

@@ -119,8 +119,8 @@ static void train_data_show(const struct run *r, const copse_schema *schema)
         return;
     }
     printf("data     %s: %zu example%s of %zu number%s, %u %s%s\n",
-           s->is_default_data ? "hand-written digits" : s->data, all.rows, plural(all.rows),
-           all.row_size, plural(all.row_size), info.outputs,
+           s->is_default_data ? "hand-written digits" : s->data, all.rows, plural_end(all.rows),
+           all.row_size, plural_end(all.row_size), info.outputs,
            info.task != COPSE_TASK_REGRESSION ? "classes" : "target",
            info.task == COPSE_TASK_REGRESSION && info.outputs > 1 ? "s" : "");
     if (info.kind == COPSE_DATA_TABLE)
@@ -262,7 +262,7 @@ copse_status run_open_data(struct run *r)
             COPSE_ERR_ARGUMENT,
             "'%s' has %zu example%s for training, and the run has batches of %u: give the "
             "--data of the run",
-            s->data, train.rows, plural(train.rows), s->batch);
+            s->data, train.rows, plural_end(train.rows), s->batch);
     COPSE_TRY(take_schema(r, copse_dataset_schema(r->all)));
     COPSE_TRY(run_sum_labels(r->all, &r->label_sum));
     if (is_talking(r))

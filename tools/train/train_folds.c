@@ -133,7 +133,7 @@ copse_status run_divide_fold(struct run *r)
     copse_dataset_describe(r->all, &info);
     if (how.folds > info.rows)
         return session_set_error(COPSE_ERR_ARGUMENT, "--folds %u: the data has %zu example%s",
-                                 how.folds, info.rows, plural(info.rows));
+                                 how.folds, info.rows, plural_end(info.rows));
     COPSE_TRY(warn_of_rare(r));
     return copse_dataset_fold(r->all, &how, &r->train, &r->held_out);
 }

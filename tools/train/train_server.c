@@ -59,8 +59,8 @@ copse_status run_serve(struct run *r)
     if (r->settings.is_json)
         return event_served(copse_cluster_spec_index(r->job), ids[0], &did, how.pushes);
     printf("parameter server %u on %s: %u variable%s, %llu update%s; all workers are done",
-           copse_cluster_spec_index(r->job), ids[0], did.variables, plural(did.variables),
-           (unsigned long long)did.updates, plural(did.updates));
+           copse_cluster_spec_index(r->job), ids[0], did.variables, plural_end(did.variables),
+           (unsigned long long)did.updates, plural_end(did.updates));
     if (did.lost > 0)
         printf(", %u of them lost", did.lost);
     if (how.pushes > 0)

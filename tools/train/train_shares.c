@@ -89,8 +89,8 @@ static copse_status take_given(const struct run *r, struct mixture *m)
     if (count != m->count)
         return session_set_error(
             COPSE_ERR_ARGUMENT, "--shares %s has %zu number%s, and --devices %s means %zu device%s",
-            r->settings.shares, count, plural(count), r->settings.devices, m->count,
-            plural(m->count));
+            r->settings.shares, count, plural_end(count), r->settings.devices, m->count,
+            plural_end(m->count));
     memcpy(m->weights, weights, sizeof weights);
     m->source = SHARES_GIVEN;
     return COPSE_OK;

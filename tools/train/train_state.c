@@ -452,7 +452,7 @@ static void show_length(const struct run *r, uint32_t before)
     const uint32_t epochs = r->settings.epochs;
     const char *schedule = r->settings.schedule;
     if (is_talking(r) && before > 0 && before != epochs)
-        printf("         %u epoch%s instead of %u%s%s%s\n", epochs, plural(epochs), before,
+        printf("         %u epoch%s instead of %u%s%s%s\n", epochs, plural_end(epochs), before,
                r->schedule ? "; the learning rate follows the " : "",
                !r->schedule                      ? ""
                : strcmp(schedule, "cosine") == 0 ? "cosine"
@@ -470,7 +470,7 @@ static copse_status train_state_show(struct run *r, const char *path,
         return event_checkpoint("resume", path, step, at);
     if (is_talking(r))
         printf("resumed  %s: after %llu step%s, in epoch %u\n", path, (unsigned long long)step,
-               plural(step), r->progress.epoch);
+               plural_end(step), r->progress.epoch);
     show_length(r, epochs);
     if (is_talking(r))
         printf("\n");

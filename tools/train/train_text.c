@@ -194,7 +194,7 @@ void text_show(const struct run *r, const copse_schema *schema)
         return;
     const char *noun = info.tokens == COPSE_TOKENS_BPE ? "byte pairs" : r->settings.tokens.at->name;
     printf("data     %s: %zu window%s of %u %s, one every %u; %u different %s\n", r->settings.data,
-           all.rows, plural(all.rows), info.context, noun, info.stride, info.vocabulary, noun);
+           all.rows, plural_end(all.rows), info.context, noun, info.stride, info.vocabulary, noun);
     if (info.tokens == COPSE_TOKENS_BPE)
         printf("         the byte pairs were learned from the training part\n");
     if (!r->held_out)

@@ -36,7 +36,7 @@ static void print_summary(const struct run *r, const struct copse_trace_summary 
     printf("            %llu step%s in %.2f s: devices busy %.0f %%; the host waited %.0f %%, data "
            "%.0f %%, upload %.0f %%, exchange %.0f %%, update %.0f %%, compile %.0f %%, host %.0f "
            "%%; limited by: %s\n",
-           (unsigned long long)s->steps, plural(s->steps), s->seconds, 100 * s->devices,
+           (unsigned long long)s->steps, plural_end(s->steps), s->seconds, 100 * s->devices,
            100 * s->wait, 100 * s->data, 100 * s->upload, 100 * s->exchange, 100 * s->update,
            100 * s->compile, 100 * s->host, s->limit);
     fflush(stdout); /* a launcher may end this process with the others */
