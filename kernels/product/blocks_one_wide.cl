@@ -10,6 +10,7 @@ SPEC(3, HAS_OFFSETS)
 PARAMS(uint m; uint n; uint k;)
 
 #define COLS 4u
+#define STEP (LOG_GROUP >= 5 ? 32u : 16u) /* numbers of one group */
 #define CHUNK 4096u /* 256 terms of each of 16 chains */
 
 #include "product/blocks_16.clh"
@@ -45,11 +46,16 @@ KERNEL5(blocks_one_wide, IN(float, a), IN(int, words), IN(float, scales), IN(flo
         for (uint r = 0; r < COLS; r++)
             sum[r] = (float16)(0.0f);
 #pragma unroll 1
-        for (uint k = k0; k < k1; k += 16) {
-            const float16 x = load16(from + k);
+        for (uint k = k0; k < k1; k += STEP) {
 #pragma unroll
-            for (uint r = 0; r < COLS; r++)
-                sum[r] = fma(x, blocks_16(words, scales, offsets, row[r] + k), sum[r]);
+            for (uint r = 0; r < COLS; r++) {
+                const uint at = row[r] + k, group = at >> LOG_GROUP;
+                const float scale = scales[group], offset = HAS_OFFSETS ? offsets[group] : 0.0f;
+#pragma unroll
+                for (uint t = 0; t < STEP; t += 16)
+                    sum[r] = fma(load16(from + k + t),
+                                 blocks_16_of(words + ((at + t) >> LOG_PER_WORD), scale, offset), sum[r]);
+            }
         }
 #pragma unroll
         for (uint r = 0; r < COLS; r++)
