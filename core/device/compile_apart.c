@@ -101,8 +101,7 @@ copse_status copse_device_compile(copse_device *dev, const char *kernel)
 {
     struct copse_kernel_want want;
     struct copse_kernel *k;
-    if (!dev || !kernel)
-        return copse_fail(COPSE_ERR_ARGUMENT, "kernel: a device and a text are needed");
+    COPSE_TRY(copse_need("kernel", dev, kernel));
     if (!read_text(kernel, &want))
         return copse_fail(COPSE_ERR_ARGUMENT, "kernel: '%.64s' names no kernel of version %s",
                           kernel, copse_version());

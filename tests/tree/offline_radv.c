@@ -566,7 +566,7 @@ static bool check(enum copse_kernel_id id, const int32_t *spec, uint64_t floor)
     return !*fault && !lacks;
 }
 
-/* The floor of most kernels, and the floors of kernels whose groups keep more: matmul, matmul_half
+/* The floor of most kernels, and the floors of kernels whose groups keep more: matmul, matmul_half, matmul_blocks
    and, most of all, matmul_tile in registers, as those that hold rows, whose loads are all under way at once;
    attention a tile of scores of each invocation in group memory (2, and 1 in attention_grad_key, of 10 were
    measured; 8 and 4 of 32). */
@@ -575,6 +575,7 @@ static uint64_t floor_of(size_t id, char **argv)
     switch (id) {
     case COPSE_KERNEL_matmul:
     case COPSE_KERNEL_matmul_half:
+    case COPSE_KERNEL_matmul_blocks:
         return strtoul(argv[3], NULL, 10);
     case COPSE_KERNEL_matmul_tile:
     case COPSE_KERNEL_row_stats_held:
