@@ -100,6 +100,8 @@ struct session_how {
 copse_status session_open(const struct session_how *how, copse_context **out);
 /* A context that reads and writes files: it loads no driver. */
 copse_status session_open_files(copse_context **out);
+/* Print a line of the library's log on stderr; a copse_log_fn. */
+void session_log(void *user, copse_log_level level, const char *line);
 /* Store a text for session_fail, for failures outside the library; returns `status`. */
 copse_status session_set_error(copse_status status, const char *fmt, ...);
 /* --debug: error lines contain the place in the source code. */
@@ -147,10 +149,13 @@ void compiling_progress(void *user, const struct copse_progress *p);
 /* ---- processes that compile kernels (compiling_posix.c, compiling_windows.c) ---- */
 
 #define COMPILING_PROCESS "compile-kernels" /* argv[1] of such a process */
+#define COMPILING_VERBOSE "verbose"
 struct copse_compile_work;
-/* The copse_compile_fn of the context: one process for each processor. */
+/* The copse_compile_fn of the context: one process for each processor. `user` is COMPILING_VERBOSE,
+   or NULL. */
 void compiling_apart(void *user, const struct copse_compile_work *work);
-/* argv[1] is a device. Compiles the kernels whose texts it reads; returns an exit code. */
+/* argv[1] is a device, argv[2] COMPILING_VERBOSE if there is one. Compiles the kernels whose texts
+   it reads, with the log on stderr; returns an exit code. */
 int compiling_process(int argc, char **argv);
 
 /* Whether standard output is a terminal, and its width. */

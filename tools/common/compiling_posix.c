@@ -30,9 +30,9 @@ struct compiler {
     bool is_busy;
 };
 
-static bool compiler_start(struct compiler *c, const char *device)
+static bool compiler_start(struct compiler *c, const char *device, char *verbose)
 {
-    char *const words[] = { "copse", COMPILING_PROCESS, (char *)(uintptr_t)device, NULL };
+    char *const words[] = { "copse", COMPILING_PROCESS, (char *)(uintptr_t)device, verbose, NULL };
     posix_spawn_file_actions_t actions;
     int both[2];
     c->stream = -1;
@@ -44,8 +44,6 @@ static bool compiler_start(struct compiler *c, const char *device)
     if (is_started) {
         is_started = posix_spawn_file_actions_adddup2(&actions, both[1], STDIN_FILENO) == 0 &&
                      posix_spawn_file_actions_adddup2(&actions, both[1], STDOUT_FILENO) == 0 &&
-                     posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null",
-                                                      O_WRONLY, 0) == 0 &&
                      posix_spawn(&c->pid, system_itself(), &actions, NULL, words, environ) == 0;
         posix_spawn_file_actions_destroy(&actions);
     }
@@ -126,12 +124,11 @@ void compiling_apart(void *user, const struct copse_compile_work *work)
     struct compiler all[MOST_PROCESSES];
     const size_t useful = (work->count + KERNELS_EACH - 1) / KERNELS_EACH;
     size_t most = system_processors(), count = 0, next = 0;
-    (void)user;
     most = most < MOST_PROCESSES ? most : MOST_PROCESSES;
     most = most < useful ? most : useful;
     if (most < 2) /* nothing is gained */
         return;
-    while (count < most && compiler_start(&all[count], work->device))
+    while (count < most && compiler_start(&all[count], work->device, user))
         all[count++].is_busy = false;
     while (compilers_feed(all, count, work, &next) > 0)
         compilers_hear(all, count, work);
@@ -139,9 +136,12 @@ void compiling_apart(void *user, const struct copse_compile_work *work)
 
 /* ---- the process that compiles ---- */
 
-static copse_status open_device(const char *id, copse_context **ctx, copse_device **dev)
+static copse_status open_device(const char *id, bool is_verbose, copse_context **ctx,
+                                copse_device **dev)
 {
     struct copse_context_params params = {
+        .log = session_log,
+        .log_level = is_verbose ? COPSE_LOG_DEBUG : COPSE_LOG_WARN,
         .cache_folder = "",
         .disable = strncmp(id, "opencl", 6) == 0 ? "vulkan" : "opencl",
     };
@@ -158,7 +158,7 @@ int compiling_process(int argc, char **argv)
     copse_context *ctx = NULL;
     copse_device *dev = NULL;
     char line[256];
-    if (argc < 2 || open_device(argv[1], &ctx, &dev) != COPSE_OK)
+    if (argc < 2 || open_device(argv[1], argc > 2, &ctx, &dev) != COPSE_OK)
         return EXIT_FAILED;
     while (fgets(line, sizeof line, stdin)) {
         line[strcspn(line, "\n")] = '\0';

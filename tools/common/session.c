@@ -17,7 +17,7 @@ void session_debug(void)
     is_debug = true;
 }
 
-static void print_log(void *user, copse_log_level level, const char *line)
+void session_log(void *user, copse_log_level level, const char *line)
 {
     char plain[1200];
     (void)user;
@@ -28,13 +28,14 @@ static void print_log(void *user, copse_log_level level, const char *line)
 copse_status session_open(const struct session_how *how, copse_context **out)
 {
     struct copse_context_params params = {
-        .log = print_log,
+        .log = session_log,
         .log_level = how->is_verbose ? COPSE_LOG_DEBUG : COPSE_LOG_WARN,
         .cache_folder = how->no_cache ? NULL : "",
         .progress = compiling_progress,
     };
     COPSE_TRY(copse_context_create(&params, out));
-    COPSE_TRY(copse_context_compile_with(*out, compiling_apart, NULL));
+    static char verbose[] = COMPILING_VERBOSE;
+    COPSE_TRY(copse_context_compile_with(*out, compiling_apart, how->is_verbose ? verbose : NULL));
     COPSE_TRY(copse_context_prioritize(*out, how->priority));
     return copse_context_allow(*out, (how->allows_host ? COPSE_ALLOW_HOST : 0u) |
                                          (how->trusts_unreliable ? COPSE_ALLOW_UNRELIABLE : 0u));
@@ -47,7 +48,7 @@ copse_status session_open_files(copse_context **out)
     copse_status s = COPSE_ERR_ARGUMENT;
     for (size_t i = 0; s == COPSE_ERR_ARGUMENT && i < sizeof backends / sizeof *backends; i++)
         s = copse_context_create(
-            &(struct copse_context_params){ .log = print_log, .disable = backends[i] }, out);
+            &(struct copse_context_params){ .log = session_log, .disable = backends[i] }, out);
     return s;
 }
 

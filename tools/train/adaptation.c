@@ -228,6 +228,7 @@ static copse_status adapt_show_start(const struct adaptation *a)
         printf("device   %s\n", copse_strategy_device(a->strategy, i)->id);
     printf("steps    %llu of %u windows, learning rate %g (%s)\n", (unsigned long long)a->steps,
            s->batch, (double)s->lr, s->schedule);
+    fflush(stdout);
     return COPSE_OK;
 }
 

@@ -16,14 +16,19 @@ static uint32_t divide_up(uint64_t n, uint64_t by)
 
 /* ---- references ---- */
 
+static uint32_t bits_of(const int32_t *spec)
+{
+    return spec[BITS] == 4 ? 4 : 8;
+}
+
 /* Element i of a matrix: `args` are words, scales and offsets. */
 static double block_at(const int32_t *spec, const struct copse_host_arg *args, size_t i)
 {
-    const size_t per_word = 32u / (uint32_t)spec[BITS], group = i >> spec[LOG_GROUP];
-    const uint32_t word = (uint32_t)copse__load_i(&args[0], i / per_word),
-                   mask = (1u << spec[BITS]) - 1u;
-    const int lowest = spec[HAS_OFFSETS] ? 0 : 1 << (spec[BITS] - 1);
-    const int number = (int)(word >> (uint32_t)spec[BITS] * (i % per_word) & mask) - lowest;
+    const uint32_t bits = bits_of(spec);
+    const size_t per_word = 32u / bits, group = i >> spec[LOG_GROUP];
+    const uint32_t word = (uint32_t)copse__load_i(&args[0], i / per_word), mask = (1u << bits) - 1u;
+    const int lowest = spec[HAS_OFFSETS] ? 0 : 1 << (bits - 1);
+    const int number = (int)(word >> bits * (i % per_word) & mask) - lowest;
     float x = (float)number * (float)copse__load(&args[1], group);
     if (spec[HAS_OFFSETS])
         x += (float)copse__load(&args[2], group);
@@ -149,7 +154,7 @@ static double blocks_rows_at(const void *params, const int32_t *spec,
                              const struct copse_host_arg *args, size_t i)
 {
     const struct copse_params_blocks_rows *p = params;
-    const size_t width = (size_t)p->width * (32u / (uint32_t)spec[BITS]);
+    const size_t width = (size_t)p->width * (32u / bits_of(spec));
     if (!spec[0])
         return block_at(spec, args, i);
     const uint32_t row = (uint32_t)copse__load_i(&args[3], i / width);
@@ -159,7 +164,7 @@ static double blocks_rows_at(const void *params, const int32_t *spec,
 static struct copse_elements blocks_rows_elements(const void *params, const int32_t *spec)
 {
     const struct copse_params_blocks_rows *p = params;
-    return (struct copse_elements){ (uint64_t)p->count * (32u / (uint32_t)spec[BITS]), 2 };
+    return (struct copse_elements){ (uint64_t)p->count * (32u / bits_of(spec)), 2 };
 }
 
 static void blocks_rows_host(const void *params, const int32_t *spec,
@@ -179,7 +184,7 @@ static void fill_words(struct copse_self_test *t, uint32_t buffer)
 }
 
 /* Words and groups of so many numbers. */
-#define WORDS_OF(k, n)  ((n) * (uint32_t)(k)->spec[BITS] / 32u)
+#define WORDS_OF(k, n)  ((n)*bits_of((k)->spec) / 32u)
 #define GROUPS_OF(k, n) ((n) >> (k)->spec[LOG_GROUP])
 
 #define M 9u
