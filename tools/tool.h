@@ -151,6 +151,8 @@ void compiling_progress(void *user, const struct copse_progress *p);
 #define COMPILING_PROCESS "compile-kernels" /* argv[1] of such a process */
 #define COMPILING_VERBOSE "verbose"
 struct copse_compile_work;
+/* Whether the machine has several processors, and this system such processes. */
+bool compiling_gains(void);
 /* The copse_compile_fn of the context: one process for each processor. `user` is COMPILING_VERBOSE,
    or NULL. */
 void compiling_apart(void *user, const struct copse_compile_work *work);

@@ -46,7 +46,7 @@ static atomic_uint *compared_by(const struct copse_command *c)
                                              : NULL;
 }
 
-/* Launches of other sizes, such as those of a smaller last batch. */
+/* Launches of other sizes, such as in a smaller last batch. */
 static bool is_covered(const struct copse_chain *c, const struct copse_command *command)
 {
     const atomic_uint *by = compared_by(command);
@@ -73,11 +73,12 @@ static void note_compared(struct copse_chain *c, const struct copse_command *com
 }
 
 static void log_skipped(const struct copse_chain *c, copse_queue *q,
-                        const struct copse_command *command)
+                        const struct copse_command *command, bool has_memory)
 {
-    const char *why = is_covered(c, command) ? "an earlier program compared it"
-                      : !copse__probe_can(command)
-                          ? "it has no function for the host"
+    const char *why = !has_memory                  ? "the host has no memory for its buffers"
+                      : !copse__probe_can(command) ? "it has no function for the host"
+                      : is_covered(c, command)
+                          ? "an earlier program compared it, and it has no parts"
                           : "its buffers, or the work on the host, are too large";
     copse__log(&q->dev->base->log, COPSE_LOG_DEBUG,
                "cross-check: %s: kernel %s is not compared: %s", q->dev->info.id,
@@ -160,9 +161,10 @@ static copse_status run_one(struct copse_chain *c, copse_queue *q,
                             const struct copse_command *command)
 {
     const enum scope scope = scope_in(c, command);
-    if (scope == NOT || copse__probe_reserve(&c->probe, q, command) != COPSE_OK) {
+    const bool has_memory = scope == NOT || copse__probe_reserve(&c->probe, q, command) == COPSE_OK;
+    if (scope == NOT || !has_memory) {
         c->skipped++;
-        log_skipped(c, q, command);
+        log_skipped(c, q, command, has_memory);
         return c->restores ? COPSE_OK : copse__pace_encode(q, command);
     }
     c->probe.is_sampled = scope == IN_PART;

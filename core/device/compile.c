@@ -131,8 +131,8 @@ static void compile_here(struct job *j)
     copse__mutex_fini(&j->lock);
 }
 
-/* Without a cache that is kept, neither a second context nor a process could pass its binaries
-   on. */
+/* Without a cache that is kept, neither a second context nor a process could pass its binaries on.
+   Binaries for a part of a device are not those of the whole one, which a process opens. */
 void copse__kernels_compile(copse_device *dev, const struct copse_kernel_want *list, size_t count)
 {
     const bool is_apart = dev->info.kind == COPSE_DEVICE_CPU && !dev->compiles_serially;
@@ -142,7 +142,7 @@ void copse__kernels_compile(copse_device *dev, const struct copse_kernel_want *l
     struct job j = { .dev = dev, .list = cold, .is_apart = is_apart };
     if (cold)
         j.count = find_cold(dev, list, count, cold);
-    if (j.count >= FEWEST_APART && dev->compiles_serially && dev->ctx->compile &&
+    if (j.count >= FEWEST_APART && dev->compiles_serially && dev->parts <= 1 && dev->ctx->compile &&
         dev->ctx->has_kept_cache) {
         copse__compile_apart(dev, cold, j.count);
         j.count = find_cold(dev, list, count, cold);

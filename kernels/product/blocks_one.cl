@@ -18,9 +18,9 @@ QUAD_VIEW(0, a)
 #define FOUR(at, bit)                                                                              \
     sum = FMA(LOAD_QUAD(a, base_a + (at) / 4u),                                                    \
               MAKE_QUAD(block_value(word >> (bit), scale, offset),                                 \
-                        block_value(word >> ((bit) + TO_U32(BITS)), scale, offset),                \
-                        block_value(word >> ((bit) + 2u * TO_U32(BITS)), scale, offset),           \
-                        block_value(word >> ((bit) + 3u * TO_U32(BITS)), scale, offset)),          \
+                        block_value(word >> ((bit) + NUMBER_BITS), scale, offset),                \
+                        block_value(word >> ((bit) + 2u * NUMBER_BITS), scale, offset),           \
+                        block_value(word >> ((bit) + 3u * NUMBER_BITS), scale, offset)),          \
               sum);
 
 GROUP_ARRAY(float, part, GROUP_SIZE)

@@ -27,7 +27,7 @@ KERNEL5(blocks_rows, IN(int, words), IN(real, scales), IN(real, offsets), IN(int
             const float scale = BLOCK_SCALE(scales, from * PER_WORD);
             const float offset = BLOCK_OFFSET(offsets, from * PER_WORD);
             UNROLL for (uint t = 0u; t < PER_WORD; t++)
-                STORE(to, i * PER_WORD + t, block_value(word >> (TO_U32(BITS) * t), scale, offset));
+                STORE(to, i * PER_WORD + t, block_value(word >> (NUMBER_BITS * t), scale, offset));
         } else {
             UNROLL for (uint t = 0u; t < PER_WORD; t++)
                 STORE(to, i * PER_WORD + t, NAN_);

@@ -205,8 +205,19 @@ static void right_launches_pass(void **state)
     assert_true(each_launch(COPSE_REGIME_TAIL, check_right) >= KERNELS);
 }
 
+/* Gradients of attention for keys, or queries, after the last one: nothing is added to them. */
+static bool adds_nothing(const struct copse_launch *l)
+{
+    const struct copse_params_attention_grad_query *q = (const void *)l->params;
+    const struct copse_params_attention_grad_key *k = (const void *)l->params;
+    return (l->form->kernel == COPSE_KERNEL_attention_grad_query && q->first >= q->keys) ||
+           (l->form->kernel == COPSE_KERNEL_attention_grad_key && k->first >= k->queries);
+}
+
 static void check_cut(struct made *m)
 {
+    if (adds_nothing(&m->launch))
+        return;
     const struct copse_kernel_row *row = &copse_kernel_table[m->launch.form->kernel];
     uint32_t result = 0;
     for (uint32_t a = 0; a < row->arg_count; a++)

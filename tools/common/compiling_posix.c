@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <signal.h>
 #include <spawn.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -18,7 +19,9 @@
 
 extern char **environ;
 
-enum { MOST_PROCESSES = 8, KERNELS_EACH = 2 };
+enum { MOST_PROCESSES = 8, KERNELS_EACH = 2, POLL_MS = 1000 };
+/* For a kernel [s]: the deadline of a wait for a device whose kernels are new. */
+#define LONGEST 600.0
 /* ACK of ASCII: drivers may write lines of their own. */
 static const char ANSWER = 6;
 
@@ -28,6 +31,7 @@ struct compiler {
     pid_t pid;
     int stream; /* to and from it; -1: ended */
     bool is_busy;
+    double since; /* [s] */
 };
 
 static bool compiler_start(struct compiler *c, const char *device, char *verbose)
@@ -59,6 +63,8 @@ static void compiler_end(struct compiler *c)
 {
     if (c->stream < 0)
         return;
+    if (c->is_busy) /* it would compile to the end first */
+        kill(c->pid, SIGKILL);
     close(c->stream);
     c->stream = -1;
     while (waitpid(c->pid, NULL, 0) < 0 && errno == EINTR)
@@ -70,6 +76,7 @@ static bool compiler_give(struct compiler *c, const char *kernel)
 {
     char line[256];
     const int n = snprintf(line, sizeof line, "%s\n", kernel);
+    c->since = system_now();
     c->is_busy = n > 0 && n < (int)sizeof line &&
                  send(c->stream, line, (size_t)n, MSG_NOSIGNAL) == (ssize_t)n;
     return c->is_busy;
@@ -107,16 +114,23 @@ static void compilers_hear(struct compiler *all, size_t count,
     struct pollfd polls[MOST_PROCESSES];
     for (size_t i = 0; i < count; i++)
         polls[i] = (struct pollfd){ .fd = all[i].stream, .events = POLLIN };
-    if (poll(polls, count, -1) <= 0)
-        return;
+    const bool has_news = poll(polls, count, POLL_MS) > 0;
     for (size_t i = 0; i < count; i++) {
-        if (all[i].stream < 0 || !polls[i].revents)
+        const bool has_ended =
+            signals_caught() != 0 || system_now() - all[i].since > LONGEST ||
+            (has_news && all[i].stream >= 0 && polls[i].revents && !compiler_hear(&all[i]));
+        if (all[i].stream < 0 || (!has_ended && !(has_news && polls[i].revents)))
             continue;
-        if (!compiler_hear(&all[i]))
+        if (has_ended)
             compiler_end(&all[i]); /* its kernel is compiled by this process */
         else if (!all[i].is_busy)
             work->done(work);
     }
+}
+
+bool compiling_gains(void)
+{
+    return system_processors() > 1;
 }
 
 void compiling_apart(void *user, const struct copse_compile_work *work)
@@ -126,8 +140,6 @@ void compiling_apart(void *user, const struct copse_compile_work *work)
     size_t most = system_processors(), count = 0, next = 0;
     most = most < MOST_PROCESSES ? most : MOST_PROCESSES;
     most = most < useful ? most : useful;
-    if (most < 2) /* nothing is gained */
-        return;
     while (count < most && compiler_start(&all[count], work->device, user))
         all[count++].is_busy = false;
     while (compilers_feed(all, count, work, &next) > 0)

@@ -5,6 +5,11 @@
 
 #include "tools/tool.h"
 
+bool compiling_gains(void)
+{
+    return false;
+}
+
 void compiling_apart(void *user, const struct copse_compile_work *work)
 {
     (void)user, (void)work;

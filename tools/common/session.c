@@ -35,7 +35,9 @@ copse_status session_open(const struct session_how *how, copse_context **out)
     };
     COPSE_TRY(copse_context_create(&params, out));
     static char verbose[] = COMPILING_VERBOSE;
-    COPSE_TRY(copse_context_compile_with(*out, compiling_apart, how->is_verbose ? verbose : NULL));
+    if (compiling_gains())
+        COPSE_TRY(
+            copse_context_compile_with(*out, compiling_apart, how->is_verbose ? verbose : NULL));
     COPSE_TRY(copse_context_prioritize(*out, how->priority));
     return copse_context_allow(*out, (how->allows_host ? COPSE_ALLOW_HOST : 0u) |
                                          (how->trusts_unreliable ? COPSE_ALLOW_UNRELIABLE : 0u));

@@ -76,6 +76,16 @@ static inline bool spec_of(enum copse_kernel_id id, uint32_t turn, int32_t *spec
         spec[4] = (int32_t)turn % 4;
         spec[5] = (int32_t)turn / 4 * 3;
         return turn < 8;
+    case COPSE_KERNEL_matmul_blocks: /* 4 or 8 bits, groups of 16 or 32 */
+    case COPSE_KERNEL_blocks_wide:
+    case COPSE_KERNEL_blocks_one:
+    case COPSE_KERNEL_blocks_one_wide:
+    case COPSE_KERNEL_blocks_rows:
+        spec[0] = (int32_t)turn % 2;
+        spec[1] = turn / 2 % 2 ? 8 : 4;
+        spec[2] = 4 + (int32_t)turn % 2;
+        spec[3] = (int32_t)turn / 4;
+        return turn < 8;
     case COPSE_KERNEL_matmul:
     case COPSE_KERNEL_matmul_texel:
     case COPSE_KERNEL_matmul_cooperative:
