@@ -358,6 +358,9 @@ int cmd_evaluate(int argc, char **argv)
             return session_fail(session_set_error(
                 COPSE_ERR_ARGUMENT,
                 "--plot would replace '%s', which this command reads; name another file", p->plot));
+    if (p->words.count == 2 && (p->kernels || p->classes > 0))
+        return session_fail(
+            session_set_error(COPSE_ERR_ARGUMENT, "--kernel and --classes belong to --checkpoint"));
     if (p->words.count == 2) {
         const struct use use = { .model_path = p->words.at[0],
                                  .data_path = p->words.at[1],

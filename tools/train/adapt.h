@@ -7,12 +7,15 @@
 
 #include "tools/tool.h"
 
+#define ADAPT_UNSET UINT32_MAX /* of a count that was not given */
+
 struct adapt_settings {
     const char *model, *data, *held_out, *save, *init, *devices, *schedule, *targets;
     uint32_t rank;        /* 0: 8, or that of --init */
     float alpha, dropout; /* alpha 0: the default; below 0: not given */
     bool is_rank_stabilised;
-    uint32_t context, batch, epochs, steps, every, patience; /* 0: the default */
+    uint32_t context;                               /* ADAPT_UNSET: not given */
+    uint32_t batch, epochs, steps, every, patience; /* 0: the default */
     float lr;
     uint64_t seed, memory;
     bool saves_last, has_no_cross_check, is_json, is_quiet;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The settings of `copse train` for a language model. */
+#include <errno.h>
 #include <float.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,6 +9,12 @@
 #include "tools/train/adapt.h"
 
 #define UNSET_FLOAT (-FLT_MAX)
+
+static bool has_ending(const char *path, const char *ending)
+{
+    const size_t size = strlen(path), n = strlen(ending);
+    return size > n && strcmp(path + size - n, ending) == 0;
+}
 
 /* The value of an option in argument i; NULL: the argument is another one, or lacks its value. */
 static const char *value_of(int argc, char **argv, int i, const char *option)
@@ -24,86 +31,144 @@ bool adapt_is_meant(int argc, char **argv)
 {
     for (int i = 1; i < argc; i++) {
         const char *model = value_of(argc, argv, i, "--model");
-        if (strncmp(argv[i], "--lora", 6) == 0 || (model && use_is_gguf(model)))
+        if (strncmp(argv[i], "--lora", 6) == 0 ||
+            (model && (use_is_gguf(model) || has_ending(model, ".gguf"))))
             return true;
     }
     return false;
 }
 
-/* The part of --held-out, from its text. False: it is neither a part nor a file. */
-static bool settle_part(struct adapt_settings *s)
+/* NULL: the value is a file that can be looked at; else what is wrong. */
+static const char *adapt_check_file(const char *option, const char *path, const char *what)
+{
+    struct system_file file;
+    if (!system_look(path, &file))
+        session_set_error(COPSE_ERR_IO, "%s: cannot open '%s': %s; it is to be %s", option, path,
+                          strerror(errno), what);
+    else if (file.kind == SYSTEM_FOLDER)
+        session_set_error(COPSE_ERR_IO, "%s: '%s' is a folder; it is to be %s", option, path, what);
+    else
+        return NULL;
+    return session_error();
+}
+
+static const char *adapt_check_model(const struct adapt_settings *s)
+{
+    if (!s->model || !*s->model)
+        return "--lora: adapts a language model; --model FILE.gguf names it";
+    const char *wrong = adapt_check_file("--model", s->model, "a language model, a GGUF file");
+    if (wrong || use_is_gguf(s->model))
+        return wrong;
+    session_set_error(COPSE_ERR_FORMAT,
+                      "--model: '%s' is not a GGUF file; --lora adapts a language model in one",
+                      s->model);
+    return session_error();
+}
+
+/* --held-out: a part, none or a file. */
+static const char *adapt_settle_part(struct adapt_settings *s)
 {
     char *end = NULL;
-    struct system_file file;
     if (!s->held_out)
-        return true;
+        return NULL;
     if (strcmp(s->held_out, "none") == 0) {
         s->part = 0;
-        return true;
+        return NULL;
     }
     s->part = strtod(s->held_out, &end);
     if (end != s->held_out && !*end)
-        return s->part > 0 && s->part < 1;
+        return s->part > 0 && s->part < 1 ? NULL
+                                          : "--held-out: a part above 0 and below 1, a file, or "
+                                            "none";
     s->part = -1;
-    return system_look(s->held_out, &file) && file.kind == SYSTEM_FILE;
+    return adapt_check_file("--held-out", s->held_out,
+                            "a part above 0 and below 1, a file, or none");
 }
 
 static const char *adapt_check_numbers(const struct adapt_settings *s)
 {
-    return s->init && (s->rank > 0 || s->alpha != UNSET_FLOAT || s->dropout != UNSET_FLOAT ||
-                       s->is_rank_stabilised || s->targets)
+    return s->init && (s->rank != ADAPT_UNSET || s->alpha != UNSET_FLOAT ||
+                       s->dropout != UNSET_FLOAT || s->is_rank_stabilised || s->targets)
                ? "--init: the adapter has its own rank, alpha, dropout and targets; leave --lora "
                  "and --lora-... out"
            : s->alpha != UNSET_FLOAT && !(s->alpha > 0.0f && s->alpha <= FLT_MAX)
                ? "--lora-alpha: must be above 0, and finite"
            : s->dropout != UNSET_FLOAT && !(s->dropout >= 0.0f && s->dropout < 1.0f)
                ? "--lora-dropout: must be at least 0 and less than 1"
+           : s->rank == 0                        ? "--lora: a rank of 1 to 1024"
+           : s->epochs == 0                      ? "--epochs: must be at least 1"
+           : s->steps == 0                       ? "--steps: must be at least 1"
+           : s->every == 0                       ? "--every: must be at least 1"
            : !(s->lr > 0.0f && s->lr <= FLT_MAX) ? "--lr: must be greater than 0"
            : s->batch == 0                       ? "--batch: must be at least 1"
-           : s->epochs > 0 && s->steps > 0
+           : s->epochs != ADAPT_UNSET && s->steps != ADAPT_UNSET
                ? "--epochs and --steps: both say how long to train; give one"
            : s->patience > 0 && s->part == 0
                ? "--patience: needs held-out text; leave out --held-out none"
                : NULL;
 }
 
-static bool has_ending(const char *path, const char *ending)
+/* Whether the adapter can be written, before it is trained. */
+static const char *adapt_check_save(const struct adapt_settings *s)
 {
-    const size_t size = strlen(path), n = strlen(ending);
-    return size > n && strcmp(path + size - n, ending) == 0;
-}
-
-static const char *adapt_check(struct adapt_settings *s)
-{
-    if (!s->model || !use_is_gguf(s->model))
-        return "--lora: adapts a language model; --model FILE.gguf names it";
-    if (!s->data || !*s->data)
-        return "--data FILE: a text to train on is missing";
-    if (!s->save || !*s->save)
-        return "--save PATH: is missing; without it the adapter would be lost";
-    if (!settle_part(s))
-        return "--held-out: a part above 0 and below 1, a file, or none";
-    const char *wrong = adapt_check_numbers(s);
-    if (wrong)
-        return wrong;
+    char path[4096];
+    struct system_file file;
     const char *const inputs[] = { s->model, s->data, s->part < 0 ? s->held_out : NULL };
     for (size_t i = 0; i < sizeof inputs / sizeof *inputs; i++)
         if (inputs[i] && output_is_same(s->save, inputs[i]))
             return "--save: would replace a file that is read";
+    const char *name = system_name(s->save);
+    snprintf(path, sizeof path, "%.*sadapter_config.json", (int)(name - s->save), s->save);
+    if (strcmp(name, "adapter_model.safetensors") == 0 && system_look(path, &file))
+        return "--save: adapter_config.json beside the file would describe another adapter; name "
+               "the folder, which gets both";
     const bool is_file = has_ending(s->save, ".safetensors") || has_ending(s->save, ".gguf");
-    struct system_file file;
-    if (is_file && output_check(s->save) != COPSE_OK)
-        return session_error();
-    if (!is_file && system_look(s->save, &file) && file.kind != SYSTEM_FOLDER)
+    const bool is_there = system_look(s->save, &file);
+    if (!is_file && is_there && file.kind != SYSTEM_FOLDER)
         return "--save: a file of this name exists; an adapter is NAME.safetensors, NAME.gguf or a "
                "folder";
-    return NULL;
+    if (is_file || !is_there) { /* a new folder is possible where a file is */
+        size_t size = strlen(s->save);
+        while (size > 1 && s->save[size - 1] == '/')
+            size--;
+        snprintf(path, sizeof path, "%.*s", (int)size, s->save);
+    } else {
+        snprintf(path, sizeof path, "%s/adapter_model.safetensors", s->save);
+    }
+    return output_check(path) == COPSE_OK ? NULL : session_error();
+}
+
+static const char *adapt_check(struct adapt_settings *s)
+{
+    const char *wrong = adapt_check_model(s);
+    if (wrong)
+        return wrong;
+    if (!s->data || !*s->data)
+        return "--data FILE: a text to train on is missing";
+    if (!s->save || !*s->save)
+        return "--save PATH: is missing; without it the adapter would be lost";
+    wrong = adapt_settle_part(s);
+    if (!wrong)
+        wrong = adapt_check_numbers(s);
+    return wrong ? wrong : adapt_check_save(s);
+}
+
+/* The default of a count that was not given. */
+static void adapt_settle(uint32_t *count, uint32_t otherwise)
+{
+    if (*count == ADAPT_UNSET)
+        *count = otherwise;
 }
 
 int adapt_settings_parse(int argc, char **argv, struct adapt_settings *s)
 {
     *s = (struct adapt_settings){ .schedule = "cosine",
                                   .weights = { .names = use_weights, .at = use_weights },
+                                  .rank = ADAPT_UNSET,
+                                  .context = ADAPT_UNSET,
+                                  .epochs = ADAPT_UNSET,
+                                  .steps = ADAPT_UNSET,
+                                  .every = ADAPT_UNSET,
                                   .batch = 1,
                                   .lr = 1e-3f,
                                   .seed = 1,
@@ -131,7 +196,7 @@ int adapt_settings_parse(int argc, char **argv, struct adapt_settings *s)
         { "data", OPTION_TEXT, &s->data, "FILE",
           "a text, or conversations: lines {\"prompt\": ..., \"answer\": ...}" },
         { "context", OPTION_COUNT, &s->context, "N",
-          "tokens of a window [512; the longest conversation]" },
+          "tokens of a window [512; of conversations 0: the longest one]" },
         { "held-out", OPTION_TEXT, &s->held_out, "X|FILE",
           "what judges: the last part of the text, a file, or none [0.1, at most 64 KiB]" },
         { "seed", OPTION_U64, &s->seed, "N", "of the adapter, the order and dropout [1]" },
@@ -161,6 +226,7 @@ int adapt_settings_parse(int argc, char **argv, struct adapt_settings *s)
         { "verbose", OPTION_FLAG, &s->how.is_verbose, NULL, "log what the library does" },
         { "resume", OPTION_HINT, NULL, NULL, "--init" },
         { "checkpoint", OPTION_HINT, NULL, NULL, "--save" },
+        { "cluster", OPTION_HINT, NULL, NULL, "--devices" },
         { "length", OPTION_HINT, NULL, NULL, "--context" },
         { "window", OPTION_HINT, NULL, NULL, "--context" },
         { "", OPTION_EXAMPLE, NULL, NULL,
@@ -176,7 +242,10 @@ int adapt_settings_parse(int argc, char **argv, struct adapt_settings *s)
     const char *wrong = adapt_check(s);
     if (wrong)
         fprintf(stderr, "copse train: %s\n", wrong);
-    s->rank = s->rank > 0 ? s->rank : 8;
+    adapt_settle(&s->rank, 8);
+    adapt_settle(&s->epochs, 0);
+    adapt_settle(&s->steps, 0);
+    adapt_settle(&s->every, 0);
     s->alpha = s->alpha == UNSET_FLOAT ? 0.0f : s->alpha;
     s->dropout = s->dropout == UNSET_FLOAT ? 0.0f : s->dropout;
     return wrong ? EXIT_BAD_INPUT : -1;

@@ -7,11 +7,13 @@
 #include <string.h>
 
 #include "copse/data/readers.h"
+#include "copse/distribute/cluster.h"
 #include "copse/loop/early_stopping.h"
 #include "copse/optim/schedule.h"
 #include "copse/train/audit.h"
 
 #include "tools/common/json.h"
+#include "tools/common/plural.h"
 
 #define HELD_OUT_MOST ((size_t)64 << 10) /* bytes, where --held-out was not given */
 #define STEPS_AHEAD   2
@@ -32,7 +34,10 @@ struct adaptation {
     uint32_t count;
     double clock, seconds; /* of these steps */
     uint32_t judged;       /* evaluations */
-    bool is_over;
+    double held_loss;      /* of the newest one */
+    uint64_t best_step;    /* with the lowest held-out loss */
+    bool is_chat, is_over; /* the data are conversations; --patience has ended the run */
+    bool is_finishing;     /* the values to save are chosen */
 };
 
 static bool adapt_is_talking(const struct adaptation *a)
@@ -41,6 +46,22 @@ static bool adapt_is_talking(const struct adaptation *a)
 }
 
 /* ---- the model ---- */
+
+/* Each task of a job would train the same adapter and write the same file. */
+static copse_status adapt_refuse_job(struct adaptation *a)
+{
+    copse_cluster_spec *job = NULL;
+    uint32_t tasks = 0;
+    COPSE_TRY(copse_cluster_spec_find(a->ctx, &job));
+    for (int role = COPSE_ROLE_CHIEF; job && role <= COPSE_ROLE_EVALUATOR; role++)
+        tasks += copse_cluster_spec_tasks(job, (copse_role)role);
+    copse_cluster_spec_release(&job);
+    return tasks <= 1 ? COPSE_OK
+                      : session_set_error(COPSE_ERR_UNSUPPORTED,
+                                          "adapters are trained by one process, and this is one of "
+                                          "%u tasks of a job; use --devices",
+                                          tasks);
+}
 
 static copse_status adapt_open_devices(struct adaptation *a)
 {
@@ -69,50 +90,81 @@ static copse_status adapt_open_model(struct adaptation *a)
 
 /* ---- the data ---- */
 
-/* Whether a file has conversations: JSON lines. */
-static bool adapt_is_chat(const char *text, size_t size)
+/* Where the first character is: after a byte order mark and spaces. */
+static size_t adapt_begin(const char *text, size_t size, size_t at)
 {
-    size_t at = 0;
-    while (at < size && strchr(" \t\r\n", text[at]))
+    if (at == 0 && size >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0)
+        at = 3;
+    while (at < size && text[at] && strchr(" \t\r\n", text[at]))
         at++;
-    return at < size && text[at] == '{';
+    return at;
+}
+
+/* Whether a file has conversations: JSON lines. */
+static copse_status adapt_tell_kind(const char *path, const char *text, size_t size, bool *is_chat)
+{
+    const size_t at = adapt_begin(text, size, 0);
+    *is_chat = at < size && text[at] == '{';
+    if (at < size && text[at] == '[') {
+        const size_t next = adapt_begin(text, size, at + 1);
+        if (next < size && text[next] == '{')
+            return session_set_error(COPSE_ERR_FORMAT,
+                                     "'%s' is a JSON list; conversations are one JSON object per "
+                                     "line: write one conversation per line",
+                                     path);
+    }
+    return COPSE_OK;
+}
+
+/* Where the last line of text[0, size) begins. */
+static size_t adapt_last_line(const char *text, size_t size)
+{
+    while (size > 0 && strchr(" \t\r\n", text[size - 1]))
+        size--;
+    while (size > 0 && text[size - 1] != '\n')
+        size--;
+    return size;
 }
 
 /* Where the held-out part begins: after a line end, if one is near or lines are conversations; never
-   inside a character. */
+   inside a character. It has at least the last line of several; `size`: there is one line. */
 static size_t adapt_cut(const struct adaptation *a, const char *text, size_t size)
 {
-    const size_t near = adapt_is_chat(text, size) ? size : 1000;
+    const size_t near = a->is_chat ? size : 1000, last = adapt_last_line(text, size);
     size_t part = (size_t)((double)size * a->settings.part);
     if (!a->settings.held_out && part > HELD_OUT_MOST)
         part = HELD_OUT_MOST;
     size_t cut = size - part;
+    if (cut > last && last > 0 && (a->is_chat || cut - last < near))
+        return last;
     for (size_t at = cut; at < size && at - cut < near; at++)
-        if (text[at] == '\n')
+        if (text[at] == '\n' && at + 1 <= last)
             return at + 1;
+    if (a->is_chat) /* the cut is in the last line, the only one */
+        return size;
     while (cut > 0 && cut < size && ((unsigned char)text[cut] & 0xc0) == 0x80)
         cut--;
     return cut;
 }
 
 /* The windows of a text, or of conversations. */
-static copse_status adapt_make_windows(struct adaptation *a, const char *text, size_t size,
-                                       copse_dataset **out)
+static copse_status adapt_make_windows(struct adaptation *a, bool is_chat, const char *text,
+                                       size_t size, copse_dataset **out)
 {
     struct copse_conversations_info info;
-    if (!adapt_is_chat(text, size))
+    if (!is_chat)
         return copse_language_windows(a->language, text, size, a->settings.context, out);
     COPSE_TRY(
         copse_language_conversations(a->language, text, size, a->settings.context, &info, out));
     a->settings.context = info.window; /* of the held-out ones, too */
     if (adapt_is_talking(a))
-        printf("answers  %llu conversations in windows of %u tokens, %llu tokens are predicted\n",
-               (unsigned long long)info.conversations, info.window,
-               (unsigned long long)info.predicted);
+        printf("answers  %llu conversation%s in windows of %u tokens, %llu token%s to predict\n",
+               (unsigned long long)info.conversations, plural_end(info.conversations), info.window,
+               (unsigned long long)info.predicted, plural_end(info.predicted));
     if (info.cut + info.dropped > 0)
         fprintf(stderr,
-                "copse train: %llu conversations are longer than a window and cut, %llu more are "
-                "left out: no answer begins in the window; --context makes it longer\n",
+                "copse train: conversations longer than a window: %llu cut, %llu left out, because "
+                "no answer begins in the window; --context makes it longer\n",
                 (unsigned long long)info.cut, (unsigned long long)info.dropped);
     return COPSE_OK;
 }
@@ -122,9 +174,43 @@ static copse_status adapt_held_file(struct adaptation *a)
     copse_array *bytes = NULL;
     COPSE_TRY(copse_read_text(a->ctx, a->settings.held_out, NULL, &bytes));
     const struct copse_array_view *view = copse_array_view(bytes);
-    const copse_status s = adapt_make_windows(a, view->data, view->shape[0], &a->held_out);
+    bool is_chat;
+    copse_status s = adapt_tell_kind(a->settings.held_out, view->data, view->shape[0], &is_chat);
+    if (s == COPSE_OK)
+        s = adapt_make_windows(a, is_chat, view->data, view->shape[0], &a->held_out);
     copse_array_release(&bytes);
     return s;
+}
+
+/* The training part and the held-out part of the data. */
+static copse_status adapt_split(struct adaptation *a, const char *text, size_t size)
+{
+    struct adapt_settings *s = &a->settings;
+    COPSE_TRY(adapt_tell_kind(s->data, text, size, &a->is_chat));
+    if (s->context == 0 && !a->is_chat)
+        return session_set_error(COPSE_ERR_ARGUMENT,
+                                 "--context 0: is for conversations; windows of a text have at "
+                                 "least 1 token");
+    if (s->context == ADAPT_UNSET)
+        s->context = 0;
+    const size_t cut = s->part > 0 ? adapt_cut(a, text, size) : size;
+    if (s->part > 0 && cut == size && (s->held_out || s->patience > 0))
+        return session_set_error(COPSE_ERR_ARGUMENT,
+                                 "%s: '%s' is one line, too short for a held-out part; give "
+                                 "--held-out FILE",
+                                 s->held_out ? "--held-out" : "--patience", s->data);
+    COPSE_TRY(adapt_make_windows(a, a->is_chat, text, cut, &a->train));
+    if (cut == size)
+        return COPSE_OK;
+    const copse_status held =
+        adapt_make_windows(a, a->is_chat, text + cut, size - cut, &a->held_out);
+    if (held != COPSE_ERR_ARGUMENT)
+        return held;
+    char why[512];
+    snprintf(why, sizeof why, "%s", session_error());
+    return session_set_error(
+        held, "the held-out part, %zu byte%s at the end of '%s': %s; change --held-out", size - cut,
+        plural_end(size - cut), s->data, why);
 }
 
 static copse_status adapt_open_data(struct adaptation *a)
@@ -134,11 +220,7 @@ static copse_status adapt_open_data(struct adaptation *a)
     struct copse_dataset_info info;
     COPSE_TRY(copse_read_text(a->ctx, s->data, NULL, &bytes));
     const struct copse_array_view *view = copse_array_view(bytes);
-    const char *text = view->data;
-    const size_t size = view->shape[0], cut = s->part > 0 ? adapt_cut(a, text, size) : size;
-    copse_status status = adapt_make_windows(a, text, cut, &a->train);
-    if (status == COPSE_OK && cut < size)
-        status = adapt_make_windows(a, text + cut, size - cut, &a->held_out);
+    copse_status status = adapt_split(a, view->data, view->shape[0]);
     copse_array_release(&bytes);
     if (status == COPSE_OK && s->part < 0)
         status = adapt_held_file(a);
@@ -151,9 +233,9 @@ static copse_status adapt_open_data(struct adaptation *a)
     }
     if (s->batch > a->windows)
         return session_set_error(COPSE_ERR_ARGUMENT,
-                                 "--batch %u: the text has %zu windows; make it or --context "
+                                 "--batch %u: the text has %zu window%s; make it or --context "
                                  "smaller",
-                                 s->batch, a->windows);
+                                 s->batch, a->windows, plural_end(a->windows));
     const struct copse_loader_params params = { .batch = s->batch, .seed = s->seed };
     COPSE_TRY(copse_loader_create(a->train, &params, &a->batches));
     const uint64_t epochs = s->epochs > 0 ? s->epochs : 1;
@@ -205,6 +287,7 @@ static copse_status adapt_show_start(const struct adaptation *a)
         json_add_count(o, "parameters", model.parameters);
         json_add_count(o, "rank", adapter.rank);
         json_add_number(o, "alpha", (double)adapter.alpha);
+        cJSON_AddBoolToObject(o, "rank_stabilised", adapter.is_rank_stabilised);
         json_add_count(o, "adapted", adapter.weights);
         json_add_count(o, "adapter_parameters", adapter.parameters);
         json_add_count(o, "windows", a->windows);
@@ -216,18 +299,20 @@ static copse_status adapt_show_start(const struct adaptation *a)
         return COPSE_OK;
     printf("model    %s, %llu parameters\n", model.architecture,
            (unsigned long long)model.parameters);
-    printf("adapter  rank %u, alpha %g, dropout %g: %u weights, %llu parameters\n", adapter.rank,
-           (double)adapter.alpha, (double)adapter.dropout, adapter.weights,
+    printf("adapter  rank %u, alpha %g%s, dropout %g: %u weight%s, %llu parameters\n", adapter.rank,
+           (double)adapter.alpha, adapter.is_rank_stabilised ? " (rank-stabilised)" : "",
+           (double)adapter.dropout, adapter.weights, plural_end(adapter.weights),
            (unsigned long long)adapter.parameters);
-    printf("data     %zu windows%s\n", a->windows,
+    printf("data     %zu window%s%s\n", a->windows, plural_end(a->windows),
            a->held_out ? "" : "; none is held out: nothing judges the adapter");
     if (a->held_out)
-        printf("held out %zu windows%s\n", a->held_windows,
+        printf("held out %zu window%s%s\n", a->held_windows, plural_end(a->held_windows),
                s->part < 0 ? " of another file" : " at the end of the text");
     for (uint32_t i = 0; i < copse_strategy_replicas(a->strategy); i++)
         printf("device   %s\n", copse_strategy_device(a->strategy, i)->id);
-    printf("steps    %llu of %u windows, learning rate %g (%s)\n", (unsigned long long)a->steps,
-           s->batch, (double)s->lr, s->schedule);
+    printf("training %llu step%s of %u window%s each, learning rate %g (%s)\n",
+           (unsigned long long)a->steps, plural_end(a->steps), s->batch, plural_end(s->batch),
+           (double)s->lr, s->schedule);
     fflush(stdout);
     return COPSE_OK;
 }
@@ -272,7 +357,18 @@ static copse_status adapt_judge(struct adaptation *a)
         return adapt_show(a, NULL);
     COPSE_TRY(copse_language_evaluate_windows(a->language, a->held_out, &e));
     COPSE_TRY(adapt_show(a, &e));
+    if (!isfinite(e.loss))
+        return session_set_error(COPSE_ERR_NONFINITE, "the held-out loss is %s after step %llu",
+                                 isnan(e.loss) ? "NaN" : "infinite", (unsigned long long)a->step);
     COPSE_TRY(copse_early_stopping_observe(a->stopping, ++a->judged, e.loss, &stop));
+    struct copse_early_stopping_info info;
+    copse_early_stopping_describe(a->stopping, &info);
+    a->held_loss = e.loss;
+    if (info.best_epoch == a->judged)
+        a->best_step = a->step;
+    if (stop && a->step < a->steps && adapt_is_talking(a))
+        printf("stopped  after step %llu: %u epoch%s without a lower held-out loss (--patience)\n",
+               (unsigned long long)a->step, info.waited, plural_end(info.waited));
     a->is_over = a->is_over || stop;
     return COPSE_OK;
 }
@@ -328,40 +424,42 @@ static copse_status adapt_steps(struct adaptation *a)
     return COPSE_OK;
 }
 
-/* The values with the lowest held-out loss; the file. */
+/* The values with the lowest held-out loss, or with --save-last the last ones; the file. */
 static copse_status adapt_finish(struct adaptation *a)
 {
     const struct adapt_settings *s = &a->settings;
     struct copse_early_stopping_info info = { .best_epoch = 0 };
-    if (a->stopping) {
-        copse_early_stopping_describe(a->stopping, &info);
-        if (info.has_values && info.best_epoch < a->judged)
-            COPSE_TRY(copse_early_stopping_swap(a->stopping));
-    }
+    copse_early_stopping_describe(a->stopping, &info);
+    a->is_finishing = true;
+    if (info.has_values && info.best_epoch < a->judged)
+        COPSE_TRY(copse_early_stopping_swap(a->stopping));
     COPSE_TRY(copse_language_save_adapter(a->language, s->save));
-    const bool is_best = info.has_values && info.best_epoch > 0 && info.best_epoch < a->judged;
+    const double loss = info.has_values ? info.best_loss : a->held_loss;
+    const uint64_t step = info.has_values ? a->best_step : a->step;
     if (s->is_json) {
         cJSON *o = cJSON_CreateObject();
         json_add_text(o, "event", "done");
         json_add_count(o, "step", a->step);
         json_add_text(o, "saved", s->save);
+        json_add_count(o, "saved_step", step);
+        cJSON_AddBoolToObject(o, "stopped_early", a->is_over && a->step < a->steps);
         if (a->stopping) {
-            json_add_number(o, "held_out_loss", info.best_loss);
-            json_add_number(o, "held_out_perplexity", exp(info.best_loss));
+            json_add_number(o, "held_out_loss", loss);
+            json_add_number(o, "held_out_perplexity", exp(loss));
         }
         return json_print(o);
     }
-    if (a->stopping && is_best)
-        printf("saved    '%s': the values before the last epochs, with held-out perplexity %.3f\n",
-               s->save, exp(info.best_loss));
-    else
-        printf("saved    '%s'\n", s->save);
+    printf("saved    '%s': the values of step %llu", s->save, (unsigned long long)step);
+    if (a->stopping)
+        printf(", held-out loss %.4f, perplexity %.3f", loss, exp(loss));
+    printf("\n");
     return COPSE_OK;
 }
 
 static copse_status adapt_train(struct adaptation *a)
 {
     COPSE_TRY(session_open(&a->settings.how, &a->ctx));
+    COPSE_TRY(adapt_refuse_job(a));
     COPSE_TRY(adapt_open_devices(a));
     COPSE_TRY(adapt_open_model(a));
     COPSE_TRY(adapt_open_data(a));
@@ -373,6 +471,34 @@ static copse_status adapt_train(struct adaptation *a)
     return adapt_finish(a);
 }
 
+/* After losses that are not finite, or the loss of a device: the best values before are saved. */
+static int adapt_fail(struct adaptation *a, copse_status status)
+{
+    const struct adapt_settings *s = &a->settings;
+    const bool is_diverged = status == COPSE_ERR_NONFINITE;
+    struct copse_early_stopping_info info = { .best_epoch = 0 };
+    struct system_file file;
+    char why[1024], advice[128] = "";
+    if (a->is_finishing || !a->trainer || (!is_diverged && status != COPSE_ERR_DEVICE_LOST))
+        return session_fail(status);
+    snprintf(why, sizeof why, "%s", session_error());
+    if (is_diverged && a->step > 0)
+        snprintf(advice, sizeof advice, "; training stopped: lower --lr (it is %g)", (double)s->lr);
+    else if (is_diverged)
+        snprintf(advice, sizeof advice, ": no update was made: look at --model, --init and --data");
+    copse_early_stopping_describe(a->stopping, &info);
+    if (info.has_values && a->best_step > 0 && copse_early_stopping_swap(a->stopping) == COPSE_OK &&
+        copse_language_save_adapter(a->language, s->save) == COPSE_OK)
+        session_set_error(
+            status, "%s%s; '%s' has the values of step %llu, with the lowest held-out loss, %.4f",
+            why, advice, s->save, (unsigned long long)a->best_step, info.best_loss);
+    else
+        session_set_error(status, "%s%s; '%s' %s", why, advice, s->save,
+                          system_look(s->save, &file) ? "is unchanged" : "was not written");
+    const int code = session_fail(status);
+    return is_diverged ? EXIT_FAILED : code;
+}
+
 /* A signal: the adapter has the values of the newest step. */
 static int adapt_stop(struct adaptation *a)
 {
@@ -380,7 +506,7 @@ static int adapt_stop(struct adaptation *a)
     if (s == COPSE_OK && a->step > 0)
         s = copse_language_save_adapter(a->language, a->settings.save);
     if (s != COPSE_OK)
-        return session_fail(s);
+        return adapt_fail(a, s);
     fprintf(stderr, "copse train: stopped after step %llu%s%s%s\n", (unsigned long long)a->step,
             a->step > 0 ? "; '" : "", a->step > 0 ? a->settings.save : "",
             a->step > 0 ? "' has its values; --init continues from them" : "");
@@ -396,7 +522,7 @@ int train_adapter(int argc, char **argv)
     const copse_status s = adapt_train(&a);
     code = s == COPSE_OK                                  ? EXIT_DONE
            : s == COPSE_ERR_CANCELLED && signals_caught() ? adapt_stop(&a)
-                                                          : session_fail(s);
+                                                          : adapt_fail(&a, s);
     copse_early_stopping_release(&a.stopping);
     copse_trainer_release(&a.trainer);
     copse_schedule_release(&a.schedule);
