@@ -27,10 +27,18 @@ static void queue_fini(copse_queue *q)
     atomic_fetch_sub(&queues, 1);
 }
 
+/* A name, or the begin of several and a '*'. */
+static bool is_lied_about(const char *kernel)
+{
+    const size_t length = strcspn(copse_lie.kernel, "*");
+    return strncmp(kernel, copse_lie.kernel, length) == 0 &&
+           (copse_lie.kernel[length] == '*' || kernel[length] == '\0');
+}
+
 static bool is_meant(const struct copse_command *c)
 {
     return copse_lie.how != LIE_NONE && c->kind == COPSE_COMMAND_DISPATCH &&
-           strcmp(c->kernel->row->name, copse_lie.kernel) == 0;
+           is_lied_about(c->kernel->row->name);
 }
 
 /* Set one word in the middle of the last result to 1000. */

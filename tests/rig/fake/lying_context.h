@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Contexts whose device lying:0 is faulty: COPSE_LIE=crash:softmax (or hang, lose, corrupt;
-   queues:2) sets the fault, COPSE_LIE_OVER=opencl the backend [host]. */
+   softmax*: also its variants; queues:2) sets the fault, COPSE_LIE_OVER=opencl the backend [host]. */
 #ifndef COPSE_LYING_CONTEXT_H
 #define COPSE_LYING_CONTEXT_H
 
