@@ -27,8 +27,12 @@ copse_status copse__file_create(const char *path, FILE **out);
 copse_status copse__folder_list(const char *path, bool (*take)(void *user, const char *name),
                                 void *user);
 
-/* Create a folder; succeeds if it exists. Its parent must exist. */
-copse_status copse__folder_make(const char *path);
+/* Create a folder; succeeds if it exists. Its parent must exist. `is_new`: whether it did not
+   exist; may be NULL. */
+copse_status copse__folder_make(const char *path, bool *is_new);
+
+/* Remove a folder if it is empty. */
+void copse__folder_remove(const char *path);
 
 /* Remove a file; succeeds if it does not exist. */
 copse_status copse__file_remove(const char *path);

@@ -92,14 +92,21 @@ copse_status copse__folder_list(const char *path, bool (*take)(void *user, const
     return s;
 }
 
-copse_status copse__folder_make(const char *path)
+copse_status copse__folder_make(const char *path, bool *is_new)
 {
     struct stat info;
+    const bool is_made = mkdir(path, 0777) == 0;
 
-    if (mkdir(path, 0777) == 0 ||
-        (errno == EEXIST && stat(path, &info) == 0 && S_ISDIR(info.st_mode)))
+    if (is_new)
+        *is_new = is_made;
+    if (is_made || (errno == EEXIST && stat(path, &info) == 0 && S_ISDIR(info.st_mode)))
         return COPSE_OK;
     return fail_errno("make the folder", path);
+}
+
+void copse__folder_remove(const char *path)
+{
+    (void)rmdir(path);
 }
 
 const char *copse__path_name(const char *path)

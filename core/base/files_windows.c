@@ -109,18 +109,31 @@ copse_status copse__folder_list(const char *path, bool (*take)(void *user, const
     return COPSE_OK;
 }
 
-copse_status copse__folder_make(const char *path)
+copse_status copse__folder_make(const char *path, bool *is_new)
 {
     wchar_t wide[PATH_ROOM];
 
+    if (is_new)
+        *is_new = false;
     COPSE_TRY(wide_path(path, wide));
-    if (CreateDirectoryW(wide, NULL))
+    if (CreateDirectoryW(wide, NULL)) {
+        if (is_new)
+            *is_new = true;
         return COPSE_OK;
+    }
     const DWORD reason = GetLastError(), kind = GetFileAttributesW(wide);
     if (kind != INVALID_FILE_ATTRIBUTES && (kind & FILE_ATTRIBUTE_DIRECTORY))
         return COPSE_OK;
     return copse_fail(COPSE_ERR_IO, "file: cannot make the folder %s: %s", path,
                       copse_reason(reason));
+}
+
+void copse__folder_remove(const char *path)
+{
+    wchar_t wide[PATH_ROOM];
+
+    if (wide_path(path, wide) == COPSE_OK)
+        RemoveDirectoryW(wide);
 }
 
 const char *copse__path_name(const char *path)

@@ -37,6 +37,12 @@ void copse__adapter_name(char name[COPSE_ADAPTER_NAME], uint32_t layer, enum cop
              matrix == COPSE_ADAPTER_A ? 'A' : 'B');
 }
 
+bool copse__adapter_alpha_fits(double alpha)
+{
+    return alpha > 0.0 && alpha < 1e31 && (float)alpha >= COPSE_ADAPTER_LEAST &&
+           (float)alpha <= COPSE_ADAPTER_MOST;
+}
+
 float copse__adapter_scale(const struct copse_adapter *is)
 {
     const double rank = is->rank;
@@ -150,6 +156,14 @@ static copse_status adapter_create(copse_language *l, const struct copse_adapter
         &l->matrices[((size_t)matrix * l->is.layers + layer) * COPSE_PARTS + part]);
 }
 
+/* What was recorded lacks the adapter. */
+static void forget_recordings(copse_language *l)
+{
+    for (uint32_t r = 0; r < l->strategy->replica_count; r++)
+        while (copse__recordings_drop(&l->predictor.of[r], false))
+            ;
+}
+
 copse_status copse__adapter_make(copse_language *l, const struct copse_adapter_plan *plan,
                                  const bool *is_wanted)
 {
@@ -168,11 +182,9 @@ copse_status copse__adapter_make(copse_language *l, const struct copse_adapter_p
                 if (s == COPSE_OK)
                     s = adapter_create(l, plan, layer, (enum copse_part)part, COPSE_ADAPTER_B);
             }
-    if (s == COPSE_OK) { /* what was recorded lacks the adapter */
-        copse__predictor_fini(&l->predictor);
-        s = copse__predictor_init(&l->predictor, l->strategy, l, COPSE_LANGUAGE_RECORDINGS);
-    }
-    if (s != COPSE_OK)
+    if (s == COPSE_OK)
+        forget_recordings(l);
+    else
         copse__adapter_drop(l);
     return s;
 }
@@ -187,9 +199,10 @@ static copse_status check_params(const copse_language *l, const struct copse_ada
     if (p->rank < 1 || p->rank > COPSE_ADAPTER_RANK)
         return copse_fail(COPSE_ERR_ARGUMENT, "adapter: a rank of %u; 1 to %u are allowed", p->rank,
                           COPSE_ADAPTER_RANK);
-    if (!(p->alpha >= 0.0f && isfinite(p->alpha)))
+    if (p->alpha != 0.0f && !copse__adapter_alpha_fits((double)p->alpha))
         return copse_fail(COPSE_ERR_ARGUMENT,
-                          "adapter: alpha is %g; it must be above 0, and finite", (double)p->alpha);
+                          "adapter: alpha is %g; " COPSE_ADAPTER_ALPHAS " are allowed",
+                          (double)p->alpha);
     if (!(p->dropout >= 0.0f && p->dropout < 1.0f))
         return copse_fail(COPSE_ERR_ARGUMENT,
                           "adapter: a dropout of %g; it must be at least 0 and below 1",

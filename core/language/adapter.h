@@ -35,6 +35,11 @@ copse_tensor *copse__adapter_add(const copse_language *l, copse_graph *g, uint32
                                  enum copse_part part, copse_tensor *x, copse_tensor *y,
                                  bool is_training);
 
+/* alpha: the same range for settings and files, as f32 */
+#define COPSE_ADAPTER_LEAST  1e-30f
+#define COPSE_ADAPTER_MOST   1e30f
+#define COPSE_ADAPTER_ALPHAS "1e-30 to 1e30"
+bool copse__adapter_alpha_fits(double alpha);
 /* s */
 float copse__adapter_scale(const struct copse_adapter *is);
 

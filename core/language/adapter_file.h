@@ -18,8 +18,8 @@ copse_status copse__adapter_values_begin(struct copse_adapter_values *v, copse_l
 void copse__adapter_values_end(struct copse_adapter_values *v);
 /* Of the adapter that the model has: COPSE_ERR_ARGUMENT without one, COPSE_ERR_NONFINITE. */
 copse_status copse__adapter_values_read(struct copse_adapter_values *v);
-/* Memory for a matrix of the file, [rows, columns]. COPSE_ERR_UNSUPPORTED: its name is that of no
-   matrix, or its rank is another one; COPSE_ERR_SHAPE: the model has another shape. */
+/* Memory for a matrix of the file, [rows, columns]. COPSE_ERR_UNSUPPORTED: no matrix
+   has its name, or its rank is another one; COPSE_ERR_SHAPE: the model has another shape. */
 copse_status copse__adapter_values_take(struct copse_adapter_values *v, const char *path,
                                         const char *name, uint64_t rows, uint64_t columns,
                                         bool is_gguf, float **out);

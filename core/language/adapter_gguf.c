@@ -33,6 +33,12 @@ static bool gguf_turns(const copse_language *l, enum copse_part part, int matrix
 
 /* ---- saving ---- */
 
+/* The alpha with which alpha / rank is the scale. */
+static double gguf_alpha(const struct copse_adapter *is)
+{
+    return (double)is->alpha * (is->is_rank_stabilised ? sqrt((double)is->rank) : 1.0);
+}
+
 static bool put_number(FILE *f, uint64_t value, int bytes)
 {
     for (int i = 0; i < bytes; i++, value >>= 8)
@@ -126,7 +132,7 @@ static bool put_all(struct gguf_writer *w)
               put_key_text(f, "general.type", "adapter") &&
               put_key_text(f, "general.architecture", v->l->architecture->name) &&
               put_key_text(f, "adapter.type", "lora") &&
-              put_key_real(f, "adapter.lora.alpha", v->is.scale * (float)v->is.rank) &&
+              put_key_real(f, "adapter.lora.alpha", (float)gguf_alpha(&v->is)) &&
               each_matrix(w, put_entry);
     for (long at = ok ? ftell(f) : 0; ok && at % ALIGNMENT != 0; at++)
         ok = fputc(0, f) != EOF;
@@ -139,6 +145,11 @@ copse_status copse__adapter_save_gguf(const struct copse_adapter_values *v, cons
     struct gguf_writer w = { .v = v };
     const struct copse_language_sizes *is = &v->l->is;
     const uint32_t widest = COPSE_MAX(COPSE_MAX(is->width, is->hidden), is->heads * is->head);
+    if (!copse__adapter_alpha_fits(gguf_alpha(&v->is)))
+        return copse_fail(COPSE_ERR_ARGUMENT,
+                          "adapter: alpha sqrt(rank) is %g in %s; " COPSE_ADAPTER_ALPHAS
+                          " are allowed: save a .safetensors file",
+                          gguf_alpha(&v->is), path);
     w.room = copse__alloc(v->mem, (size_t)widest * v->is.rank, sizeof *w.room);
     COPSE_TRY(copse_need_memory(w.room, "adapter"));
     copse_status s = copse__atomic_open(&file, v->mem, path);
@@ -205,10 +216,12 @@ copse_status copse__adapter_load_gguf(struct copse_adapter_values *v, const char
     if (s == COPSE_OK)
         s = check_key(f, path, "general.architecture", v->l->architecture->name);
     if (s == COPSE_OK && (copse_gguf_get(f, "adapter.lora.alpha", 0, &alpha) != COPSE_OK ||
-                          !(alpha.real > 0 && alpha.real < 1e30)))
-        s = copse_fail(COPSE_ERR_FORMAT, "%s: the key \"adapter.lora.alpha\" is no number above 0",
+                          !copse__adapter_alpha_fits(alpha.real)))
+        s = copse_fail(COPSE_ERR_FORMAT,
+                       "%s: the key \"adapter.lora.alpha\" is no number from " COPSE_ADAPTER_ALPHAS,
                        path);
-    v->is.alpha = (float)alpha.real;
+    if (s == COPSE_OK)
+        v->is.alpha = (float)alpha.real;
     const struct copse_gguf_tensor *list = copse_gguf_tensors(f, &count);
     for (size_t i = 0; s == COPSE_OK && i < count; i++)
         s = take_tensor(v, path, f, &list[i]);

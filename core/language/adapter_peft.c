@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Adapters in the form of PEFT: safetensors, and settings as JSON, which are a file beside it or in
-   its metadata. */
+/* Adapters in the form of PEFT: safetensors, and settings as JSON, which are a file beside it, or
+   in its metadata, or both. */
 #include <cjson/cJSON.h>
 #include <math.h>
 #include <stdio.h>
@@ -73,6 +73,34 @@ static copse_status config_number(const cJSON *o, const char *path, const char *
     return COPSE_OK;
 }
 
+static copse_status config_alpha(const cJSON *o, const char *path, double *out)
+{
+    const cJSON *item = cJSON_GetObjectItemCaseSensitive(o, "lora_alpha");
+    if (!cJSON_IsNumber(item) || !copse__adapter_alpha_fits(item->valuedouble))
+        return copse_fail(COPSE_ERR_FORMAT,
+                          "%s: \"lora_alpha\" is no number from " COPSE_ADAPTER_ALPHAS, path);
+    *out = item->valuedouble;
+    return COPSE_OK;
+}
+
+/* How A and B began. Some ways (PiSSA, OLoRA, CorDA, LoftQ) change the weights of the model too:
+   with the weights of the file such an adapter computes something else. */
+static copse_status config_begin(const cJSON *o, const char *path)
+{
+    static const char *const known[] = { "gaussian", "eva", "orthogonal" };
+    const cJSON *item = cJSON_GetObjectItemCaseSensitive(o, "init_lora_weights");
+    if (!item || cJSON_IsBool(item) || cJSON_IsNull(item))
+        return COPSE_OK;
+    for (size_t i = 0; i < COPSE_COUNT(known); i++)
+        if (cJSON_IsString(item) && strcmp(item->valuestring, known[i]) == 0)
+            return COPSE_OK;
+    return copse_fail(COPSE_ERR_UNSUPPORTED,
+                      "%s: \"init_lora_weights\" is \"%.40s\"; adapters that began as true, false, "
+                      "\"gaussian\", \"eva\" or \"orthogonal\" are read: others may need changed "
+                      "weights of the model",
+                      path, cJSON_IsString(item) ? item->valuestring : "no text");
+}
+
 /* Settings with which an adapter computes something else: false, null, none, or empty. */
 static copse_status config_refuse(const cJSON *o, const char *path)
 {
@@ -91,9 +119,15 @@ static copse_status config_refuse(const cJSON *o, const char *path)
         "layer_replication",
     };
     const cJSON *bias = cJSON_GetObjectItemCaseSensitive(o, "bias"),
+                *stabilised = cJSON_GetObjectItemCaseSensitive(o, "use_rslora"),
                 *kind = cJSON_GetObjectItemCaseSensitive(o, "peft_type");
     if (!cJSON_IsString(kind) || strcmp(kind->valuestring, "LORA") != 0)
         return copse_fail(COPSE_ERR_UNSUPPORTED, "%s: \"peft_type\" is not \"LORA\"", path);
+    if (bias && !cJSON_IsString(bias) && !cJSON_IsNull(bias))
+        return copse_fail(COPSE_ERR_FORMAT, "%s: \"bias\" is neither a text nor null", path);
+    if (stabilised && !cJSON_IsBool(stabilised) && !cJSON_IsNull(stabilised))
+        return copse_fail(COPSE_ERR_FORMAT, "%s: \"use_rslora\" is neither true, false nor null",
+                          path);
     if (cJSON_IsString(bias) && strcmp(bias->valuestring, "none") != 0)
         return copse_fail(COPSE_ERR_UNSUPPORTED,
                           "%s: \"bias\" is \"%.40s\": adapters with biases are not read", path,
@@ -106,10 +140,10 @@ static copse_status config_refuse(const cJSON *o, const char *path)
                               "%s: the adapter has \"%s\", which this version does not compute",
                               path, others[i]);
     }
-    return COPSE_OK;
+    return config_begin(o, path);
 }
 
-static copse_status config_parse(struct copse_adapter_values *v, const char *path, const char *text,
+static copse_status config_parse(struct copse_adapter *is, const char *path, const char *text,
                                  size_t size)
 {
     double rank = 0, alpha = 0, dropout = 0;
@@ -121,15 +155,18 @@ static copse_status config_parse(struct copse_adapter_values *v, const char *pat
     if (s == COPSE_OK)
         s = config_number(o, path, "r", 1, COPSE_ADAPTER_RANK, false, &rank);
     if (s == COPSE_OK)
-        s = config_number(o, path, "lora_alpha", 1e-30, 1e30, false, &alpha);
+        s = config_alpha(o, path, &alpha);
     if (s == COPSE_OK)
-        s = config_number(o, path, "lora_dropout", 0, 0.999999, true, &dropout);
+        s = config_number(o, path, "lora_dropout", 0, 1, true, &dropout);
+    if (s == COPSE_OK && !((float)dropout < 1.0f))
+        s = copse_fail(COPSE_ERR_FORMAT, "%s: \"lora_dropout\" is %g; it must be below 1", path,
+                       dropout);
     if (s == COPSE_OK && rank != floor(rank))
         s = copse_fail(COPSE_ERR_FORMAT, "%s: the rank is %g, which is not whole", path, rank);
-    v->is.rank = (uint32_t)rank;
-    v->is.alpha = (float)alpha;
-    v->is.dropout = (float)dropout;
-    v->is.is_rank_stabilised = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(o, "use_rslora"));
+    is->rank = (uint32_t)rank;
+    is->alpha = (float)alpha;
+    is->dropout = (float)dropout;
+    is->is_rank_stabilised = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(o, "use_rslora"));
     cJSON_Delete(o);
     return s;
 }
@@ -150,13 +187,15 @@ static char *adapter_path(struct copse_mem *mem, const char *path, bool is_folde
 
 /* ---- saving ---- */
 
-static copse_status write_config(struct copse_mem *mem, const char *path, const char *text)
+/* The file has its name only after copse__atomic_commit. */
+static copse_status write_config(struct copse_atomic_file *file, struct copse_mem *mem,
+                                 const char *path, const char *text)
 {
-    struct copse_atomic_file file = { 0 };
-    COPSE_TRY(copse__atomic_open(&file, mem, path));
-    if (fputs(text, file.stream) >= 0 && fputc('\n', file.stream) != EOF)
-        return copse__atomic_commit(&file);
-    copse__atomic_abort(&file);
+    COPSE_TRY(copse__atomic_open(file, mem, path));
+    if (fputs(text, file->stream) >= 0 && fputc('\n', file->stream) != EOF &&
+        fflush(file->stream) == 0)
+        return COPSE_OK;
+    copse__atomic_abort(file);
     return copse_fail(COPSE_ERR_IO, "adapter: cannot write %s: is the disk full?", path);
 }
 
@@ -190,13 +229,34 @@ static copse_status write_arrays(const struct copse_adapter_values *v, const cha
                                  const char *config)
 {
     const struct copse_metadata metadata[] = { { "format", "pt" }, { IN_METADATA, config } };
-    struct copse_checkpoint_params params = { .metadata = metadata,
-                                              .metadata_count = config ? 2 : 1 };
+    struct copse_checkpoint_params params = { .metadata = metadata, .metadata_count = 2 };
     struct copse_named_array *list = list_arrays(v, &params.array_count);
     COPSE_TRY(copse_need_memory(list, "adapter"));
     params.arrays = list;
     const copse_status s = copse_checkpoint_write(v->l->strategy->ctx, path, &params);
     copse__free(v->mem, list);
+    return s;
+}
+
+/* The arrays have the settings too: they are an adapter without the file of settings. So the folder
+   has the older or the newer adapter at any time; a new one is removed after an error. */
+static copse_status save_folder(const struct copse_adapter_values *v, const char *path,
+                                const char *config, const char *config_path, const char *model_path)
+{
+    struct copse_atomic_file file = { 0 };
+    bool is_new;
+    COPSE_TRY(copse__folder_make(path, &is_new));
+    copse_status s = write_config(&file, v->mem, config_path, config);
+    if (s == COPSE_OK)
+        s = write_arrays(v, model_path, config);
+    if (s == COPSE_OK)
+        s = copse__atomic_commit(&file);
+    copse__atomic_abort(&file);
+    if (s != COPSE_OK && is_new) {
+        (void)copse__file_remove(model_path);
+        (void)copse__file_remove(config_path);
+        copse__folder_remove(path);
+    }
     return s;
 }
 
@@ -207,12 +267,9 @@ copse_status copse__adapter_save_peft(const struct copse_adapter_values *v, cons
          *model_path = is_folder ? adapter_path(v->mem, path, true, MODEL) : NULL;
     copse_status s =
         copse_need_memory(config && config_path && (model_path || !is_folder), "adapter");
-    if (s == COPSE_OK && is_folder)
-        s = copse__folder_make(path);
-    if (s == COPSE_OK && is_folder)
-        s = write_config(v->mem, config_path, config);
     if (s == COPSE_OK)
-        s = write_arrays(v, is_folder ? model_path : path, is_folder ? NULL : config);
+        s = is_folder ? save_folder(v, path, config, config_path, model_path)
+                      : write_arrays(v, path, config);
     cJSON_free(config);
     copse__free(v->mem, config_path);
     copse__free(v->mem, model_path);
@@ -221,13 +278,13 @@ copse_status copse__adapter_save_peft(const struct copse_adapter_values *v, cons
 
 /* ---- loading ---- */
 
-static copse_status read_config(struct copse_adapter_values *v, const char *path)
+static copse_status read_config(struct copse_mem *mem, const char *path, struct copse_adapter *is)
 {
     FILE *stream;
     uint64_t size;
     COPSE_TRY(copse_note(copse__file_open(path, &stream, &size),
                          "while reading the settings of an adapter"));
-    char *text = size <= CONFIG_MAX ? copse__alloc(v->mem, (size_t)size + 1, 1) : NULL;
+    char *text = size <= CONFIG_MAX ? copse__alloc(mem, (size_t)size + 1, 1) : NULL;
     copse_status s = COPSE_OK;
     if (size > CONFIG_MAX)
         s = copse_fail(COPSE_ERR_FORMAT,
@@ -240,9 +297,25 @@ static copse_status read_config(struct copse_adapter_values *v, const char *path
         s = copse_fail(COPSE_ERR_IO, "adapter: cannot read %s", path);
     fclose(stream);
     if (s == COPSE_OK)
-        s = config_parse(v, path, text, (size_t)size);
-    copse__free(v->mem, text);
+        s = config_parse(is, path, text, (size_t)size);
+    copse__free(mem, text);
     return s;
+}
+
+/* Say that the file of a folder has not the settings of the arrays, which are used. */
+static void compare_config(const struct copse_adapter_values *v, const char *path)
+{
+    struct copse_adapter other = { .rank = 0 };
+    const struct copse_adapter *is = &v->is;
+    if (read_config(v->mem, path, &other) != COPSE_OK || other.rank != is->rank ||
+        other.alpha != is->alpha || other.dropout != is->dropout ||
+        other.is_rank_stabilised != is->is_rank_stabilised)
+        copse__log(
+            &v->l->strategy->ctx->base.log, COPSE_LOG_WARN,
+            "adapter: %s is missing or has other settings than the metadata of %s, which are "
+            "used: rank %u, alpha %g, dropout %g%s; saving it again makes them equal",
+            path, MODEL, is->rank, (double)is->alpha, (double)is->dropout,
+            is->is_rank_stabilised ? ", rank-stabilised" : "");
 }
 
 static copse_status take_array(struct copse_adapter_values *v, const char *path,
@@ -291,10 +364,12 @@ copse_status copse__adapter_load_peft(struct copse_adapter_values *v, const char
     copse_status s = copse_need_memory(config_path && model_path, "adapter");
     if (s == COPSE_OK)
         s = copse_checkpoint_open(v->l->strategy->ctx, model_path, &c);
-    const char *config = s == COPSE_OK && !is_folder ? metadata_config(c) : NULL;
+    const char *config = s == COPSE_OK ? metadata_config(c) : NULL;
     if (s == COPSE_OK)
-        s = config ? config_parse(v, model_path, config, strlen(config))
-                   : read_config(v, config_path);
+        s = config ? config_parse(&v->is, model_path, config, strlen(config))
+                   : read_config(v->mem, config_path, &v->is);
+    if (s == COPSE_OK && config && is_folder)
+        compare_config(v, config_path);
     const struct copse_named_array *list = c ? copse_checkpoint_arrays(c, &count) : NULL;
     for (size_t i = 0; s == COPSE_OK && i < count; i++)
         s = take_array(v, model_path, c, &list[i]);

@@ -85,7 +85,7 @@ bool copse__adapter_parse(const copse_language *l, const char *name, bool is_ggu
                           enum copse_part *part, int *matrix)
 {
     char wanted[COPSE_ADAPTER_NAME];
-    /* the first number of a name is that of the layer */
+    /* the first number of a name is the layer */
     const char *digit = name + strcspn(name, "0123456789");
     unsigned number;
     if (sscanf(digit, "%5u", &number) != 1 || number >= l->is.layers)

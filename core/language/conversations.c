@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* Conversations in JSON lines as windows, of which only the answers are predicted. Everything before
+/* Conversations in JSON lines as windows in which only the answers are predicted. Everything before
    an answer becomes tokens as copse_language_chat and copse_language_generate make them, the
    answer by itself, as it is written. */
 #include <cjson/cJSON.h>
+#include <ctype.h>
+#include <stdlib.h>
 
 #include "core/language/adapter.h"
 
@@ -89,6 +91,11 @@ static copse_status add_answer(struct conversations *c, const char *words)
 
 /* ---- lines ---- */
 
+static bool is_blank(char c)
+{
+    return c == ' ' || c == '\t' || c == '\r';
+}
+
 /* What the file of the model says first, if the conversation does not. */
 static copse_status tell_default(struct conversations *c)
 {
@@ -114,7 +121,7 @@ static copse_status add_message(struct conversations *c, const cJSON *message, b
     if (!is_system && !is_user && !*was_answer)
         return line_fail(c, "the role \"%.40s\"; system, user and assistant are known", c->line,
                          role->valuestring);
-    if (is_system != is_first && is_system)
+    if (is_system && !is_first)
         return line_fail(c, "a message of the system is not the first", c->line);
     if (is_first && !is_system)
         COPSE_TRY(tell_default(c));
@@ -153,28 +160,76 @@ static copse_status add_pair(struct conversations *c, const cJSON *o)
     return add_answer(c, answer->valuestring);
 }
 
-/* One object and nothing after it, without the character U+0000, which would end its text. */
+/* One object and nothing after it. */
 static bool line_is_object(const cJSON *o, const char *line, size_t size, const char *end)
 {
-    static const char nul[] = "\\u0000";
-    while (end && end < line + size && strchr(" \t\r", *end))
+    while (end && end < line + size && is_blank(*end))
         end++;
-    for (size_t i = 0; i + sizeof nul - 1 <= size; i++)
-        if (memcmp(line + i, nul, sizeof nul - 1) == 0)
-            return false;
     return cJSON_IsObject(o) && end == line + size;
+}
+
+/* The number of \uXXXX at a backslash; -1: it is another escape. */
+static long escape_number(const char *at, size_t size)
+{
+    char digits[5] = "";
+    if (size < 6 || at[1] != 'u')
+        return -1;
+    for (int i = 0; i < 4; i++) {
+        digits[i] = at[2 + i];
+        if (!isxdigit((unsigned char)digits[i]))
+            return -1;
+    }
+    return strtol(digits, NULL, 16);
+}
+
+/* U+0000 would end a text. cJSON refuses half a surrogate pair as if it were no JSON. */
+static copse_status check_escapes(const struct conversations *c, const char *line, size_t size)
+{
+    for (size_t i = 0; i + 1 < size; i++) {
+        if (line[i] != '\\')
+            continue;
+        const long number = escape_number(line + i, size - i);
+        const bool is_high = number >= 0xd800 && number < 0xdc00;
+        const long next = is_high && size - i > 6 && line[i + 6] == '\\'
+                              ? escape_number(line + i + 6, size - i - 6)
+                              : -1;
+        const bool is_pair = next >= 0xdc00 && next < 0xe000;
+        if (number == 0)
+            return line_fail(c, "a text has the character \\u0000", c->line);
+        if (number >= 0xd800 && number < 0xe000 && !is_pair)
+            return line_fail(c, "\\u%04lx is half of a surrogate pair", c->line, number);
+        i += is_pair ? 11 : 1;
+    }
+    return COPSE_OK;
+}
+
+static bool has_key(const cJSON *o, const char *key)
+{
+    const cJSON *item = cJSON_GetObjectItemCaseSensitive(o, key);
+    return item && !cJSON_IsNull(item);
+}
+
+static copse_status add_object(struct conversations *c, const cJSON *o)
+{
+    static const char *const others[] = { "prompt", "answer", "system" };
+    const bool has_messages = has_key(o, "messages");
+    for (size_t i = 0; has_messages && i < COPSE_COUNT(others); i++)
+        if (has_key(o, others[i]))
+            return line_fail(c, "it has \"messages\" and also \"%s\"", c->line, others[i]);
+    const cJSON *messages = cJSON_GetObjectItemCaseSensitive(o, "messages");
+    return cJSON_IsArray(messages) ? add_messages(c, messages) : add_pair(c, o);
 }
 
 static copse_status add_line(struct conversations *c, const char *line, size_t size)
 {
     const char *end = NULL;
+    if (memchr(line, 0, size))
+        return line_fail(c, "it has a byte 0", c->line);
+    COPSE_TRY(check_escapes(c, line, size));
     cJSON *o = cJSON_ParseWithLengthOpts(line, size, &end, false);
-    const cJSON *messages = cJSON_GetObjectItemCaseSensitive(o, "messages");
-    copse_status s =
-        !line_is_object(o, line, size, end)
-            ? line_fail(c, "it is not one JSON object, or it has the character \\u0000", c->line)
-        : cJSON_IsArray(messages) ? add_messages(c, messages)
-                                  : add_pair(c, o);
+    copse_status s = line_is_object(o, line, size, end)
+                         ? add_object(c, o)
+                         : line_fail(c, "it is not one JSON object", c->line);
     cJSON_Delete(o);
     c->text.count = 0; /* after the last answer */
     if (s == COPSE_OK && !COPSE_PUSH(memory_of(c), &c->ends, c->tokens.count))
@@ -184,12 +239,17 @@ static copse_status add_line(struct conversations *c, const char *line, size_t s
 
 static copse_status add_lines(struct conversations *c, const char *lines, size_t size)
 {
+    static const char mark[] = "\xef\xbb\xbf"; /* of UTF-8 */
+    if (size >= sizeof mark - 1 && memcmp(lines, mark, sizeof mark - 1) == 0) {
+        lines += sizeof mark - 1;
+        size -= sizeof mark - 1;
+    }
     for (const char *at = lines, *end = lines + size, *stop; at < end; at = stop + 1) {
         stop = memchr(at, '\n', (size_t)(end - at));
         stop = stop ? stop : end;
         c->line++;
         size_t skipped = 0;
-        while (at + skipped < stop && strchr(" \t\r", at[skipped]))
+        while (at + skipped < stop && is_blank(at[skipped]))
             skipped++;
         if (at + skipped < stop)
             COPSE_TRY(add_line(c, at, (size_t)(stop - at)));

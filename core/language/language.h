@@ -90,7 +90,8 @@ struct copse_language_inputs {
     float *turns, *mask;
     const float *past;
 };
-/* Memory for inputs of `count` tokens with `keys` keys. False: there is none; free what there is. */
+/* Memory for inputs of `count` tokens with `keys` keys. False: there is none; free what there
+   is. */
 bool copse__language_inputs_make(const copse_language *l, struct copse_language_inputs *in,
                                  uint32_t count, size_t keys);
 void copse__language_inputs_free(const copse_language *l, struct copse_language_inputs *in);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The network: blocks of attention and gated units around a stream of numbers (LLaMA; Touvron et
    al., 2023). It reads windows of texts, or new tokens: then keys and values of earlier tokens are
-   an input, those of the new ones a result. */
+   an input, keys and values of the new ones a result. */
 #include <math.h>
 
 #include "copse/ops.h"
@@ -240,6 +240,8 @@ copse_tensor *copse__language_next(copse_graph *g, const copse_batch *in, void *
 
 /* ---- windows ---- */
 
+#define MOST_LOGITS ((uint64_t)1 << 31) /* elements of a tensor: fewer */
+
 /* All heads of a key head ask attention together. */
 uint32_t copse__language_most(const copse_language *l)
 {
@@ -247,10 +249,25 @@ uint32_t copse__language_most(const copse_language *l)
     return COPSE_MIN(l->is.context, queries);
 }
 
+/* The logits of a quantised head are one tensor. */
+static copse_status check_logits(const copse_language *l, uint64_t windows, uint64_t count)
+{
+    const uint64_t logits = windows * count * l->is.vocabulary;
+    if (copse__language_weight(l, 0, language_head(l))->bits == 0 || logits < MOST_LOGITS)
+        return COPSE_OK;
+    return copse_fail(COPSE_ERR_ARGUMENT,
+                      "language: %llu window%s of %llu tokens: %llu logits at once; a quantised "
+                      "head has fewer than %llu: take fewer or shorter windows, or f32 weights "
+                      "(COPSE_WEIGHTS_F32, --weights f32)",
+                      (unsigned long long)windows, copse__plural(windows),
+                      (unsigned long long)count, (unsigned long long)logits,
+                      (unsigned long long)MOST_LOGITS);
+}
+
 copse_status copse__language_check_window(const copse_language *l, uint64_t count)
 {
     return count >= 1 && count <= copse__language_most(l)
-               ? COPSE_OK
+               ? check_logits(l, 1, count)
                : copse_fail(COPSE_ERR_ARGUMENT,
                             "language: a window of %llu tokens; 1 to %u are allowed",
                             (unsigned long long)count, copse__language_most(l));
@@ -268,7 +285,8 @@ static copse_tensor *window_turns(const copse_language *l, copse_graph *g, uint3
 }
 
 /* The logits of a head of f32 are computed for a part of the vocabulary at a time. A quantised one
-   has one product for all: it takes little memory itself. */
+   has one product for all, which is kept, and in training its derivative: 4 bytes * tokens *
+   vocabulary each. 512 tokens of SmolLM2 (49,152): 100.7 MB, twice. */
 static copse_tensor *window_cross_entropy(const copse_language *l, copse_graph *g, copse_tensor *x,
                                           copse_tensor *y, copse_averaging averaging)
 {
@@ -300,6 +318,7 @@ static copse_tensor *window_losses(const copse_language *l, copse_graph *g, cons
     b.windows = shape.dims[0];
     b.count = shape.dims[1];
     COPSE_LATCH(g, copse__language_check_window(l, b.count));
+    COPSE_LATCH(g, check_logits(l, b.windows, b.count));
     b.turns = window_turns(l, g, b.count);
     b.sees = (struct copse_attention_params){ .is_causal = true, .window = l->is.window };
     copse_tensor *x = language_stream(&b, NULL);

@@ -218,7 +218,7 @@ copse_status copse_event_file_create(copse_context *ctx, const char *folder, cop
     copse_event_file *f = copse__alloc(&ctx->base.mem, 1, sizeof *f);
     COPSE_TRY(copse_need_memory(f, "event file: %s", folder));
     f->ctx = copse_context_retain(ctx);
-    copse_status s = copse__folder_make(folder);
+    copse_status s = copse__folder_make(folder, NULL);
     if (s == COPSE_OK)
         s = open_file(f, folder);
     if (s == COPSE_OK)

@@ -41,8 +41,8 @@ void copse__augment_apply(const struct copse_augment *a, uint64_t seed, uint32_t
 
 /* Mixup of the pictures of a batch: positions 2k and 2k + 1 are mixed with each other. */
 enum { COPSE_MIX_ALL = 256 };
-/* What a picture keeps of itself, COPSE_MIX_ALL / 2 to COPSE_MIX_ALL; the rest is of the other one. It depends
-   on seed, epoch and row, of the first picture of the pair, alone. */
+/* What a picture keeps of itself, COPSE_MIX_ALL / 2 to COPSE_MIX_ALL; the rest is of the other one.
+   It depends on seed, epoch and row, of the first picture of the pair, alone. */
 uint32_t copse__augment_draw_part(const struct copse_augment *a, uint64_t seed, uint32_t epoch,
                                   uint32_t row);
 void copse__augment_mix(uint8_t *first, uint8_t *second, size_t count, uint32_t part);

@@ -197,7 +197,7 @@ copse_status copse__checkpoint_folder_scan(struct copse_checkpoint_folder *f)
     f->found.count = 0;
     if (f->file)
         return scan_file(&scan);
-    COPSE_TRY(copse__folder_make(f->folder));
+    COPSE_TRY(copse__folder_make(f->folder, NULL));
     return scan_folder(&scan, f->folder);
 }
 

@@ -257,7 +257,7 @@ static void test_numbers_that_are_refused(void **state)
 static void test_numbers_by_a_schema(void **state)
 {
     static const char *const titles[] = { "size", "mark", "day", "kind" };
-    static const double size[] = { 1, 3, 5, 7, NAN }, mark[] = { 1, 2, 8, NAN, 0.5 },
+    static const double size[] = { 1, 3, 5, 7, NAN }, mark[] = { -0.0, 2, 8, NAN, 0.5 },
                         day[] = { NAN, 20200101, NAN, NAN, NAN },
                         none[] = { NAN, NAN, NAN, NAN, NAN }, kind[] = { 4, 2, 4, 4, 2 },
                         odd[] = { 4, 2.5, 4, 4, 2 };
@@ -270,14 +270,14 @@ static void test_numbers_by_a_schema(void **state)
     (void)state;
     for (int i = 0; i < 12; i++) {
         snprintf(texts[i], sizeof texts[i], "%d,%s,2020-01-%02d,%s\n", 1 + i % 3 * 2,
-                 i % 3 == 0   ? "1"
+                 i % 3 == 0   ? "0"
                  : i % 3 == 1 ? "2.0"
                               : "x",
                  1 + i, i % 2 ? "2" : "4");
         strcat(file, texts[i]);
     }
     train_on(file, &(struct copse_dataset_params){ .scale = COPSE_SCALE_NONE });
-    /* a number is found as 1 and as 2.0; another is named as any text */
+    /* a number is found as 0, also -0, and as 2.0; another is named as any text */
     OK(of_numbers(titles, 4, numbers, NULL, 5, BY));
     const size_t width = 1 + 3 + 11;
     for (size_t i = 0; i < 5 && i < 64 / width; i++) {

@@ -111,7 +111,7 @@ static void attend(const struct kind *k, int i, int place, const double *x, doub
 }
 
 /* Outputs after a token at a place; those before it were computed. */
-static void predict(const struct kind *k, int32_t token, int place, double outputs[TOKENS])
+static inline void predict(const struct kind *k, int32_t token, int place, double outputs[TOKENS])
 {
     double x[WIDTH], y[WIDTH], z[WIDTH], gate[HIDDEN], up[HIDDEN];
     for (int c = 0; c < WIDTH; c++)
@@ -135,7 +135,7 @@ static void predict(const struct kind *k, int32_t token, int place, double outpu
     product_of(y, k->is_tied ? net.table : net.head, NULL, TOKENS, WIDTH, outputs);
 }
 
-static double loss_of(const double outputs[TOKENS], int32_t token)
+static inline double loss_of(const double outputs[TOKENS], int32_t token)
 {
     double sum = 0;
     for (int i = 0; i < TOKENS; i++)

@@ -1,106 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Adapters of language models: what they add is compared with a reference in double precision; what
-   trains, what does not; several replicas; files, also those that are not as they must be. */
-#include "copse/data/checkpoint.h"
-#include "copse/data/gguf.h"
-#include "copse/train/adapt.h"
-#include "tests/language/language_rig.h"
-#include "tests/rig/found.h"
-
-enum { RANK = 3, WINDOW = 12 };
-static const char text[] = "the hen sings and the owl sleeps, hello fox; the cat waits ???";
-
-static int begin(void **state)
-{
-    (void)state;
-    temp_begin();
-    if (copse_context_create(&(struct copse_context_params){ .disable = NULL }, &ctx) != COPSE_OK)
-        return 1;
-    find_devices(ctx);
-    return 0;
-}
-
-static int end(void **state)
-{
-    (void)state;
-    copse_context_release(&ctx);
-    temp_end();
-    return 0;
-}
-
-/* ---- what the tests share ---- */
-
-static const char *path_of(const char *name)
-{
-    static char paths[4][300];
-    static int next;
-    char *path = paths[next++ % 4];
-    snprintf(path, sizeof paths[0], "%s/%s", temp_folder, name);
-    return path;
-}
-
-static copse_variable *variable_of(const char *name)
-{
-    copse_variable *const *list;
-    size_t count;
-    copse_strategy_variables(st, &list, &count);
-    for (size_t i = 0; i < count; i++)
-        if (strcmp(copse_variable_name(list[i]), name) == 0)
-            return list[i];
-    return NULL;
-}
-
-static size_t elements_of(copse_variable *v)
-{
-    const copse_shape s = copse_variable_shape(v);
-    return (size_t)s.dims[0] * (s.rank > 1 ? s.dims[1] : 1);
-}
-
-/* All values of the strategy's variables that are adapters or are not; the caller frees them. */
-static float *values_of(bool is_adapter, size_t *total)
-{
-    copse_variable *const *list;
-    size_t count;
-    float *all = malloc(sizeof *all * 200000);
-    assert_non_null(all);
-    *total = 0;
-    copse_strategy_variables(st, &list, &count);
-    for (size_t i = 0; i < count; i++)
-        if ((strstr(copse_variable_name(list[i]), ".lora_") != NULL) == is_adapter) {
-            assert_true(*total + elements_of(list[i]) < 200000);
-            OK(copse_variable_read(list[i], 0, all + *total));
-            *total += elements_of(list[i]);
-        }
-    return all;
-}
-
-static double evaluate(void)
-{
-    struct copse_language_evaluation e;
-    OK(copse_language_evaluate(language, text, sizeof text - 1, WINDOW, &e));
-    return e.loss;
-}
-
-/* Random values for all matrices, those with zeros too. */
-static void fill_matrices(void)
-{
-    copse_variable *const *list;
-    static float numbers[HIDDEN * WIDTH];
-    size_t count;
-    random_state = 31;
-    copse_strategy_variables(st, &list, &count);
-    for (size_t i = 0; i < count; i++)
-        if (strstr(copse_variable_name(list[i]), ".lora_")) {
-            fill(numbers, elements_of(list[i]), 0, 0.6f);
-            OK(copse_variable_assign(list[i], numbers));
-        }
-}
-
-static void open_adapted(const struct copse_adapter_params *how)
-{
-    open_kind(&llama);
-    OK(copse_language_adapt(language, how));
-}
+   trains, what does not; several replicas; windows and conversations. */
+#include "tests/language/adapter_rig.h"
 
 static copse_trainer *make_trainer(void)
 {
@@ -306,211 +207,83 @@ static void test_replicas(void **state)
     on = "host:0";
 }
 
-/* ---- files ---- */
-
-static void test_files(void **state)
-{
-    static const char *const names[] = { "adapter.safetensors", "adapter" };
-    (void)state;
-    on = "host:0";
-    for (int i = 0; i < 2; i++) {
-        struct copse_adapter_info before, after;
-        size_t count;
-        const struct copse_adapter_params how = { .rank = RANK,
-                                                  .alpha = 5,
-                                                  .dropout = 0.25f,
-                                                  .is_rank_stabilised = i == 1,
-                                                  .targets =
-                                                      i ? "*_proj" : "*.0.self_attn.?_proj" };
-        open_adapted(&how);
-        fill_matrices();
-        OK(copse_language_describe_adapter(language, &before));
-        float *saved = values_of(true, &count);
-        const double loss = evaluate();
-        OK(copse_language_save_adapter(language, path_of(names[i])));
-        close_file();
-        open_kind(&llama);
-        OK(copse_language_load_adapter(language, path_of(names[i])));
-        OK(copse_language_describe_adapter(language, &after));
-        assert_memory_equal(&before, &after, sizeof before);
-        float *loaded = values_of(true, &count);
-        assert_memory_equal(saved, loaded, count * sizeof *saved);
-        const double again = evaluate();
-        assert_memory_equal(&loss, &again, sizeof loss);
-        FAILS(COPSE_ERR_ARGUMENT, copse_language_load_adapter(language, path_of(names[i])),
-              "has an adapter of rank 3");
-        FAILS(COPSE_ERR_ARGUMENT, copse_language_adapt(language, &how), "has an adapter of rank 3");
-        close_file();
-        free(saved), free(loaded);
-    }
-}
-
-static void load_config(const char *config, copse_status status, const char *word)
-{
-    const double before = evaluate();
-    temp_write("adapter_config.json", config, strlen(config));
-    FAILS(status, copse_language_load_adapter(language, path_of("some.safetensors")), word);
-    const double after = evaluate();
-    assert_memory_equal(&before, &after, sizeof before);
-}
-
-/* Arrays [rows, columns] of these names. */
-static void write_arrays(const char *const *names, const size_t (*shapes)[2], size_t count)
-{
-    static const float zeros[HIDDEN * 64];
-    struct copse_named_array arrays[4];
-    for (size_t i = 0; i < count; i++)
-        arrays[i] =
-            (struct copse_named_array){ names[i],
-                                        { COPSE_F32, 2, { shapes[i][0], shapes[i][1] }, zeros } };
-    OK(copse_checkpoint_write(
-        ctx, path_of("some.safetensors"),
-        &(struct copse_checkpoint_params){ .arrays = arrays, .array_count = count }));
-}
-
-#define GOOD  "{\"peft_type\": \"LORA\", \"r\": 3, \"lora_alpha\": 6"
-#define LAYER "base_model.model.model.layers.0.self_attn."
-
-static void test_wrong_files(void **state)
-{
-    static const char *const names[] = { LAYER "v_proj.lora_A.weight", LAYER "v_proj.lora_B.weight",
-                                         "base_model.model.lm_head.lora_A.weight" };
-    static const size_t shapes[][2] = { { RANK, WIDTH }, { KV * HEAD, RANK }, { RANK, WIDTH } };
-    (void)state;
-    on = "host:0";
-    open_kind(&llama);
-    write_arrays(names, shapes, 2);
-    load_config("[1]", COPSE_ERR_FORMAT, "are no JSON object");
-    load_config("{\"peft_type\"", COPSE_ERR_FORMAT, "are no JSON object");
-    load_config("{\"r\": 3}", COPSE_ERR_UNSUPPORTED, "\"peft_type\" is not \"LORA\"");
-    load_config("{\"peft_type\": \"LORA\", \"r\": 3}", COPSE_ERR_FORMAT, "\"lora_alpha\"");
-    load_config("{\"peft_type\": \"LORA\", \"r\": 0, \"lora_alpha\": 6}", COPSE_ERR_FORMAT,
-                "\"r\"");
-    load_config("{\"peft_type\": \"LORA\", \"r\": 2.5, \"lora_alpha\": 6}", COPSE_ERR_FORMAT,
-                "the rank is 2.5");
-    load_config(GOOD ", \"lora_dropout\": 1}", COPSE_ERR_FORMAT, "\"lora_dropout\"");
-    load_config(GOOD ", \"use_dora\": true}", COPSE_ERR_UNSUPPORTED, "\"use_dora\"");
-    load_config(GOOD ", \"rank_pattern\": {\"q_proj\": 4}}", COPSE_ERR_UNSUPPORTED,
-                "\"rank_pattern\"");
-    load_config(GOOD ", \"bias\": \"all\"}", COPSE_ERR_UNSUPPORTED, "\"bias\" is \"all\"");
-    load_config("{\"peft_type\": \"LORA\", \"r\": 4, \"lora_alpha\": 6}", COPSE_ERR_UNSUPPORTED,
-                "is [3, 32]; for the rank 4");
-    write_arrays(names, shapes, 1);
-    load_config(GOOD "}", COPSE_ERR_FORMAT, "lacks \"" LAYER "v_proj.lora_B.weight\"");
-    write_arrays(names, shapes, 0);
-    load_config(GOOD "}", COPSE_ERR_FORMAT, "has no adapter of a weight");
-    write_arrays(names, shapes, 3);
-    load_config(GOOD "}", COPSE_ERR_UNSUPPORTED, "lm_head.lora_A.weight\" adapts no weight");
-    write_arrays(names, (const size_t[][2]){ { RANK, WIDTH + 1 } }, 1);
-    load_config(GOOD "}", COPSE_ERR_SHAPE, "is [3, 33]");
-    remove(path_of("adapter_config.json"));
-    FAILS(COPSE_ERR_IO, copse_language_load_adapter(language, path_of("some.safetensors")),
-          "adapter_config.json");
-    FAILS(COPSE_ERR_IO, copse_language_load_adapter(language, path_of("missing")), "missing");
-    FAILS(COPSE_ERR_ARGUMENT, copse_language_save_adapter(language, path_of("x.safetensors")),
-          "has none to save");
-    /* after all these a right one is taken */
-    write_arrays(names, shapes, 2);
-    temp_write("adapter_config.json", GOOD "}", strlen(GOOD "}"));
-    OK(copse_language_load_adapter(language, path_of("some.safetensors")));
-    FAILS(COPSE_ERR_IO, copse_language_save_adapter(language, path_of("none/x/y")), "none/x");
-    copse_variable *v = variable_of(names[0]);
-    float bad[RANK * WIDTH] = { [5] = NAN };
-    OK(copse_variable_assign(v, bad));
-    FAILS(COPSE_ERR_NONFINITE, copse_language_save_adapter(language, path_of("x.safetensors")),
-          "element 5 of " LAYER "v_proj.lora_A.weight");
-    close_file();
-}
-
-static void test_damaged_files(void **state)
-{
-    static unsigned char bytes[300000];
-    (void)state;
-    on = "host:0";
-    open_adapted(&(struct copse_adapter_params){ .rank = 1, .targets = "v_proj" });
-    OK(copse_language_save_adapter(language, path_of("good.safetensors")));
-    close_file();
-    FILE *f = fopen(path_of("good.safetensors"), "rb");
-    assert_non_null(f);
-    const size_t size = fread(bytes, 1, sizeof bytes, f);
-    fclose(f);
-    uint64_t header = 0;
-    memcpy(&header, bytes, 8);
-    assert_true(header < size);
-    random_state = 12;
-    int taken = 0;
-    for (int i = 0; i < 60; i++) {
-        float where[2];
-        fill(where, 2, 1, 1);
-        const size_t at = 8 + (size_t)(where[0] / 2 * (float)(header - 1));
-        const unsigned char old = bytes[at];
-        bytes[at] = (unsigned char)(32 + where[1] * 47);
-        temp_write("damaged.safetensors", bytes, i % 4 ? size : at);
-        bytes[at] = old;
-        open_kind(&llama);
-        const copse_status s =
-            copse_language_load_adapter(language, path_of("damaged.safetensors"));
-        taken += s == COPSE_OK;
-        if (s != COPSE_OK && s != COPSE_ERR_FORMAT && s != COPSE_ERR_UNSUPPORTED &&
-            s != COPSE_ERR_SHAPE && s != COPSE_ERR_IO)
-            fail_msg("change %d: %s: %s", i, copse_status_name(s), copse_last_error());
-        close_file();
-    }
-    assert_true(taken < 45);
-}
-
-/* A GGUF file keeps what an adapter computes, for both orders of rows; its bytes are as llama.cpp
-   defines them. */
-static void test_gguf_files(void **state)
-{
-    static const struct kind *const kinds[] = { &llama, &qwen2 };
-    (void)state;
-    on = "host:0";
-    for (int i = 0; i < 2; i++) {
-        struct copse_adapter_info info;
-        struct copse_gguf_value alpha;
-        float b[HEADS * HEAD * RANK], in_file[HEADS * HEAD * RANK];
-        copse_gguf *f;
-        open_kind(kinds[i]);
-        OK(copse_language_adapt(language,
-                                &(struct copse_adapter_params){ .rank = RANK,
-                                                                .alpha = 2,
-                                                                .is_rank_stabilised = true,
-                                                                .targets = "q_proj,down_proj" }));
-        fill_matrices();
-        const double loss = evaluate();
-        OK(copse_variable_read(variable_of(LAYER "q_proj.lora_B.weight"), 0, b));
-        OK(copse_language_save_adapter(language, path_of("adapter.gguf")));
-        close_file();
-        OK(copse_gguf_open(ctx, path_of("adapter.gguf"), &f));
-        OK(copse_gguf_get(f, "adapter.lora.alpha", 0, &alpha));
-        assert_true(fabs(alpha.real - 2 / sqrt(RANK) * RANK) < 1e-6);
-        OK(copse_gguf_read(f, "blk.0.attn_q.weight.lora_b", in_file, HEADS * HEAD * RANK));
-        for (uint32_t r = 0; r < HEADS * HEAD; r++) {
-            const uint32_t k = r % HEAD, from = i ? r : r - k + k / 2 + k % 2 * (HEAD / 2);
-            assert_memory_equal(in_file + r * RANK, b + from * RANK, RANK * sizeof *b);
-        }
-        const struct copse_gguf_tensor *t = copse_gguf_find(f, "blk.1.ffn_down.weight.lora_a");
-        assert_non_null(t);
-        assert_true(t->shape[0] == RANK && t->shape[1] == HIDDEN);
-        copse_gguf_release(&f);
-        open_kind(kinds[i]);
-        OK(copse_language_load_adapter(language, path_of("adapter.gguf")));
-        OK(copse_language_describe_adapter(language, &info));
-        assert_int_equal(info.weights, 2 * LAYERS);
-        const double again = evaluate();
-        assert_true(fabs(again - loss) < 1e-6);
-        close_file();
-        open_kind(kinds[1 - i]);
-        FAILS(COPSE_ERR_UNSUPPORTED, copse_language_load_adapter(language, path_of("adapter.gguf")),
-              "\"general.architecture\" is not");
-        FAILS(COPSE_ERR_UNSUPPORTED, copse_language_load_adapter(language, path_of("model.gguf")),
-              "\"general.type\" is not \"adapter\"");
-        close_file();
-    }
-}
-
 /* ---- what is refused ---- */
+
+static struct {
+    long left;
+} hunger = { -1 };
+
+static void *hungry(void *user, void *block, size_t size)
+{
+    (void)user;
+    if (size == 0) {
+        free(block);
+        return NULL;
+    }
+    if (hunger.left == 0)
+        return NULL;
+    if (hunger.left > 0)
+        hunger.left--;
+    return realloc(block, size);
+}
+
+/* Any allocation of an adapter may fail: the model then computes what it did. */
+static void test_no_memory(void **state)
+{
+    copse_context *usual = ctx;
+    const struct copse_context_params params = { .resize = hungry, .disable = "opencl,vulkan" };
+    copse_status s = COPSE_ERR_NO_MEMORY;
+    (void)state;
+    on = "host:0";
+    OK(copse_context_create(&params, &ctx));
+    open_kind(&llama);
+    const double before = evaluate();
+    long n = 0;
+    for (; s != COPSE_OK && n < 1000; n++) {
+        struct copse_adapter_info info;
+        hunger.left = n;
+        s = copse_language_adapt(language, &(struct copse_adapter_params){ .rank = RANK });
+        hunger.left = -1;
+        OK(copse_language_describe_adapter(language, &info));
+        assert_int_equal(info.rank, s == COPSE_OK ? RANK : 0);
+        if (s != COPSE_OK)
+            assert_int_equal(s, COPSE_ERR_NO_MEMORY);
+        const double after = evaluate();
+        assert_memory_equal(&before, &after, sizeof before);
+    }
+    OK(s);
+    assert_true(n > 10);
+    fill_matrices();
+    assert_true(fabs(evaluate() - before) > 1e-3);
+    close_file();
+    copse_context_release(&ctx);
+    ctx = usual;
+}
+
+/* A quantised head computes all logits at once; one of f32 does not. */
+static void test_too_many_logits(void **state)
+{
+    struct kind quantised = llama;
+    enum { LONG = 400 };
+    const size_t most = (((size_t)1 << 31) - 1) / TOKENS / LONG;
+    int32_t *zeros = calloc((most + 1) * LONG, sizeof *zeros);
+    (void)state;
+    assert_non_null(zeros);
+    on = "host:0";
+    quantised.is_quantised = true;
+    const struct copse_host_batch batch = { COPSE_COLUMNS(
+                                                { "x", COPSE_I32, COPSE_SHAPE(LONG), zeros },
+                                                { "y", COPSE_I32, COPSE_SHAPE(LONG), zeros }),
+                                            .count = most + 1 };
+    open_kind(&quantised);
+    OK(copse_language_adapt(language, &(struct copse_adapter_params){ .rank = RANK }));
+    copse_trainer *t = make_trainer();
+    FAILS(COPSE_ERR_ARGUMENT, copse_trainer_step(t, &batch), "windows of 400 tokens");
+    assert_non_null(strstr(copse_last_error(), "f32 weights"));
+    copse_trainer_release(&t);
+    close_file();
+    free(zeros);
+}
 
 static void test_refused(void **state)
 {
@@ -523,6 +296,9 @@ static void test_refused(void **state)
         { { .rank = 1, .alpha = -1 }, "alpha is -1" },
         { { .rank = 1, .alpha = INFINITY }, "alpha is inf" },
         { { .rank = 1, .alpha = NAN }, "alpha is" },
+        { { .rank = 1, .alpha = 1e31f }, "alpha is 1e+31; 1e-30 to 1e30" },
+        { { .rank = 1, .alpha = 3e38f, .is_rank_stabilised = true }, "alpha is 3e+38" },
+        { { .rank = 1, .alpha = 1e-31f }, "alpha is 1e-31" },
         { { .rank = 1, .dropout = 1 }, "a dropout of 1" },
         { { .rank = 1, .dropout = NAN }, "a dropout of" },
         { { .rank = 1, .targets = "q_proj,lm_head" }, "\"lm_head\" fits no weight of" },
@@ -642,7 +418,13 @@ static void test_conversations(void **state)
           "2 of them, and no answer begins in a window of 5");
     static const char *const wrong[][2] = {
         { "{\"prompt\": \"a\", \"answer\": \"b\"} {}", "line 1: it is not one JSON object" },
-        { "{\"prompt\": \"a\\u0000\", \"answer\": \"b\"}", "line 1: it is not one JSON object" },
+        { "{\"prompt\": \"a\\\\\\u0000\", \"answer\": \"b\"}",
+          "line 1: a text has the character \\u0000" },
+        { "{\"prompt\": \"\\ud83d\", \"answer\": \"b\"}",
+          "line 1: \\ud83d is half of a surrogate" },
+        { "{\"prompt\": \"\\ude00\\ud83d\", \"answer\": \"b\"}", "line 1: \\ude00 is half" },
+        { "{\"messages\": [{\"role\": \"assistant\", \"content\": \"\"}], \"answer\": \"b\"}",
+          "line 1: it has \"messages\" and also \"answer\"" },
         { "{\"prompt\": \"a\", \"answer\": \"b\"}\n[1]", "line 2: it is not one JSON object" },
         { "{\"prompt\": \"a\"", "line 1: it is not one JSON object" },
         { "{\"prompt\": \"a\"}", "line 1: neither a list \"messages\"" },
@@ -658,6 +440,17 @@ static void test_conversations(void **state)
               copse_language_conversations(language, wrong[i][0], strlen(wrong[i][0]), 0, NULL,
                                            &data),
               wrong[i][1]);
+    static const char zero[] = "{\"prompt\": \"a\", \"answer\": \"b\"}\n\0";
+    FAILS(COPSE_ERR_FORMAT,
+          copse_language_conversations(language, zero, sizeof zero - 1, 0, NULL, &data),
+          "line 2: it has a byte 0");
+    assert_null(data);
+    /* a mark of UTF-8, a backslash before "u0000", a pair of surrogates */
+    static const char right[] = "\xef\xbb\xbf{\"prompt\": \"a\\\\u0000\\ud83d\\ude00\", "
+                                "\"answer\": \"b\"}\r\n \t";
+    OK(copse_language_conversations(language, right, sizeof right - 1, 0, &info, &data));
+    assert_int_equal(info.conversations, 1);
+    copse_dataset_release(&data);
     close_file();
 }
 
@@ -666,9 +459,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_values),        cmocka_unit_test(test_first_values),
         cmocka_unit_test(test_trains),        cmocka_unit_test(test_replicas),
-        cmocka_unit_test(test_files),         cmocka_unit_test(test_wrong_files),
-        cmocka_unit_test(test_damaged_files), cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_windows),       cmocka_unit_test(test_gguf_files),
+        cmocka_unit_test(test_no_memory),     cmocka_unit_test(test_too_many_logits),
+        cmocka_unit_test(test_refused),       cmocka_unit_test(test_windows),
         cmocka_unit_test(test_conversations),
     };
     return cmocka_run_group_tests(tests, begin, end);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Converts decimal numbers to double and back, correctly rounded and independent of the locale: one exact
-   operation for ordinary numbers, long division for the others. */
+/* Converts decimal numbers to double and back, correctly rounded and independent of the locale: one
+   exact operation for ordinary numbers, long division for the others. */
 #include "core/data/reader/number.h"
 
 #include <float.h>
@@ -192,6 +192,7 @@ void copse__number_print(double v, char to[COPSE_NUMBER_TEXT])
 {
     double again;
 
+    v += 0.0; /* -0 is 0 */
     if (!isfinite(v)) {
         strcpy(to, isnan(v) ? "nan" : v > 0 ? "inf" : "-inf");
         return;

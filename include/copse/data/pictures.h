@@ -37,8 +37,8 @@ extern "C" {
     is COPSE_ERR_UNSUPPORTED. */
 COPSE_API bool copse_pictures_are_read(void);
 
-/** The file of a row, as a path. NULL: the row is not of a picture. Lifetime: that of the
-    dataset. */
+/** The file of a row, as a path. NULL: the row is not of a picture. Lifetime: as long as
+    the dataset's. */
 COPSE_API const char *copse_dataset_file(const copse_dataset *data, size_t row);
 
 /**
@@ -50,7 +50,8 @@ COPSE_API const char *copse_dataset_file(const copse_dataset *data, size_t row);
  *                   to the size of the picture, 1 to 90
  *     zoom P        enlarge to 100 - P to 100 + P % about the centre, 1 to 90
  *     rotate D      turn by -D to D whole degrees about the centre, 1 to 180
- *     shift N       move by -N to N pixels in both directions, 1 to 32767; pixels from outside are 0
+ *     shift N       move by -N to N pixels in both directions, 1 to 32767; pixels from outside are
+ *                   0
  *     brightness P  multiply by 1 - P/100 to 1 + P/100 in steps of 1/100, 1 to 100; at most 255
  *
  *     erase P       set a rectangle of a pixel to P % of each side to 0, at any place, every second
@@ -59,15 +60,17 @@ COPSE_API const char *copse_dataset_file(const copse_dataset *data, size_t row);
  *                   (Zhang et al., ICLR 2018)
  *
  * crop, zoom and rotate are one bilinear interpolation; what is outside of the picture is 0.
- * mixup needs a class of each picture in column "y" (i32), batches of 2 or more, and a random order.
- * A batch gets two more columns: COPSE_MIXUP_LABEL (i32), the class of the other picture, and
- * COPSE_MIXUP_PART (f32, 0.5 to 1 in steps of 1/256), the part of its own. A pair gets one part: of
- * part and 1 - part the larger one, which makes the same two pictures. copse_model_loss takes
- * part * loss(y) + (1 - part) * loss(other); a loss function of the application does so itself.
+ * mixup needs a class of each picture in column "y" (i32), batches of 2 or more, and a random
+ * order. A batch gets two more columns: COPSE_MIXUP_LABEL (i32), the class of the other picture,
+ * and COPSE_MIXUP_PART (f32, 0.5 to 1 in steps of 1/256), the part of its own. A pair gets one
+ * part: of part and 1 - part the larger one, which makes the same two pictures. copse_model_loss
+ * takes part * loss(y) + (1 - part) * loss(other); a loss function of the application does so
+ * itself.
  *
  * They change column "x", which must be u8 [height, width] or [height, width, channels]. They
  * depend on seed, epoch and row alone, so that neither the number of threads and replicas nor a
- * resumed run changes them.
+ * resumed run changes them. mixup also depends on the size of the batch, which decides about the
+ * neighbours, and its part on log and exp of the C library.
  * @retval COPSE_ERR_ARGUMENT  The description is wrong; the text names the step.
  */
 COPSE_API COPSE_CHECKED copse_status copse_augment_check(const char *augment);

@@ -30,8 +30,8 @@ struct copse_blocks {
 };
 
 /**
- * x op(w) for a matrix w of blocks, op(w) = w^T if `transpose`. The derivative is that of x; scales
- * and offsets have none. Sums are those of copse_matmul.
+ * x op(w) for a matrix w of blocks, op(w) = w^T if `transpose`. Only x has a derivative, not
+ * scales and offsets. Sums are added as copse_matmul adds them.
  * @param x  f32 [.., columns] if `transpose`, else [.., rows]. At least one axis.
  * @param y  f32 [.., rows] if `transpose`, else [.., columns].
  * @retval COPSE_ERR_SHAPE        The shapes or types do not fit.
@@ -45,7 +45,7 @@ copse_matmul_blocks(copse_graph *g, copse_tensor *x, const struct copse_blocks *
  * Rows of a matrix of blocks by index, as f32. No derivative.
  * @param indices  i32, any shape. An index out of range gives NaN.
  * @param y        f32 [indices..., columns].
- * Errors are those of copse_matmul_blocks.
+ * Errors are the same as for copse_matmul_blocks.
  */
 COPSE_API COPSE_CHECKED copse_tensor *
 copse_gather_blocks(copse_graph *g, const struct copse_blocks *table, copse_tensor *indices);
