@@ -132,7 +132,7 @@ static void compile_here(struct job *j)
 }
 
 /* Without a cache that is kept, neither a second context nor a process could pass its binaries on.
-   Binaries for a part of a device are not those of the whole one, which a process opens. */
+   A process opens the whole device, and its binaries do not serve a part of it. */
 void copse__kernels_compile(copse_device *dev, const struct copse_kernel_want *list, size_t count)
 {
     const bool is_apart = dev->info.kind == COPSE_DEVICE_CPU && !dev->compiles_serially;
