@@ -13,7 +13,7 @@
 #define AHEAD            4u    /* batches that are announced to the dataset before they are read */
 #define DEADLINE_NS      (120ull * 1000000000ull)
 
-/* Columns of mixup, after those of the dataset. */
+/* Columns of mixup, after the dataset's own columns. */
 enum { MIXED_OTHER, MIXED_PART, MIXED_COLUMNS };
 
 struct slot {

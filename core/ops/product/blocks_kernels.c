@@ -92,7 +92,7 @@ static struct sums wide_sums(const void *params, const int32_t *spec)
     return (struct sums){ p->m, p->n, p->k, 0, p->k, spec[0] != 0 };
 }
 
-/* The parameters of blocks_one_wide are those of blocks_one. */
+/* blocks_one_wide and blocks_one have the same parameters. */
 _Static_assert(sizeof(struct copse_params_blocks_one) ==
                    sizeof(struct copse_params_blocks_one_wide),
                "parameters");

@@ -88,7 +88,7 @@ static bool is_on(const struct grid *g, const float *values)
     return true;
 }
 
-/* Values become those of blocks. */
+/* Round values to numbers that blocks can hold. */
 static void quantise(const struct grid grids[2], float *values, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
