@@ -31,12 +31,14 @@ int cmd_predict(int argc, char **argv);
 int cmd_generate(int argc, char **argv);
 int cmd_info(int argc, char **argv);
 int cmd_export(int argc, char **argv);
+int cmd_compare_runs(int argc, char **argv);
 
 /* ---- options (options.c) ---- */
 
 enum option_kind {
     OPTION_FLAG,
     OPTION_TEXT,
+    OPTION_TEXTS, /* into a struct option_texts: the option may be given several times */
     OPTION_COUNT,
     OPTION_SECONDS, /* into a uint32_t, from 1 */
     OPTION_U64,
@@ -55,6 +57,11 @@ enum option_kind {
 };
 
 /* Valid until the next options_parse. */
+#define OPTION_TEXTS_MOST 16
+struct option_texts {
+    const char *at[OPTION_TEXTS_MOST];
+    size_t count;
+};
 struct option_words {
     const char **at;
     size_t count;
@@ -76,7 +83,7 @@ bool option_choose(struct option_choice *choice, const char *value);
 struct option_row {
     const char *name; /* "epochs": the option --epochs */
     enum option_kind kind;
-    void *to;         /* bool, const char *, uint32_t, uint64_t, float, option_choice or
+    void *to; /* bool, const char *, uint32_t, uint64_t, float, option_choice, option_texts or
                               option_words */
     const char *arg;  /* "N" */
     const char *help; /* NULL: the option is parsed, and offered nowhere */
@@ -156,8 +163,8 @@ bool compiling_gains(void);
 /* The copse_compile_fn of the context: one process for each processor. `user` is COMPILING_VERBOSE,
    or NULL. */
 void compiling_apart(void *user, const struct copse_compile_work *work);
-/* argv[1] is a device, argv[2] COMPILING_VERBOSE if there is one. Compiles the kernels whose texts
-   it reads, with the log on stderr; returns an exit code. */
+/* argv[1] is a device, argv[2] the id of the process that waits, argv[3] COMPILING_VERBOSE if there is
+   one. Compiles the kernels whose texts it reads, with the log on stderr; returns an exit code. */
 int compiling_process(int argc, char **argv);
 
 /* Whether standard output is a terminal, and its width. */

@@ -8,6 +8,18 @@
 
 /* ---- build options and identity ---- */
 
+/* Enough for write_options. */
+#define OPTIONS_BYTES (128 + COPSE_MAX_SPECS * 24)
+
+/* Whether the device can be asked for correctly rounded quotients and roots. */
+static bool divides_exactly(const struct copse_cl_device *d)
+{
+    cl_device_fp_config single = 0;
+    return d->cl.GetDeviceInfo(d->id, CL_DEVICE_SINGLE_FP_CONFIG, sizeof single, &single, NULL) ==
+               CL_SUCCESS &&
+           (single & CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT) != 0;
+}
+
 /* -w: compilers count their warnings on standard error, which is the application's. The build
    checks kernels with -Wall. */
 static void write_options(const struct copse_kernel *k, char *out, size_t size)
@@ -16,6 +28,9 @@ static void write_options(const struct copse_kernel *k, char *out, size_t size)
                      k->group_x, k->group_y);
     for (int i = 0; i < k->row->spec_count && n > 0 && (size_t)n < size; i++)
         n += snprintf(out + n, size - (size_t)n, " -DSPEC_%d=%" PRId32, i, k->spec[i]);
+    if (k->dev->is_portable && n > 0 && (size_t)n < size)
+        snprintf(out + n, size - (size_t)n, " -DPORTABLE%s",
+                 divides_exactly(k->dev->priv) ? " -cl-fp32-correctly-rounded-divide-sqrt" : "");
 }
 
 /* Two independent hashes of all inputs of the compiler. */
@@ -193,7 +208,7 @@ static void note_entry(void *to, const void *bytes, size_t size)
 bool copse_cl_is_stored(const struct copse_kernel *k)
 {
     const struct copse_cache_params *cache = &k->dev->base->cache;
-    char options[72 + COPSE_MAX_SPECS * 24], key[32];
+    char options[OPTIONS_BYTES], key[32];
     uint64_t id[2];
     bool is_there = false;
     write_options(k, options, sizeof options);
@@ -254,7 +269,7 @@ static void store_binary(const struct copse_kernel *k, cl_program program, bool 
 {
     const struct copse_cl_device *d = k->dev->priv;
     struct copse_base *base = k->dev->base;
-    char options[72 + COPSE_MAX_SPECS * 24], key[32];
+    char options[OPTIONS_BYTES], key[32];
     uint64_t id[2];
     size_t size = 0;
     if (base->cache.put == NULL ||
@@ -344,7 +359,7 @@ static copse_status build_text(struct copse_kernel *k, const char *options)
    they expect. The second try multiplies and adds, which rounds twice. */
 static copse_status build_any(struct copse_kernel *k, const char *options)
 {
-    char without[96 + COPSE_MAX_SPECS * 24];
+    char without[OPTIONS_BYTES + 16];
     const copse_status s = build_text(k, options);
     if (s != COPSE_ERR_COMPILE)
         return s;
@@ -360,7 +375,7 @@ copse_status copse_cl_kernel_init(struct copse_kernel *k)
     struct copse_cl_kernel *ck = k->priv;
     COPSE_TRY(copse__mutex_init(&ck->lock));
     ck->has_lock = true;
-    char options[72 + COPSE_MAX_SPECS * 24], key[32];
+    char options[OPTIONS_BYTES], key[32];
     uint64_t id[2];
     write_options(k, options, sizeof options);
     kernel_identify(k, options, id);

@@ -257,6 +257,11 @@ static void describe_rest(struct vk_device *vd, VkPhysicalDevice physical,
     out->has_f64 = t->has_f64;
     out->has_f16_storage = t->has_f16_storage;
     out->rounds_to_nearest = floats.shaderRoundingModeRTEFloat32;
+    if (t->version >= VK_API_VERSION_1_2)
+        t->float_modes =
+            (uint8_t)((floats.shaderDenormPreserveFloat32 ? COPSE_VK_KEEPS_DENORMALS : 0) |
+                      (floats.shaderSignedZeroInfNanPreserveFloat32 ? COPSE_VK_KEEPS_ZEROS : 0) |
+                      (floats.shaderRoundingModeRTEFloat32 ? COPSE_VK_ROUNDS_TO_EVEN : 0));
     /* Each shader must request to preserve subnormals, which not every device allows. Our shaders
        do not, so drivers may flush even where they could preserve. */
     out->keeps_denormals = false;

@@ -219,6 +219,7 @@ static const char *const variables[] = {
 
 const struct copse_backend copse_backend_vulkan = {
     .name = "vulkan",
+    .overlaps = true,
     .device_priv = sizeof(struct vk_device),
     .buffer_priv = sizeof(struct vk_buffer),
     .kernel_priv = sizeof(struct vk_kernel),

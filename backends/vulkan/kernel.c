@@ -42,6 +42,8 @@ static void cache_key(const struct copse_kernel *k, const struct vk_traits *t, c
     h = copse__hash(h, k->row->name, strlen(k->row->name));
     h = copse__hash(h, &k->row->source_hash, sizeof k->row->source_hash);
     h = copse__hash(h, k->spec, k->row->spec_count * sizeof k->spec[0]);
+    if (k->dev->is_portable)
+        h = copse__hash(h, "portable 2", 10);
     if (k->row->is_cooperative)
         h = copse__hash(h, t->cooperative_shape, sizeof t->cooperative_shape);
     snprintf(key, 32, "vk-%016llx", (unsigned long long)h);
@@ -223,6 +225,15 @@ copse_status copse_vk_kernel_init(struct copse_kernel *k)
         copse_vk_cooperative_code(&vd->base->mem, code.words, code.bytes, &words, &code.bytes),
         "in kernel %s", k->row->name));
     code.words = words ? words : code.words;
+    if (k->dev->is_portable) {
+        uint32_t *portable;
+        const copse_status s = copse_vk_portable_code(
+            &vd->base->mem, code.words, code.bytes, vd->traits.float_modes, &portable, &code.bytes);
+        copse__free(&vd->base->mem, words);
+        words = portable;
+        COPSE_TRY(copse_note(s, "in kernel %s", k->row->name));
+        code.words = words;
+    }
 
     char key[32];
     cache_key(k, &vd->traits, key);

@@ -114,6 +114,8 @@ struct vk_traits {
     VkDeviceSize atom;             /* nonCoherentAtomSize */
     VkDeviceSize import_alignment; /* 0 = host memory cannot be imported */
     uint32_t max_texel_args;       /* texel buffers per kernel, 0 = none */
+    /* what kernels may ask for: bits of enum copse_vk_float_mode (portable.c) */
+    uint8_t float_modes;
     bool has_budget, has_portability_subset, has_f64, has_f16_storage;
     /* the extension of priorities among processes, NULL = none */
     const char *global_priority;
@@ -249,6 +251,16 @@ bool copse_vk_cooperative_is_enabled(const VkPhysicalDeviceFeatures2 *features);
    COPSE_ERR_COMPILE: it cannot be converted. */
 copse_status copse_vk_cooperative_code(struct copse_mem *mem, const uint32_t *words, size_t bytes,
                                        uint32_t **out, size_t *out_bytes);
+
+/* portable.c */
+enum copse_vk_float_mode {
+    COPSE_VK_KEEPS_DENORMALS = 1,
+    COPSE_VK_KEEPS_ZEROS = 2, /* their signs, infinities and NaN */
+    COPSE_VK_ROUNDS_TO_EVEN = 4,
+};
+/* The same code with portable bits, in these modes; freed with copse__free. */
+copse_status copse_vk_portable_code(struct copse_mem *mem, const uint32_t *words, size_t bytes,
+                                    uint8_t modes, uint32_t **out, size_t *out_bytes);
 
 /* ---- priority.c ---- */
 

@@ -16,6 +16,9 @@ COPSE_PRIVATE copse_status copse__file_open(const char *path, FILE **out, uint64
 /* The part of a path after its folder: "b.csv" of "a/b.csv". */
 COPSE_PRIVATE const char *copse__path_name(const char *path);
 
+/* Whether a path has this ending, in lower case, whatever the case in the path. */
+bool copse__path_ends(const char *path, const char *ending);
+
 /* Go to a byte of a file, which may be beyond 4 GB; false on failure. */
 bool copse__file_seek(FILE *stream, uint64_t at);
 
@@ -30,6 +33,15 @@ copse_status copse__folder_list(const char *path, bool (*take)(void *user, const
 /* Create a folder; succeeds if it exists. Its parent must exist. `is_new`: whether it did not
    exist; may be NULL. */
 copse_status copse__folder_make(const char *path, bool *is_new);
+
+/* Give a folder another name, which nothing has. */
+copse_status copse__folder_rename(const char *from, const char *to);
+
+/* Whether two paths lead to one file or folder, which exists. */
+bool copse__file_is_same(const char *a, const char *b);
+
+/* Whether a folder has this name, also one that cannot be read or leads nowhere. */
+bool copse__path_exists(const char *path);
 
 /* Remove a folder if it is empty. */
 void copse__folder_remove(const char *path);

@@ -104,6 +104,23 @@ copse_status copse__folder_make(const char *path, bool *is_new)
     return fail_errno("make the folder", path);
 }
 
+copse_status copse__folder_rename(const char *from, const char *to)
+{
+    return rename(from, to) == 0 ? COPSE_OK : fail_errno("make the folder", to);
+}
+
+bool copse__file_is_same(const char *a, const char *b)
+{
+    struct stat x, y;
+    return stat(a, &x) == 0 && stat(b, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
+}
+
+bool copse__path_exists(const char *path)
+{
+    struct stat info;
+    return lstat(path, &info) == 0 || (errno != ENOENT && errno != ENOTDIR);
+}
+
 void copse__folder_remove(const char *path)
 {
     (void)rmdir(path);

@@ -128,6 +128,49 @@ copse_status copse__folder_make(const char *path, bool *is_new)
                       copse_reason(reason));
 }
 
+copse_status copse__folder_rename(const char *from, const char *to)
+{
+    wchar_t wide[PATH_ROOM], wide_to[PATH_ROOM];
+    COPSE_TRY(wide_path(from, wide));
+    COPSE_TRY(wide_path(to, wide_to));
+    return MoveFileExW(wide, wide_to, MOVEFILE_WRITE_THROUGH)
+               ? COPSE_OK
+               : copse_fail(COPSE_ERR_IO, "file: cannot make the folder %s: %s", to,
+                            copse_reason(GetLastError()));
+}
+
+static bool file_identity(const char *path, BY_HANDLE_FILE_INFORMATION *out)
+{
+    wchar_t wide[PATH_ROOM];
+    if (!copse__wide(path, wide, PATH_ROOM))
+        return false;
+    const HANDLE handle = CreateFileW(wide, FILE_READ_ATTRIBUTES,
+                                      FILE_SHARE_READ | FILE_SHARE_WRITE | FILE_SHARE_DELETE, NULL,
+                                      OPEN_EXISTING, FILE_FLAG_BACKUP_SEMANTICS, NULL);
+    if (handle == INVALID_HANDLE_VALUE)
+        return false;
+    const bool is_known = GetFileInformationByHandle(handle, out);
+    CloseHandle(handle);
+    return is_known;
+}
+
+bool copse__file_is_same(const char *a, const char *b)
+{
+    BY_HANDLE_FILE_INFORMATION x, y;
+    return file_identity(a, &x) && file_identity(b, &y) &&
+           x.dwVolumeSerialNumber == y.dwVolumeSerialNumber &&
+           x.nFileIndexHigh == y.nFileIndexHigh && x.nFileIndexLow == y.nFileIndexLow;
+}
+
+bool copse__path_exists(const char *path)
+{
+    wchar_t wide[PATH_ROOM];
+    if (!copse__wide(path, wide, PATH_ROOM) || GetFileAttributesW(wide) != INVALID_FILE_ATTRIBUTES)
+        return true;
+    const DWORD reason = GetLastError();
+    return reason != ERROR_FILE_NOT_FOUND && reason != ERROR_PATH_NOT_FOUND;
+}
+
 void copse__folder_remove(const char *path)
 {
     wchar_t wide[PATH_ROOM];

@@ -23,8 +23,10 @@ static bool is_transfer(const struct copse_command *c)
 static bool is_divisible(const struct copse_command *c)
 {
     struct copse_sample sample;
+    struct copse_line_sample lines;
     struct copse_part part;
-    return !is_transfer(c) && (copse__sample_of(c, &sample) || copse__part_of(c, &part));
+    return !is_transfer(c) && (copse__sample_of(c, &sample) || copse__line_sample_of(c, &lines) ||
+                               copse__part_of(c, &part));
 }
 
 static enum scope scope_of(const struct copse_command *c, uint64_t most)
@@ -116,7 +118,9 @@ static copse_status chain_compare(struct copse_chain *c, copse_queue *q,
 {
     COPSE_TRY(copse__probe_queue(&c->probe, q, command));
     COPSE_TRY(copse_queue_finish(q));
-    return copse__probe_judge(&c->probe, &c->fault);
+    const copse_status s = copse__probe_judge(&c->probe, &c->fault);
+    c->lacks_memory |= s == COPSE_ERR_NO_MEMORY;
+    return s == COPSE_ERR_NO_MEMORY ? COPSE_OK : s;
 }
 
 static copse_status chain_restore(struct copse_chain *c, copse_queue *q)
@@ -152,6 +156,10 @@ static copse_status run_in_place(struct copse_chain *c, copse_queue *q,
     COPSE_TRY(chain_compare(c, q, command));
     if (c->fault.is_found || !copse__probe_is_unchanged(&c->probe))
         return COPSE_OK;
+    if (copse__probe_reserve_kept(&c->probe, false) != COPSE_OK) {
+        c->lacks_memory = true;
+        return COPSE_OK;
+    }
     COPSE_TRY(copse__probe_disturb(&c->probe, q));
     COPSE_TRY(chain_compare(c, q, command));
     return chain_restore(c, q);
@@ -161,17 +169,25 @@ static copse_status run_one(struct copse_chain *c, copse_queue *q,
                             const struct copse_command *command)
 {
     const enum scope scope = scope_in(c, command);
-    const bool has_memory = scope == NOT || copse__probe_reserve(&c->probe, q, command) == COPSE_OK;
+    const bool has_memory =
+        scope == NOT || (copse__probe_reserve(&c->probe, q, command) == COPSE_OK &&
+                         (!c->restores || copse__probe_reserve_kept(&c->probe, true) == COPSE_OK));
     if (scope == NOT || !has_memory) {
         c->skipped++;
         log_skipped(c, q, command, has_memory);
         return c->restores ? COPSE_OK : copse__pace_encode(q, command);
     }
     c->probe.is_sampled = scope == IN_PART;
+    c->lacks_memory = false;
+    COPSE_TRY(c->restores ? run_restored(c, q, command) : run_in_place(c, q, command));
+    if (c->lacks_memory && !c->fault.is_found) {
+        c->skipped++;
+        log_skipped(c, q, command, false);
+        return COPSE_OK;
+    }
     c->compared++;
     c->sampled += scope == IN_PART;
     c->work += scope == WHOLE ? work_of(command, c->most) : 0;
-    COPSE_TRY(c->restores ? run_restored(c, q, command) : run_in_place(c, q, command));
     if (!c->fault.is_found)
         note_compared(c, command);
     return COPSE_OK;

@@ -12,9 +12,10 @@ struct copse_chain {
     uint64_t most;
     /* launches get made-up numbers, and memory is restored; those not compared are not executed */
     bool restores;
-    unsigned number; /* of the chains of a device; 0: it has not begun */
-    bool is_torn;    /* it failed, and memory could not be restored */
-    uint64_t work;   /* of the launches that were compared as a whole and could have been in part */
+    unsigned number;   /* of the chains of a device; 0: it has not begun */
+    bool is_torn;      /* it failed, and memory could not be restored */
+    bool lacks_memory; /* the host had none to compare the newest launch */
+    uint64_t work; /* of the launches that were compared as a whole and could have been in part */
     /* launches: compared, those of them in part, and not compared */
     size_t compared, sampled, skipped;
     /* of the first launch that is wrong, probe.command: the chain ends with it */

@@ -19,7 +19,8 @@ static float real_of(uint32_t word)
 
 static const uint32_t *words_of(const struct copse_probe *p, uint32_t i, bool is_after)
 {
-    return (const uint32_t *)(const void *)(p->memory + (is_after ? p->bytes : 0) + p->at[i]);
+    return (const uint32_t *)(const void *)copse__probe_copy(
+        p, is_after ? COPSE_PROBE_AFTER : COPSE_PROBE_BEFORE, i);
 }
 
 static size_t count_of(const struct copse_probe *p, uint32_t i)
@@ -211,23 +212,27 @@ static copse_status probe_judge_compare(const struct copse_probe *p, const struc
 
 /* ---- in part ---- */
 
-/* The words before the launch, as floats; copies of them, or of their magnitudes, where the bound
-   needs them. */
+static bool takes_magnitudes(const struct copse_bound *b)
+{
+    return b->limit.ratio > 0 && !b->law->has_signs;
+}
+
+/* The words before the launch, as floats, and their magnitudes where the bound needs them. */
 static copse_status load_floats(const struct copse_probe *p, const struct copse_bound *b,
                                 struct evaluation *e, struct evaluation *size)
 {
     for (uint32_t i = 0; i < p->command.binding_count; i++) {
         const size_t count = count_of(p, i);
-        e->args[i] = size->args[i] = (struct copse_host_arg){ p->memory + p->at[i], count, false };
-        if (!(b->limit.ratio > 0))
+        e->args[i] = size->args[i] =
+            (struct copse_host_arg){ copse__probe_copy(p, COPSE_PROBE_BEFORE, i), count, false };
+        if (!takes_magnitudes(b))
             continue;
         float *magnitudes =
             copse__alloc(&p->dev->base->mem, COPSE_MAX(count, 1), sizeof *magnitudes);
         size->args[i].data = magnitudes;
         COPSE_TRY(copse_need_memory(magnitudes, "audit"));
         for (size_t k = 0; k < count; k++)
-            magnitudes[k] = b->law->has_signs ? real_of(words_of(p, i, false)[k])
-                                              : fabsf(real_of(words_of(p, i, false)[k]));
+            magnitudes[k] = fabsf(real_of(words_of(p, i, false)[k]));
     }
     return COPSE_OK;
 }
@@ -279,8 +284,101 @@ static copse_status compare_sample(const struct copse_probe *p, const struct cop
         compare_elements(p, b, &l, &size, out);
     copse__free(mem, l.y);
     copse__free(mem, l.chosen.at);
-    if (b->limit.ratio > 0)
+    if (takes_magnitudes(b))
         probe_judge_drop(p, &size);
+    return status;
+}
+
+/* ---- lines ---- */
+
+/* The words before the launch: operands as floats, results as doubles, which `e` has alone. */
+static copse_status load_lines(const struct copse_probe *p, struct evaluation *e)
+{
+    for (uint32_t i = 0; i < p->command.binding_count; i++) {
+        const size_t count = count_of(p, i);
+        e->args[i] =
+            (struct copse_host_arg){ copse__probe_copy(p, COPSE_PROBE_BEFORE, i), count, false };
+        if (!copse__probe_is_result(&p->command, i))
+            continue;
+        double *y = copse__alloc(&p->dev->base->mem, COPSE_MAX(count, 1), sizeof *y);
+        e->args[i] = (struct copse_host_arg){ y, count, true };
+        COPSE_TRY(copse_need_memory(y, "audit"));
+        for (size_t k = 0; k < count; k++)
+            y[k] = (double)real_of(words_of(p, i, false)[k]);
+    }
+    return COPSE_OK;
+}
+
+static void drop_lines(const struct copse_probe *p, struct evaluation *e)
+{
+    for (uint32_t i = 0; i < p->command.binding_count; i++)
+        if (e->args[i].is_double)
+            copse__free(&p->dev->base->mem, e->args[i].data);
+}
+
+/* Lines: their numbers, and what is expected of all words. */
+struct lines {
+    const struct copse_line_sample *of;
+    struct copse_choice chosen;
+    struct evaluation y, size;
+};
+
+/* The root mean square of the words of the chosen lines, of each buffer. */
+static void find_norms(const struct lines *l, double norms[COPSE_MAX_BINDINGS])
+{
+    size_t counts[COPSE_MAX_BINDINGS] = { 0 };
+    for (size_t i = 0; i < l->chosen.count; i++) {
+        struct copse_line_words words[COPSE_LINE_WORDS];
+        const size_t n =
+            l->of->law->words(l->of->params, l->of->spec, (size_t)l->chosen.at[i], words);
+        for (size_t w = 0; w < n; w++) {
+            const struct copse_host_arg *y = &l->y.args[words[w].buffer];
+            const double norm = norm_of(&(struct copse_host_arg){
+                (double *)y->data + words[w].first, words[w].count, true });
+            norms[words[w].buffer] += norm * norm * (double)words[w].count;
+            counts[words[w].buffer] += words[w].count;
+        }
+    }
+    for (uint32_t b = 0; b < COPSE_MAX_BINDINGS; b++)
+        norms[b] = counts[b] > 0 ? sqrt(norms[b] / (double)counts[b]) : 0;
+}
+
+static void compare_line(const struct copse_probe *p, const struct copse_bound *b,
+                         const struct lines *l, size_t line, const double *norms,
+                         struct copse_probe_fault *out)
+{
+    struct copse_line_words words[COPSE_LINE_WORDS];
+    const size_t n = l->of->law->words(l->of->params, l->of->spec, line, words);
+    for (size_t w = 0; w < n; w++) {
+        const uint32_t i = words[w].buffer;
+        for (size_t k = words[w].first; k < words[w].first + words[w].count && !out->is_found; k++)
+            compare_element(p, i, k, b, fmax(norms[i], b->limit.floor),
+                            copse__load(&l->y.args[i], k), copse__load(&l->size.args[i], k), out);
+    }
+}
+
+static copse_status compare_lines(const struct copse_probe *p, const struct copse_bound *b,
+                                  const struct copse_line_sample *s, struct copse_probe_fault *out)
+{
+    struct copse_mem *mem = &p->dev->base->mem;
+    struct lines l = { .of = s };
+    double norms[COPSE_MAX_BINDINGS] = { 0 };
+    copse_status status = copse__choose_units(mem, &p->command, s->count, s->depth, &l.chosen);
+    if (status == COPSE_OK)
+        status = load_lines(p, &l.y);
+    if (status == COPSE_OK)
+        status = load_lines(p, &l.size);
+    for (size_t i = 0; i < l.chosen.count && status == COPSE_OK; i++) {
+        s->law->host(s->params, s->spec, l.y.args, (size_t)l.chosen.at[i]);
+        s->law->size(s->params, s->spec, l.size.args, (size_t)l.chosen.at[i]);
+    }
+    if (status == COPSE_OK)
+        find_norms(&l, norms);
+    for (size_t i = 0; i < l.chosen.count && status == COPSE_OK && !out->is_found; i++)
+        compare_line(p, b, &l, (size_t)l.chosen.at[i], norms, out);
+    drop_lines(p, &l.y);
+    drop_lines(p, &l.size);
+    copse__free(mem, l.chosen.at);
     return status;
 }
 
@@ -308,11 +406,14 @@ copse_status copse__probe_judge(const struct copse_probe *p, struct copse_probe_
     const struct copse_command *c = &p->command;
     struct copse_bound b;
     struct copse_sample sample;
+    struct copse_line_sample lines;
     struct copse_part part;
     *out = (struct copse_probe_fault){ .is_found = false };
     copse__bound_of(c, p->dev->limits, &b);
     if (p->is_sampled && copse__sample_of(c, &sample))
         return compare_sample(p, &b, &sample, out);
+    if (p->is_sampled && copse__line_sample_of(c, &lines))
+        return compare_lines(p, &b, &lines, out);
     if (p->is_sampled && copse__part_of(c, &part))
         return compare_part(p, &b, &part, out);
     return compare_all(p, &b, NULL, out);

@@ -21,6 +21,22 @@ bool copse__sample_of(const struct copse_command *c, struct copse_sample *out)
     return true;
 }
 
+bool copse__line_sample_of(const struct copse_command *c, struct copse_line_sample *out)
+{
+    const struct copse_law *law = copse__law_of(c);
+    if (!law->lines)
+        return false;
+    *out = (struct copse_line_sample){ .law = law->lines, .spec = copse__law_spec(c) };
+    if (law->line_params)
+        law->line_params(copse__law_params(c), out->params);
+    else
+        memcpy(out->params, copse__law_params(c), sizeof out->params);
+    out->count = law->lines->count(out->params);
+    const uint64_t work = law->work ? law->work(copse__law_params(c), out->spec) : out->count;
+    out->depth = work / COPSE_MAX(out->count, 1);
+    return out->count > 0;
+}
+
 /* ---- the choice ---- */
 
 static int sample_compare(const void *a, const void *b)

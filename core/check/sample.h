@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Samples of the elements of a result, for laws with a function of one element. */
+/* Samples of the elements or lines of a result, for laws with a function of one of them. */
 #ifndef COPSE_SAMPLE_H
 #define COPSE_SAMPLE_H
 
@@ -17,7 +17,17 @@ struct copse_sample {
 /* False: the law has no such function. `c` must outlive *out. */
 bool copse__sample_of(const struct copse_command *c, struct copse_sample *out);
 
-/* ---- the choice, of elements or of rows (part.h) ---- */
+struct copse_line_sample {
+    const struct copse_lines *law;
+    uint32_t params[COPSE_MAX_PARAM_WORDS]; /* for its functions */
+    const int32_t *spec;
+    uint64_t count, depth; /* lines; operations of one */
+};
+
+/* False: the law has no lines. */
+bool copse__line_sample_of(const struct copse_command *c, struct copse_line_sample *out);
+
+/* ---- the choice, of elements, lines or units (part.h) ---- */
 
 /* Numbers of units of a launch, in ascending order. */
 struct copse_choice {

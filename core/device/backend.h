@@ -71,7 +71,11 @@ struct copse_device {
     struct copse_block_list *block_list; /* blocked kernels of the device, owned by the context */
     atomic_bool is_told_short;           /* the log has said that buffers pass its budget */
     bool compiles_serially;              /* the driver compiles one kernel at a time in a process */
-    bool tries_blocked;                  /* under test: blocked kernels are used */
+    /* results have the same bits on all such devices: the limits that choose kernels and orders of
+       sums are the same (device.c), backends compile kernels without contraction and fused
+       products, and launches keep the order of the nodes (schedule.c) */
+    bool is_portable;
+    bool tries_blocked; /* under test: blocked kernels are used */
     /* by layout, the self-tests of the library product that passed here: 0 = none, else 1 + classes
        of large products (library_product.c) */
     atomic_uint products_passed[4];
@@ -162,6 +166,10 @@ struct copse_backend {
        ends with NULL. NULL = none. For reports. */
     const char *const *variables;
     size_t device_priv, buffer_priv, kernel_priv, queue_priv, segment_priv;
+
+    /* Commands between two barriers may run at the same time: programs place those that do not
+       depend on each other next to each other. */
+    bool overlaps;
 
     /* Report every device, in the driver's order. Called once per context. A missing loader or
        driver is not an error: set sink->detail to the missing package. A driver that fails for one

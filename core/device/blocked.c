@@ -88,10 +88,11 @@ copse_status copse__device_pass_run(copse_device *dev, const char *kernel, bool 
                                       is_good);
 }
 
-copse_status copse__device_note_mode(copse_device *dev, const char *mode, uint32_t tier,
-                                     bool is_whole)
+copse_status copse__device_note_mode(copse_device *dev, const char *mode, const char *ops,
+                                     uint32_t tier, bool is_whole)
 {
-    return copse__block_list_note_mode(&dev->ctx->trust, dev->block_list, mode, tier, is_whole);
+    return copse__block_list_note_mode(&dev->ctx->trust, dev->block_list, mode, ops, tier,
+                                       is_whole);
 }
 
 void copse__device_refresh(copse_context *ctx, const struct copse_device_info *info)

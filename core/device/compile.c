@@ -142,8 +142,8 @@ void copse__kernels_compile(copse_device *dev, const struct copse_kernel_want *l
     struct job j = { .dev = dev, .list = cold, .is_apart = is_apart };
     if (cold)
         j.count = find_cold(dev, list, count, cold);
-    if (j.count >= FEWEST_APART && dev->compiles_serially && dev->parts <= 1 && dev->ctx->compile &&
-        dev->ctx->has_kept_cache) {
+    if (j.count >= FEWEST_APART && dev->compiles_serially && dev->parts <= 1 && !dev->is_portable &&
+        dev->ctx->compile && dev->ctx->has_kept_cache) {
         copse__compile_apart(dev, cold, j.count);
         j.count = find_cold(dev, list, count, cold);
     }

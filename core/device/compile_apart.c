@@ -6,8 +6,10 @@
 #include "copse/copse.h"
 #include "core/device/compile_apart.h"
 
-/* "name 1 0 0 0 0 0": the specialisation follows the name. */
-enum { TEXT_BYTES = 48 + COPSE_MAX_SPECS * 12 };
+/* "name 1 0 0 0 0 0": the specialisation follows the name; then " untested" where this context makes
+   no self-tests, and the other one must make none. */
+#define UNTESTED " untested"
+enum { TEXT_BYTES = 48 + COPSE_MAX_SPECS * 12 + sizeof UNTESTED };
 
 copse_status copse_context_compile_with(copse_context *ctx, copse_compile_fn *fn, void *user)
 {
@@ -39,6 +41,8 @@ static void write_text(const copse_device *dev, const struct copse_kernel_want *
     int n = snprintf(to, TEXT_BYTES, "%s", copse__kernel_row(dev, want->id)->name);
     for (size_t i = 0; i < COPSE_MAX_SPECS; i++)
         n += snprintf(to + n, TEXT_BYTES - (size_t)n, " %d", (int)want->spec[i]);
+    if (atomic_load_explicit(&dev->ctx->self_tests_off, memory_order_relaxed) > 0)
+        snprintf(to + n, TEXT_BYTES - (size_t)n, "%s", UNTESTED);
 }
 
 void copse__compile_apart(copse_device *dev, const struct copse_kernel_want *const *list,
@@ -80,7 +84,7 @@ static bool find_kernel(const char *text, size_t length, enum copse_kernel_id *o
     return false;
 }
 
-static bool read_text(const char *text, struct copse_kernel_want *out)
+static bool read_text(const char *text, struct copse_kernel_want *out, bool *is_tested)
 {
     const size_t length = strcspn(text, " ");
     const char *p = text + length;
@@ -94,16 +98,21 @@ static bool read_text(const char *text, struct copse_kernel_want *out)
         out->spec[i] = (int32_t)x;
         p = end;
     }
-    return *p == '\0';
+    *is_tested = strcmp(p, UNTESTED) != 0;
+    return *p == '\0' || !*is_tested;
 }
 
 copse_status copse_device_compile(copse_device *dev, const char *kernel)
 {
     struct copse_kernel_want want;
     struct copse_kernel *k;
+    bool is_tested;
     COPSE_TRY(copse_need("kernel", dev, kernel));
-    if (!read_text(kernel, &want))
+    if (!read_text(kernel, &want, &is_tested))
         return copse_fail(COPSE_ERR_ARGUMENT, "kernel: '%.64s' names no kernel of version %s",
                           kernel, copse_version());
-    return copse__kernel_make(dev, want.id, want.spec, &k);
+    atomic_fetch_add(&dev->ctx->self_tests_off, is_tested ? 0u : 1u);
+    const copse_status s = copse__kernel_make(dev, want.id, want.spec, &k);
+    atomic_fetch_sub(&dev->ctx->self_tests_off, is_tested ? 0u : 1u);
+    return s;
 }

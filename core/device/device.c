@@ -86,11 +86,34 @@ static copse_status device_make(copse_context *ctx, struct copse_place *place,
     dev->foreign = place->import ? copse__import_foreign(place->import) : NULL;
     dev->part = part;
     dev->parts = parts;
+    dev->is_portable = params && params->is_portable;
     dev->block_list = block_list;
     dev->priority = (copse_priority)atomic_load(&ctx->priority);
     dev->priv = priv;
     place->import = NULL;
     *out = dev;
+    return COPSE_OK;
+}
+
+/* What kernels and orders of sums follow from becomes the same on all devices: the class of devices
+   with plain kernels, groups of one size, a number of compute units. No measurement counts. */
+static copse_status make_portable(copse_device *dev)
+{
+    enum { GROUP = 256, GROUP_BYTES = 32768, UNITS = 16 };
+    struct copse_limits *l = &dev->info.limits;
+    if (l->max_group_size < GROUP || l->group_memory_bytes < GROUP_BYTES)
+        return copse_fail(COPSE_ERR_UNSUPPORTED,
+                          "device: %s: portable bits need groups of %d invocations with %d bytes, "
+                          "it allows %u with %u",
+                          dev->info.id, GROUP, GROUP_BYTES, l->max_group_size,
+                          l->group_memory_bytes);
+    l->max_group_size = GROUP;
+    l->group_memory_bytes = GROUP_BYTES;
+    l->compute_units = UNITS;
+    l->is_gpu = l->has_wide_vectors = l->has_fast_texels = l->has_library_gemm = false;
+    memset(l->cooperative_shape, 0, sizeof l->cooperative_shape);
+    copse__free(&dev->base->mem, dev->tuning.at);
+    memset(&dev->tuning, 0, sizeof dev->tuning);
     return COPSE_OK;
 }
 
@@ -111,6 +134,8 @@ copse_status copse__device_open_at(copse_context *ctx, struct copse_place *place
     /* A backend that gets more information when it opens a device may have changed limits. */
     if (!s && !copse__limits_cap(&dev->info.limits, dev->info.reason, sizeof dev->info.reason))
         s = copse_fail(COPSE_ERR_NO_DEVICE, "device: %s: %s", dev->info.id, dev->info.reason);
+    if (s == COPSE_OK && dev->is_portable)
+        s = make_portable(dev);
     if (s) {
         copse_device_release(&dev);
         return copse_note(s, "while opening %s", place->info.id);

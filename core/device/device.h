@@ -77,7 +77,8 @@ copse_status copse__kernel_make(copse_device *dev, enum copse_kernel_id id, cons
                                 struct copse_kernel **out);
 /* Whether copse__kernel_get would compile it for a long time: it is neither compiled nor stored in
    the kernel cache. False on backends that compile nothing. */
-bool copse__kernel_is_cold(copse_device *dev, enum copse_kernel_id id, const int32_t *spec);
+COPSE_PRIVATE bool copse__kernel_is_cold(copse_device *dev, enum copse_kernel_id id,
+                                         const int32_t *spec);
 
 /* Call the application's progress function, if there is one. */
 void copse__kernel_report(const copse_device *dev, const char *kernel, size_t done, size_t total);
@@ -91,10 +92,15 @@ struct copse_kernel_want {
     enum copse_kernel_id id;
     int32_t spec[COPSE_MAX_SPECS];
 };
+struct copse_kernel_wants {
+    struct copse_kernel_want *at;
+    size_t count, room;
+};
 /* Compile those of `list` (without repetition) that no cache has, with several threads, and report
    progress. Each is then ready or stored for copse__kernel_get, which returns the error of a kernel
    that failed. */
-void copse__kernels_compile(copse_device *dev, const struct copse_kernel_want *list, size_t count);
+COPSE_PRIVATE void copse__kernels_compile(copse_device *dev, const struct copse_kernel_want *list,
+                                          size_t count);
 
 /* Whether the kernel can run on the device (embedded form, bindings, group memory) and is not
    blocked. */
@@ -143,7 +149,7 @@ copse_status copse__device_fail_test(copse_device *dev, const char *kernel, cons
 COPSE_PRIVATE copse_status copse__device_pass_run(copse_device *dev, const char *kernel,
                                                   bool is_good);
 COPSE_PRIVATE copse_status copse__device_note_mode(copse_device *dev, const char *mode,
-                                                   uint32_t tier, bool is_whole);
+                                                   const char *ops, uint32_t tier, bool is_whole);
 COPSE_PRIVATE copse_status copse__device_fail_case(copse_device *dev,
                                                    const struct copse_kernel_case *c, bool is_late,
                                                    const char *text);

@@ -140,12 +140,20 @@ struct copse_program_params {
     bool is_sliced;      /* segments are divided into slices of one command each */
     /* bytes of device memory for its values, for copse__recompute_fit [0 = no limit] */
     size_t budget;
+    /* in the order of the nodes, and none together: the least memory. Without it, launches may be
+       ordered and joined where that costs at most a 16th, and keeps the budget. */
+    bool is_plain;
 };
 
 typedef struct copse_program copse_program;
 
 /* Plan, compile and record. Later replays allocate nothing. */
 copse_status copse__program_create(const struct copse_program_params *params, copse_program **out);
+
+/* Add the kernels of a program, with their specialisations, to a list of kernels, each once; it
+   compiles nothing. The caller frees out->at. */
+copse_status copse__program_kernels(const struct copse_program_params *params,
+                                    struct copse_kernel_wants *out);
 
 /* The memory of a program for its values [bytes]. */
 struct copse_program_memory {

@@ -132,8 +132,21 @@ static copse_status place_copies(struct copse_recorder *r, const copse_tensor *t
     return COPSE_OK;
 }
 
+static copse_status lower_joined(struct copse_recorder *r, const copse_tensor *t)
+{
+    const struct copse_join *j = copse__join_of(r, t->id);
+    const copse_tensor *list[COPSE_MOST_JOINED];
+    if (!j)
+        return COPSE_OK; /* with a later one */
+    for (uint32_t i = 0; i < j->count; i++)
+        list[i] = r->graph->nodes.at[j->at[i]];
+    return t->op->lower_many(&r->lowering, list, j->count);
+}
+
 static copse_status lower_node(struct copse_recorder *r, const copse_tensor *t)
 {
+    if (r->joined[t->id])
+        return lower_joined(r, t);
     if (!t->op->crosses)
         return t->op->lower ? t->op->lower(&r->lowering, t) : COPSE_OK;
     size_t i = 0;
@@ -144,8 +157,10 @@ static copse_status lower_node(struct copse_recorder *r, const copse_tensor *t)
                : push_copy(r, t->in[0], r->params->placement_count + i, 0);
 }
 
-copse_status copse__lower(struct copse_recorder *r)
+static copse_status lower_all(struct copse_recorder *r)
 {
+    r->launches.count = r->allocations.count = r->scratch.count = 0;
+    memset(r->homes, 0, r->graph->nodes.count * sizeof *r->homes);
     for (uint32_t n = 0; n < r->graph->nodes.count; n++) {
         const copse_tensor *t = r->graph->nodes.at[n];
         if (!r->needed[n])
@@ -157,6 +172,44 @@ copse_status copse__lower(struct copse_recorder *r)
         COPSE_TRY(place_copies(r, t));
     }
     return COPSE_OK;
+}
+
+/* `shares` 32nds more than the program needs without an order or a join; within the budget. */
+static uint64_t allow_bytes(const struct copse_recorder *r, uint64_t alone, uint64_t shares)
+{
+    const uint64_t most = alone < UINT64_MAX ? alone + alone / 32 * shares : 0;
+    return r->params->budget ? COPSE_MIN(most, COPSE_MAX(alone, r->params->budget)) : most;
+}
+
+/* Nodes are lowered together only if that costs little memory. */
+static copse_status lower_together(struct copse_recorder *r, uint64_t most)
+{
+    uint64_t together;
+    if (r->joins.count == 0)
+        return COPSE_OK;
+    COPSE_TRY(lower_all(r));
+    COPSE_TRY(copse__bytes_needed(r, r->allocations.at, &together));
+    if (together <= most)
+        return COPSE_OK;
+    copse__joins_drop(r);
+    return lower_all(r);
+}
+
+copse_status copse__lower(struct copse_recorder *r)
+{
+    uint64_t alone;
+    copse__joins_drop(r);
+    COPSE_TRY(lower_all(r));
+    copse__schedule_none(r);
+    const bool orders = !r->is_plain && copse__schedule_helps(r);
+    if (!r->is_plain)
+        COPSE_TRY(copse__joins_find(r));
+    if (!orders && r->joins.count == 0)
+        return COPSE_OK;
+    COPSE_TRY(copse__bytes_needed(r, r->allocations.at, &alone));
+    COPSE_TRY(lower_together(r, allow_bytes(r, alone, 1)));
+    r->most_bytes = allow_bytes(r, alone, 2);
+    return orders ? copse__schedule(r) : COPSE_OK;
 }
 
 void copse__lower_init(struct copse_recorder *r)

@@ -93,22 +93,20 @@ static void end_buckets(struct copse_recorder *r, uint32_t buckets)
 /* Segments end with buckets and at exchanges, in the order of the nodes. */
 copse_status copse__segments_cut(struct copse_recorder *r)
 {
-    copse_program *p = r->program;
     const uint32_t buckets = COPSE_MAX(r->params->bucket_count, 1);
-    p->segment_count = buckets + (uint32_t)r->all_reduces.count;
-    p->segments = copse__alloc(r->mem, p->segment_count, sizeof(struct copse_segment *));
-    p->all_reduces = copse__alloc(r->mem, p->segment_count, sizeof *p->all_reduces);
+    r->segment_count = buckets + (uint32_t)r->all_reduces.count;
+    r->crossings = copse__alloc(r->mem, r->segment_count, sizeof *r->crossings);
     r->ends = copse__alloc(r->mem, buckets, sizeof *r->ends);
-    r->cuts = copse__alloc(r->mem, p->segment_count, sizeof *r->cuts);
-    if (!p->segments || !p->all_reduces || !r->ends || !r->cuts)
+    r->cuts = copse__alloc(r->mem, r->segment_count, sizeof *r->cuts);
+    if (!r->crossings || !r->ends || !r->cuts)
         return copse_fail(COPSE_ERR_NO_MEMORY, "program: no memory for %u segments",
-                          p->segment_count);
+                          r->segment_count);
     end_buckets(r, buckets);
-    for (uint32_t i = 0, b = 0, c = 0; i < p->segment_count; i++) {
+    for (uint32_t i = 0, b = 0, c = 0; i < r->segment_count; i++) {
         const bool is_all_reduce =
             c < r->all_reduces.count && r->all_reduces.at[c].node->id <= r->ends[b];
         r->cuts[i] = is_all_reduce ? r->all_reduces.at[c].node->id : r->ends[b];
-        p->all_reduces[i] = is_all_reduce ? c : COPSE_NO_ALL_REDUCE;
+        r->crossings[i] = is_all_reduce ? c : COPSE_NO_ALL_REDUCE;
         c += is_all_reduce;
         b += !is_all_reduce;
     }

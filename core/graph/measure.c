@@ -16,8 +16,7 @@ static copse_status measure_elsewhere(void *user, const copse_tensor *y, uint32_
 /* The node at which the most bytes are in use. */
 static copse_status find_peak(const struct copse_recorder *r, struct copse_program_memory *out)
 {
-    const size_t nodes = r->graph->nodes.count;
-    int64_t *change = copse__alloc(r->mem, nodes + 2, sizeof *change), sum = 0;
+    int64_t *change = copse__alloc(r->mem, (size_t)r->times + 2, sizeof *change), sum = 0;
     if (!change)
         return copse_no_memory("program");
     for (size_t i = 0; i < r->allocations.count; i++) {
@@ -25,11 +24,11 @@ static copse_status find_peak(const struct copse_recorder *r, struct copse_progr
         change[a->first] += (int64_t)a->size;
         change[a->last + 1] -= (int64_t)a->size;
     }
-    for (size_t n = 0; n < nodes; n++) {
-        sum += change[n];
+    for (size_t t = 0; t < r->times; t++) {
+        sum += change[t];
         if ((size_t)sum > out->peak) {
             out->peak = (size_t)sum;
-            out->at = r->graph->nodes.at[n];
+            out->at = r->graph->nodes.at[r->node_at ? r->node_at[t] : t];
         }
     }
     copse__free(r->mem, change);
@@ -53,6 +52,7 @@ static copse_status measure_program(struct copse_recorder *r, size_t limit,
     size_t arenas[COPSE_MAX_ARENAS];
     uint32_t count = 0;
     COPSE_TRY(copse__all_reduces_find(r));
+    COPSE_TRY(copse__segments_cut(r));
     COPSE_TRY(copse__lower(r));
     COPSE_TRY(find_peak(r, out));
     find_kept(r, out);

@@ -33,6 +33,13 @@ struct copse_op {
     /* Append the launches that compute y. NULL = a view of in[0] with another shape, or a leaf. */
     copse_status (*lower)(struct copse_lowering *l, const copse_tensor *y);
 
+    /* NULL, or several nodes of the op may be computed by one call at the place of the last one:
+       their attributes are equal, and so are the shapes of their operands. `most`: how many, with
+       nodes like y; below 2: each alone. */
+    copse_status (*lower_many)(struct copse_lowering *l, const copse_tensor *const *y,
+                               uint32_t count);
+    uint32_t (*most)(const struct copse_lowering *l, const copse_tensor *y);
+
     /* y is the sum of in[0] over the replicas, computed by an exchange between them: a program ends
        a segment here instead of lowering the node. */
     bool crosses;

@@ -75,32 +75,44 @@ static bool is_same(const struct copse_kernel_want *w, const struct copse_launch
     return w->id == x->id && memcmp(w->spec, x->spec, sizeof w->spec) == 0;
 }
 
+/* Add the kernels of the launches, without repetition. */
+static copse_status add_wants(const struct copse_recorder *r, struct copse_kernel_wants *to)
+{
+    for (size_t i = 0; i < r->launches.count; i++) {
+        const struct copse_launch *x = &r->launches.at[i];
+        struct copse_kernel_want want = { .id = x->id };
+        size_t k = 0;
+        while (k < to->count && !is_same(&to->at[k], x))
+            k++;
+        if (x->kind != COPSE_LAUNCH_KERNEL || k < to->count)
+            continue;
+        memcpy(want.spec, x->spec, sizeof want.spec);
+        if (!COPSE_PUSH(r->mem, to, want))
+            return copse_no_memory("program");
+    }
+    return COPSE_OK;
+}
+
+static size_t count_usable(const struct copse_recorder *r)
+{
+    size_t usable = 0;
+    for (size_t i = 0; i < r->launches.count; i++)
+        usable += r->launches.at[i].kind != COPSE_LAUNCH_COPY &&
+                  program_fits(r->program->queue->dev, &r->launches.at[i]);
+    return usable;
+}
+
 /* What no cache has is compiled at once by several threads. Returns how many of the chosen kernels
    are usable. */
 static size_t compile_cold(struct copse_recorder *r, size_t *chosen)
 {
     copse_device *dev = r->program->queue->dev;
-    struct copse_kernel_want *wants = copse__alloc(r->mem, r->launches.count, sizeof *wants);
-    size_t count = 0, usable = 0;
-    *chosen = 0;
-    for (size_t i = 0; i < r->launches.count; i++) {
-        const struct copse_launch *x = &r->launches.at[i];
-        size_t k = 0;
-        *chosen += x->kind != COPSE_LAUNCH_COPY && program_fits(dev, x);
-        while (k < count && !is_same(&wants[k], x))
-            k++;
-        if (!wants || x->kind != COPSE_LAUNCH_KERNEL || k < count)
-            continue;
-        wants[count].id = x->id;
-        memcpy(wants[count++].spec, x->spec, sizeof x->spec);
-    }
-    if (wants)
-        copse__kernels_compile(dev, wants, count);
-    copse__free(r->mem, wants);
-    for (size_t i = 0; i < r->launches.count; i++)
-        usable +=
-            r->launches.at[i].kind != COPSE_LAUNCH_COPY && program_fits(dev, &r->launches.at[i]);
-    return usable;
+    struct copse_kernel_wants wants = { .count = 0 };
+    *chosen = count_usable(r);
+    (void)add_wants(r, &wants); /* the others are compiled one by one */
+    copse__kernels_compile(dev, wants.at, wants.count);
+    copse__free(r->mem, wants.at);
+    return count_usable(r);
 }
 
 /* Compile the chosen kernels before memory is allocated for the program. A kernel that fails its
@@ -138,8 +150,6 @@ static copse_status lower_and_compile(struct copse_recorder *r)
         const copse_status s = program_compile(r, &again);
         if (!again)
             return s;
-        r->launches.count = r->allocations.count = r->scratch.count = 0;
-        memset(r->homes, 0, r->graph->nodes.count * sizeof *r->homes);
     }
 }
 
@@ -184,6 +194,12 @@ static copse_status program_record(struct copse_recorder *r)
 {
     copse_program *p = r->program;
     size_t next = 0;
+    p->segments = copse__alloc(r->mem, r->segment_count, sizeof(struct copse_segment *));
+    if (!p->segments)
+        return copse_no_memory("program");
+    p->segment_count = r->segment_count;
+    p->all_reduces = r->crossings;
+    r->crossings = NULL;
     for (uint32_t b = 0; b < p->segment_count; b++) {
         const bool is_last = b + 1 == p->segment_count;
         r->commands.count = 0;
@@ -236,12 +252,27 @@ static copse_status keep_inputs(struct copse_recorder *r)
     return COPSE_OK;
 }
 
+/* What an order or a join costs may be what is missing. */
+static copse_status make_plain_arena(struct copse_recorder *r)
+{
+    copse_program *p = r->program;
+    for (uint32_t i = 0; i < p->arena_count; i++)
+        copse_buffer_release(&p->arenas[i]);
+    p->arena_count = 0;
+    r->is_plain = true;
+    COPSE_TRY(lower_and_compile(r));
+    return make_arena(r);
+}
+
 static copse_status program_make(struct copse_recorder *r)
 {
     COPSE_TRY(copse__all_reduces_find(r));
     COPSE_TRY(copse__segments_cut(r));
     COPSE_TRY(lower_and_compile(r));
-    COPSE_TRY(make_arena(r));
+    copse_status s = make_arena(r);
+    if (s == COPSE_ERR_NO_DEVICE_MEMORY && !r->is_plain)
+        s = make_plain_arena(r);
+    COPSE_TRY(s);
     COPSE_TRY(write_constants(r));
     COPSE_TRY(keep_inputs(r));
     return program_record(r);
@@ -274,6 +305,21 @@ copse_status copse__program_create(const struct copse_program_params *params, co
     copse__recorder_end(&r);
     copse__program_release(&p);
     return copse_note(s, "while making a program for %s", dev->info.id);
+}
+
+copse_status copse__program_kernels(const struct copse_program_params *params,
+                                    struct copse_kernel_wants *out)
+{
+    struct copse_recorder r;
+    copse_status s;
+    COPSE_TRY_OR(done, s, copse__recorder_begin(params, &r));
+    COPSE_TRY_OR(done, s, copse__all_reduces_find(&r));
+    COPSE_TRY_OR(done, s, copse__segments_cut(&r));
+    COPSE_TRY_OR(done, s, copse__lower(&r));
+    s = add_wants(&r, out);
+done:
+    copse__recorder_end(&r);
+    return s;
 }
 
 void copse__program_release(copse_program **program)

@@ -202,7 +202,9 @@ static copse_status use_least(struct fit *f)
 static copse_status recompute_fit_run(const struct copse_program_params *params,
                                       copse_status (*fn)(struct fit *f))
 {
-    struct fit f = { .params = params };
+    struct copse_program_params plain = *params;
+    plain.is_plain = true; /* what fits so fits at all */
+    struct fit f = { .params = &plain };
     copse_status s = copse__cuts_init(&f.cuts, params);
     if (s == COPSE_OK)
         s = fn(&f);

@@ -15,11 +15,13 @@ copse_status copse__recorder_begin(const struct copse_program_params *params,
         .mem = &params->graph->ctx->base.mem,
         .params = params,
         .graph = params->graph,
+        .is_plain = params->is_plain,
     };
     r->needed = copse__alloc(r->mem, nodes, sizeof *r->needed);
+    r->joined = copse__alloc(r->mem, nodes, sizeof *r->joined);
     r->homes = copse__alloc(r->mem, nodes, sizeof *r->homes);
     r->last_use = copse__alloc(r->mem, nodes, sizeof *r->last_use);
-    if (!r->needed || !r->homes || !r->last_use)
+    if (!r->needed || !r->joined || !r->homes || !r->last_use)
         return copse_fail(COPSE_ERR_NO_MEMORY, "program: no memory for %zu nodes", nodes);
     copse__lower_init(r);
     copse__lifetimes(r);
@@ -29,11 +31,15 @@ copse_status copse__recorder_begin(const struct copse_program_params *params,
 void copse__recorder_end(struct copse_recorder *r)
 {
     copse__free(r->mem, r->needed);
+    copse__free(r->mem, r->joined);
+    copse__free(r->mem, r->joins.at);
     copse__free(r->mem, r->homes);
     copse__free(r->mem, r->last_use);
     copse__free(r->mem, r->all_reduces.at);
     copse__free(r->mem, r->ends);
     copse__free(r->mem, r->cuts);
+    copse__free(r->mem, r->crossings);
+    copse__free(r->mem, r->node_at);
     copse__free(r->mem, r->allocations.at);
     copse__free(r->mem, r->scratch.at);
     copse__free(r->mem, r->launches.at);

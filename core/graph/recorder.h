@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The state of a program during recording, shared by its three passes. lifetime.c finds the needed
-   nodes, the lifetime of values and the ends of segments; launches.c lowers nodes; program.c
-   allocates memory and records. */
+   nodes, the lifetime of values and the ends of segments; launches.c lowers nodes, and schedule.c
+   orders their launches; program.c allocates memory and records. */
 #ifndef COPSE_RECORDER_H
 #define COPSE_RECORDER_H
 
@@ -20,7 +20,7 @@ struct copse_home {
 /* A launch before memory is assigned. */
 struct copse_launch {
     enum { COPSE_LAUNCH_KERNEL, COPSE_LAUNCH_COPY, COPSE_LAUNCH_GEMM } kind;
-    uint32_t node; /* time; while it is being lowered: offset from the node */
+    uint32_t node; /* while it is being lowered: offset from the node */
     enum copse_kernel_id id;
     int32_t spec[COPSE_MAX_SPECS];
     uint32_t params[COPSE_MAX_PARAM_WORDS];
@@ -53,6 +53,12 @@ struct copse_recorder_all_reduce {
     bool is_direct; /* the operand is computed at its location */
 };
 
+/* Nodes that are lowered together, at the place of the last one. */
+#define COPSE_MOST_JOINED 4
+struct copse_join {
+    uint32_t at[COPSE_MOST_JOINED], count;
+};
+
 struct copse_recorder {
     struct copse_lowering lowering; /* first */
     struct copse_mem *mem;
@@ -61,6 +67,7 @@ struct copse_recorder {
     copse_graph *graph;
     uint32_t now;             /* node being lowered */
     bool *needed;             /* by node id */
+    bool *joined;             /* by node id: of a join */
     struct copse_home *homes; /* by node id, roots only */
     uint32_t *last_use;       /* by node id, roots only */
     struct {
@@ -83,8 +90,19 @@ struct copse_recorder {
         struct copse_recorder_all_reduce *at;
         size_t count, room;
     } all_reduces;
-    uint32_t *ends; /* by bucket: last node of the bucket */
-    uint32_t *cuts; /* by segment: its last node */
+    struct {
+        struct copse_join *at;
+        size_t count, room;
+    } joins;
+    uint32_t *ends;      /* by bucket: last node of the bucket */
+    uint32_t *cuts;      /* by segment: its last node */
+    uint32_t *crossings; /* by segment: the all-reduce that it ends at, or COPSE_NO_ALL_REDUCE */
+    uint32_t segment_count;
+    /* Lifetimes of allocations count these times: nodes, or, if `node_at` is not NULL, groups of
+       launches; then a node of each. */
+    uint32_t times, *node_at;
+    uint64_t most_bytes; /* that an order may need */
+    bool is_plain;       /* of the parameters; or the device had no memory for more */
 };
 
 /* The node that owns a tensor's memory: itself, or the root of a view. */
@@ -112,15 +130,43 @@ copse_status copse__recorder_begin(const struct copse_program_params *params,
                                    struct copse_recorder *r);
 copse_status copse__recorder_plan(struct copse_recorder *r, size_t *bytes, uint32_t *count);
 void copse__recorder_end(struct copse_recorder *r);
+/* Bytes of the buffers that a list of r->allocations.count needs; UINT64_MAX: it does not fit. */
+static inline copse_status copse__bytes_needed(const struct copse_recorder *r,
+                                               struct copse_allocation *list, uint64_t *bytes)
+{
+    size_t arenas[COPSE_MAX_ARENAS];
+    uint32_t count = 0;
+    const copse_status s =
+        copse__plan(r->mem, list, r->allocations.count,
+                    (size_t)COPSE_MIN(r->lowering.limits->max_buffer_bytes, SIZE_MAX), arenas,
+                    COPSE_MAX_ARENAS, &count);
+    *bytes = s == COPSE_OK ? 0 : UINT64_MAX;
+    for (uint32_t i = 0; s == COPSE_OK && i < count; i++)
+        *bytes += copse__buffer_room(r->params->queue->dev, arenas[i]);
+    return s == COPSE_ERR_NO_DEVICE_MEMORY ? COPSE_OK : s;
+}
 
-/* Pass 1 (lifetime.c), in this order. */
+/* Pass 1 (lifetime.c), in this order. The last one needs no program. */
 void copse__lifetimes(struct copse_recorder *r);
 copse_status copse__all_reduces_find(struct copse_recorder *r);
 copse_status copse__segments_cut(struct copse_recorder *r);
+
+/* Before pass 2 (joins.c): the nodes that are lowered together, or none; a join by its last node,
+   or NULL. */
+copse_status copse__joins_find(struct copse_recorder *r);
+void copse__joins_drop(struct copse_recorder *r);
+const struct copse_join *copse__join_of(const struct copse_recorder *r, uint32_t last);
 
 /* Pass 2 (launches.c): the functions that ops call while lowering; and the lowering of all needed
    nodes. */
 void copse__lower_init(struct copse_recorder *r);
 copse_status copse__lower(struct copse_recorder *r);
+
+/* The end of pass 2 (schedule.c): the order of the launches of each segment, and lifetimes in this
+   order. */
+copse_status copse__schedule(struct copse_recorder *r);
+/* Whether an order can save barriers; the order of the nodes. */
+bool copse__schedule_helps(const struct copse_recorder *r);
+void copse__schedule_none(struct copse_recorder *r);
 
 #endif

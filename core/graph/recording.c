@@ -200,6 +200,15 @@ copse_status copse__recording_compile(struct copse_recording *r,
     return COPSE_OK;
 }
 
+copse_status copse__recording_kernels(const struct copse_recording *r,
+                                      struct copse_program_params *params,
+                                      struct copse_kernel_wants *out)
+{
+    COPSE_TRY(copse_graph_status(r->graph));
+    give_graph(r, params);
+    return copse__program_kernels(params, out);
+}
+
 static copse_status recording_build(struct copse_recording *r)
 {
     const struct copse_recording_table *table = r->list->table;

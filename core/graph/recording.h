@@ -115,6 +115,10 @@ copse_status copse__recording_check_loss(const struct copse_recording *r);
 /* Plan and compile the placed tensors of r->graph, and bind r->inputs. */
 COPSE_PRIVATE copse_status copse__recording_compile(struct copse_recording *r,
                                                     struct copse_program_params *params);
+/* Add the kernels of that program to a list (copse__program_kernels). */
+COPSE_PRIVATE copse_status copse__recording_kernels(const struct copse_recording *r,
+                                                    struct copse_program_params *params,
+                                                    struct copse_kernel_wants *out);
 /* Set r->inputs to those of r->graph. */
 copse_status copse__recording_adopt(struct copse_recording *r);
 /* Free everything except r->graph. */

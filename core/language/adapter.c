@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Adapters: which weights they are for, their variables, what they add to a product. */
+/* Adapters: which weights they are for, and their variables. */
 #include "core/language/adapter.h"
+#include "core/language/model_source.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -33,8 +34,10 @@ void copse__adapter_name(char name[COPSE_ADAPTER_NAME], uint32_t layer, enum cop
 {
     char module[COPSE_ADAPTER_NAME];
     copse__adapter_module(module, layer, part);
-    snprintf(name, COPSE_ADAPTER_NAME, "base_model.model.%.100s.lora_%c.weight", module,
-             matrix == COPSE_ADAPTER_A ? 'A' : 'B');
+    static const char *const endings[COPSE_ADAPTER_MATRICES] = { "lora_A.weight", "lora_B.weight",
+                                                                 "lora_magnitude_vector",
+                                                                 "squares" };
+    snprintf(name, COPSE_ADAPTER_NAME, "base_model.model.%.100s.%s", module, endings[matrix]);
 }
 
 bool copse__adapter_alpha_fits(double alpha)
@@ -47,20 +50,6 @@ float copse__adapter_scale(const struct copse_adapter *is)
 {
     const double rank = is->rank;
     return (float)((double)is->alpha / (is->is_rank_stabilised ? sqrt(rank) : rank));
-}
-
-copse_tensor *copse__adapter_add(const copse_language *l, copse_graph *g, uint32_t layer,
-                                 enum copse_part part, copse_tensor *x, copse_tensor *y,
-                                 bool is_training)
-{
-    copse_variable *a = copse__adapter_matrix(l, layer, part, COPSE_ADAPTER_A),
-                   *b = copse__adapter_matrix(l, layer, part, COPSE_ADAPTER_B);
-    if (!a)
-        return y;
-    x = copse_dropout(g, x, l->adapter.dropout, is_training);
-    x = copse_matmul(g, x, copse_variable_tensor(a), false, true);
-    x = copse_multiply_by(g, x, l->adapter.scale);
-    return copse_add(g, y, copse_matmul(g, x, copse_variable_tensor(b), false, true));
 }
 
 /* ---- which weights ---- */
@@ -117,7 +106,7 @@ static copse_status want_all(const copse_language *l, const char *targets, bool 
 
 void copse__adapter_drop(copse_language *l)
 {
-    const size_t most = 2 * (size_t)l->is.layers * COPSE_PARTS;
+    const size_t most = COPSE_ADAPTER_MATRICES * (size_t)l->is.layers * COPSE_PARTS;
     size_t count = 0;
     for (size_t i = 0; l->matrices && i < most; i++)
         if (l->matrices[i])
@@ -132,28 +121,97 @@ void copse__adapter_drop(copse_language *l)
     l->adapter = (struct copse_adapter){ .rank = 0 };
 }
 
-static copse_status adapter_create(copse_language *l, const struct copse_adapter_plan *plan,
-                                   uint32_t layer, enum copse_part part, int matrix)
+/* A variable of a weight, from `p`, which lacks its name and place. */
+static copse_status create_matrix(copse_language *l, const struct copse_adapter_plan *plan,
+                                  uint32_t layer, enum copse_part part, int matrix,
+                                  struct copse_variable_params *p)
+{
+    char name[COPSE_ADAPTER_NAME];
+    copse__adapter_name(name, layer, part, matrix);
+    p->name = name;
+    p->seed = plan->seed;
+    if (plan->values && matrix < COPSE_ADAPTER_IN_FILES)
+        p->values = plan->values(plan->user, layer, part, matrix);
+    uint64_t elements = 1;
+    for (uint32_t i = 0; i < p->shape.rank; i++)
+        elements *= p->shape.dims[i];
+    l->adapter.parameters += p->is_frozen ? 0 : elements;
+    return copse_variable_create(l->strategy, p,
+                                 &l->matrices[copse__adapter_place(l, layer, part, matrix)]);
+}
+
+static copse_status create_ab(copse_language *l, const struct copse_adapter_plan *plan,
+                              uint32_t layer, enum copse_part part, const uint32_t shape[2])
 {
     const uint32_t rank = plan->is.rank;
-    char name[COPSE_ADAPTER_NAME];
+    struct copse_variable_params a = {
+        .shape = COPSE_SHAPE(rank, shape[1]),
+        /* U(+-1 / sqrt(inputs)): Glorot has sqrt(6 / (rank + inputs)) */
+        .initializer = COPSE_INIT_GLOROT_UNIFORM,
+        .scale = (float)sqrt((double)(rank + shape[1]) / (6.0 * shape[1])),
+    };
+    struct copse_variable_params b = { .shape = COPSE_SHAPE(shape[0], rank),
+                                       .initializer = COPSE_INIT_ZEROS };
+    COPSE_TRY(create_matrix(l, plan, layer, part, COPSE_ADAPTER_A, &a));
+    return create_matrix(l, plan, layer, part, COPSE_ADAPTER_B, &b);
+}
+
+/* Squared lengths of the rows of a weight. */
+static copse_status read_squares(const copse_language *l, struct copse_model_source *source,
+                                 uint32_t layer, enum copse_part part, const uint32_t shape[2],
+                                 float *values, float *squares)
+{
+    size_t index;
+    COPSE_TRY(copse__model_source_matrix(source, l, layer, part, &index));
+    COPSE_TRY(copse__model_source_read(source, copse__model_source_tensor(source, index).name,
+                                       values, (size_t)shape[0] * shape[1]));
+    for (uint32_t row = 0; row < shape[0]; row++) {
+        double sum = 0;
+        for (uint32_t i = 0; i < shape[1]; i++, values++)
+            sum += (double)*values * (double)*values;
+        squares[copse__model_source_row(source, l, part, row)] = (float)sum;
+    }
+    return COPSE_OK;
+}
+
+/* The magnitudes of a weight, which begin as the lengths of its rows, and the
+   squares of these lengths, which are fixed. */
+static copse_status create_dora(copse_language *l, const struct copse_adapter_plan *plan,
+                                struct copse_model_source *source, uint32_t layer,
+                                enum copse_part part, const uint32_t shape[2])
+{
+    float *values = copse__alloc(l->arena.mem, (size_t)shape[0] * shape[1], sizeof *values),
+          *squares = copse__alloc(l->arena.mem, shape[0], sizeof *squares);
+    struct copse_variable_params p = { .shape = COPSE_SHAPE(shape[0]),
+                                       .values = squares,
+                                       .is_frozen = true };
+    copse_status s = copse_need_memory(values && squares, "adapter");
+    if (s == COPSE_OK)
+        s = read_squares(l, source, layer, part, shape, values, squares);
+    if (s == COPSE_OK)
+        s = create_matrix(l, plan, layer, part, COPSE_ADAPTER_SQUARES, &p);
+    if (s == COPSE_OK) {
+        copse__adapter_matrix(l, layer, part, COPSE_ADAPTER_SQUARES)->is_of_file = true;
+        for (uint32_t row = 0; row < shape[0]; row++)
+            squares[row] = sqrtf(squares[row]);
+        p.is_frozen = false;
+        s = create_matrix(l, plan, layer, part, COPSE_ADAPTER_MAGNITUDES, &p);
+    }
+    copse__free(l->arena.mem, values);
+    copse__free(l->arena.mem, squares);
+    return s;
+}
+
+/* All variables of a weight. */
+static copse_status adapter_create(copse_language *l, const struct copse_adapter_plan *plan,
+                                   struct copse_model_source *source, uint32_t layer,
+                                   enum copse_part part)
+{
     uint32_t shape[2];
     copse__part_shape(l->architecture, &l->is, part, shape);
-    copse__adapter_name(name, layer, part, matrix);
-    struct copse_variable_params p = { .name = name, .seed = plan->seed };
-    p.shape = matrix == COPSE_ADAPTER_A ? COPSE_SHAPE(rank, shape[1]) : COPSE_SHAPE(shape[0], rank);
-    p.values = plan->values ? plan->values(plan->user, layer, part, matrix) : NULL;
-    if (matrix ==
-        COPSE_ADAPTER_A) { /* U(+-1 / sqrt(inputs)), as torch.nn.Linear and PEFT have it */
-        p.initializer = COPSE_INIT_GLOROT_UNIFORM;
-        p.scale = (float)sqrt((double)(rank + shape[1]) / (6.0 * shape[1]));
-    } else {
-        p.initializer = COPSE_INIT_ZEROS;
-    }
-    l->adapter.parameters += (uint64_t)rank * shape[matrix == COPSE_ADAPTER_A];
-    return copse_variable_create(
-        l->strategy, &p,
-        &l->matrices[((size_t)matrix * l->is.layers + layer) * COPSE_PARTS + part]);
+    l->adapter.weights++;
+    COPSE_TRY(create_ab(l, plan, layer, part, shape));
+    return plan->is.is_dora ? create_dora(l, plan, source, layer, part, shape) : COPSE_OK;
 }
 
 /* What was recorded lacks the adapter. */
@@ -167,21 +225,21 @@ static void forget_recordings(copse_language *l)
 copse_status copse__adapter_make(copse_language *l, const struct copse_adapter_plan *plan,
                                  const bool *is_wanted)
 {
-    copse_status s = COPSE_OK;
-    l->matrices = copse__alloc(l->arena.mem, 2 * (size_t)l->is.layers * COPSE_PARTS,
-                               sizeof(copse_variable *));
+    struct copse_model_source source = { .gguf = NULL };
+    l->matrices =
+        copse__alloc(l->arena.mem, COPSE_ADAPTER_MATRICES * (size_t)l->is.layers * COPSE_PARTS,
+                     sizeof(copse_variable *));
     COPSE_TRY(copse_need_memory(l->matrices, "adapter"));
     l->adapter = plan->is;
     l->adapter.weights = 0;
     l->adapter.parameters = 0;
+    copse_status s =
+        plan->is.is_dora ? copse__model_source_open(&source, l->strategy->ctx, l->path) : COPSE_OK;
     for (uint32_t layer = 0; layer < l->is.layers; layer++)
         for (int part = 0; s == COPSE_OK && part < COPSE_PARTS; part++)
-            if (is_wanted[(size_t)layer * COPSE_PARTS + (size_t)part]) {
-                l->adapter.weights++;
-                s = adapter_create(l, plan, layer, (enum copse_part)part, COPSE_ADAPTER_A);
-                if (s == COPSE_OK)
-                    s = adapter_create(l, plan, layer, (enum copse_part)part, COPSE_ADAPTER_B);
-            }
+            if (is_wanted[(size_t)layer * COPSE_PARTS + (size_t)part])
+                s = adapter_create(l, plan, &source, layer, (enum copse_part)part);
+    copse__model_source_close(&source);
     if (s == COPSE_OK)
         forget_recordings(l);
     else
@@ -222,7 +280,8 @@ copse_status copse_language_adapt(copse_language *language,
         .is = { .rank = params->rank,
                 .alpha = params->alpha > 0.0f ? params->alpha : 2.0f * (float)params->rank,
                 .dropout = params->dropout,
-                .is_rank_stabilised = params->is_rank_stabilised },
+                .is_rank_stabilised = params->is_rank_stabilised,
+                .is_dora = params->is_dora },
         .seed = params->seed,
     };
     plan.is.scale = copse__adapter_scale(&plan.is);
@@ -246,6 +305,7 @@ copse_status copse_language_describe_adapter(const copse_language *language,
                                         .dropout = a->dropout,
                                         .scale = a->scale,
                                         .is_rank_stabilised = a->is_rank_stabilised,
+                                        .is_dora = a->is_dora,
                                         .weights = a->weights,
                                         .parameters = a->parameters };
     return COPSE_OK;

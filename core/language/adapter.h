@@ -9,16 +9,30 @@
 /* "base_model.model.model.layers.0.self_attn.q_proj.lora_A.weight", and so on. */
 #define COPSE_ADAPTER_NAME 160
 #define COPSE_ADAPTER_RANK 1024u /* the largest one */
-enum { COPSE_ADAPTER_A, COPSE_ADAPTER_B };
+/* What an adapted weight has. Files have all but the squares. */
+enum {
+    COPSE_ADAPTER_A,          /* [rank, inputs] */
+    COPSE_ADAPTER_B,          /* [outputs, rank] */
+    COPSE_ADAPTER_MAGNITUDES, /* [outputs], of DoRA */
+    COPSE_ADAPTER_IN_FILES,
+    COPSE_ADAPTER_SQUARES = COPSE_ADAPTER_IN_FILES, /* [outputs], of DoRA: squared lengths of the
+                                                       weight's own rows; frozen */
+    COPSE_ADAPTER_MATRICES
+};
 
 /* ---- adapter.c ---- */
 
-/* The variable of a matrix (A or B) of a weight; NULL: it is not adapted. */
+/* Where a matrix is in lists of all. */
+static inline size_t copse__adapter_place(const copse_language *l, uint32_t layer,
+                                          enum copse_part part, int matrix)
+{
+    return ((size_t)matrix * l->is.layers + layer) * COPSE_PARTS + part;
+}
+/* The variable of a matrix of a weight; NULL: it has none. */
 static inline copse_variable *copse__adapter_matrix(const copse_language *l, uint32_t layer,
                                                     enum copse_part part, int matrix)
 {
-    return l->matrices ? l->matrices[((size_t)matrix * l->is.layers + layer) * COPSE_PARTS + part]
-                       : NULL;
+    return l->matrices ? l->matrices[copse__adapter_place(l, layer, part, matrix)] : NULL;
 }
 /* The model has no adapter afterwards. */
 void copse__adapter_drop(copse_language *l);
@@ -30,10 +44,6 @@ const char *copse__adapter_module(char name[COPSE_ADAPTER_NAME], uint32_t layer,
 /* The name of a matrix in files of PEFT. */
 void copse__adapter_name(char name[COPSE_ADAPTER_NAME], uint32_t layer, enum copse_part part,
                          int matrix);
-/* Add s B (A x) to y, the product of a weight, if that is adapted. */
-copse_tensor *copse__adapter_add(const copse_language *l, copse_graph *g, uint32_t layer,
-                                 enum copse_part part, copse_tensor *x, copse_tensor *y,
-                                 bool is_training);
 
 /* alpha: the same range for settings and files, as f32 */
 #define COPSE_ADAPTER_LEAST  1e-30f
@@ -47,7 +57,7 @@ float copse__adapter_scale(const struct copse_adapter *is);
 struct copse_adapter_plan {
     struct copse_adapter is;
     uint64_t seed;
-    /* of a file: values of both matrices, [rank, inputs] and [outputs, rank]; else NULL */
+    /* of a file: values of its matrices; else NULL */
     const float *(*values)(void *user, uint32_t layer, enum copse_part part, int matrix);
     void *user;
 };
@@ -55,5 +65,12 @@ struct copse_adapter_plan {
    there is none. */
 copse_status copse__adapter_make(copse_language *l, const struct copse_adapter_plan *plan,
                                  const bool *is_wanted);
+
+/* ---- adapter_graph.c ---- */
+
+/* y, the product of a weight and x, with the adapter, if the weight is adapted. */
+copse_tensor *copse__adapter_add(const copse_language *l, copse_graph *g, uint32_t layer,
+                                 enum copse_part part, copse_tensor *x, copse_tensor *y,
+                                 bool is_training);
 
 #endif

@@ -145,6 +145,11 @@ copse_status copse__adapter_save_gguf(const struct copse_adapter_values *v, cons
     struct gguf_writer w = { .v = v };
     const struct copse_language_sizes *is = &v->l->is;
     const uint32_t widest = COPSE_MAX(COPSE_MAX(is->width, is->hidden), is->heads * is->head);
+    if (v->is.is_dora)
+        return copse_fail(COPSE_ERR_UNSUPPORTED,
+                          "adapter: GGUF files cannot hold DoRA: save %s as .safetensors "
+                          "or as a folder, or merge the adapter with the model",
+                          path);
     if (!copse__adapter_alpha_fits(gguf_alpha(&v->is)))
         return copse_fail(COPSE_ERR_ARGUMENT,
                           "adapter: alpha sqrt(rank) is %g in %s; " COPSE_ADAPTER_ALPHAS
@@ -226,7 +231,7 @@ copse_status copse__adapter_load_gguf(struct copse_adapter_values *v, const char
     for (size_t i = 0; s == COPSE_OK && i < count; i++)
         s = take_tensor(v, path, f, &list[i]);
     if (s == COPSE_OK)
-        s = copse__adapter_values_give(v, path);
+        s = copse__adapter_values_check(v, path);
     copse_gguf_release(&f);
     return s;
 }

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Adapters in the form of PEFT: safetensors, and settings as JSON, which are a file beside it, or
    in its metadata, or both. */
-#include <cjson/cJSON.h>
 #include <math.h>
 #include <stdio.h>
 
@@ -9,7 +8,9 @@
 #include "core/base/files.h"
 #include "core/base/half.h"
 #include "core/base/platform.h"
+#include "core/data/reader/json_walk.h"
 #include "core/language/adapter_file.h"
+#include "core/language/tensor_files.h"
 
 #define IN_METADATA "adapter_config"
 #define CONFIG_MAX  ((uint64_t)1 << 20) /* bytes */
@@ -50,7 +51,7 @@ static char *config_print(const struct copse_adapter_values *v)
               cJSON_AddNumberToObject(o, "lora_alpha", (double)v->is.alpha) &&
               cJSON_AddNumberToObject(o, "lora_dropout", (double)v->is.dropout) &&
               cJSON_AddBoolToObject(o, "use_rslora", v->is.is_rank_stabilised) &&
-              cJSON_AddBoolToObject(o, "use_dora", false) &&
+              cJSON_AddBoolToObject(o, "use_dora", v->is.is_dora) &&
               cJSON_AddBoolToObject(o, "fan_in_fan_out", false) &&
               cJSON_AddStringToObject(o, "bias", "none") &&
               cJSON_AddBoolToObject(o, "inference_mode", true) &&
@@ -104,8 +105,8 @@ static copse_status config_begin(const cJSON *o, const char *path)
 /* Settings with which an adapter computes something else: false, null, none, or empty. */
 static copse_status config_refuse(const cJSON *o, const char *path)
 {
+    static const char *const flags[] = { "use_rslora", "use_dora" };
     static const char *const others[] = {
-        "use_dora",
         "fan_in_fan_out",
         "modules_to_save",
         "rank_pattern",
@@ -119,15 +120,17 @@ static copse_status config_refuse(const cJSON *o, const char *path)
         "layer_replication",
     };
     const cJSON *bias = cJSON_GetObjectItemCaseSensitive(o, "bias"),
-                *stabilised = cJSON_GetObjectItemCaseSensitive(o, "use_rslora"),
                 *kind = cJSON_GetObjectItemCaseSensitive(o, "peft_type");
     if (!cJSON_IsString(kind) || strcmp(kind->valuestring, "LORA") != 0)
         return copse_fail(COPSE_ERR_UNSUPPORTED, "%s: \"peft_type\" is not \"LORA\"", path);
     if (bias && !cJSON_IsString(bias) && !cJSON_IsNull(bias))
         return copse_fail(COPSE_ERR_FORMAT, "%s: \"bias\" is neither a text nor null", path);
-    if (stabilised && !cJSON_IsBool(stabilised) && !cJSON_IsNull(stabilised))
-        return copse_fail(COPSE_ERR_FORMAT, "%s: \"use_rslora\" is neither true, false nor null",
-                          path);
+    for (size_t i = 0; i < COPSE_COUNT(flags); i++) {
+        const cJSON *flag = cJSON_GetObjectItemCaseSensitive(o, flags[i]);
+        if (flag && !cJSON_IsBool(flag) && !cJSON_IsNull(flag))
+            return copse_fail(COPSE_ERR_FORMAT, "%s: \"%s\" is neither true, false nor null", path,
+                              flags[i]);
+    }
     if (cJSON_IsString(bias) && strcmp(bias->valuestring, "none") != 0)
         return copse_fail(COPSE_ERR_UNSUPPORTED,
                           "%s: \"bias\" is \"%.40s\": adapters with biases are not read", path,
@@ -167,22 +170,9 @@ static copse_status config_parse(struct copse_adapter *is, const char *path, con
     is->alpha = (float)alpha;
     is->dropout = (float)dropout;
     is->is_rank_stabilised = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(o, "use_rslora"));
+    is->is_dora = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(o, "use_dora"));
     cJSON_Delete(o);
     return s;
-}
-
-/* ---- paths ---- */
-
-/* `name` in the folder, or beside the file. NULL: no memory. */
-static char *adapter_path(struct copse_mem *mem, const char *path, bool is_folder, const char *name)
-{
-    const size_t folder = is_folder ? strlen(path) : (size_t)(copse__path_name(path) - path);
-    const bool needs_slash = is_folder && folder > 0 && path[folder - 1] != '/';
-    const size_t room = folder + strlen(name) + 2;
-    char *out = copse__alloc(mem, room, 1);
-    if (out)
-        snprintf(out, room, "%.*s%s%s", (int)folder, path, needs_slash ? "/" : "", name);
-    return out;
 }
 
 /* ---- saving ---- */
@@ -203,15 +193,16 @@ static copse_status write_config(struct copse_atomic_file *file, struct copse_me
 static struct copse_named_array *list_arrays(const struct copse_adapter_values *v, size_t *count)
 {
     const copse_language *l = v->l;
-    const size_t most = 2 * (size_t)v->is.weights;
+    const size_t most = COPSE_ADAPTER_IN_FILES * (size_t)v->is.weights;
     struct copse_named_array *list = copse__alloc(v->mem, most, sizeof *list + COPSE_ADAPTER_NAME);
     char *name = (char *)(list + most);
     *count = 0;
     for (uint32_t layer = 0; list && layer < l->is.layers; layer++)
         for (int part = 0; part < COPSE_PARTS; part++)
-            for (int matrix = 0; matrix < 2; matrix++) {
+            for (int matrix = 0; matrix < COPSE_ADAPTER_IN_FILES; matrix++) {
                 const float *at =
-                    v->at[((size_t)matrix * l->is.layers + layer) * COPSE_PARTS + (size_t)part];
+                    v->at[copse__adapter_place(l, layer, (enum copse_part)part, matrix)];
+                const uint32_t axes = matrix == COPSE_ADAPTER_MAGNITUDES ? 1 : 2;
                 uint32_t shape[2];
                 if (!at)
                     continue;
@@ -219,7 +210,7 @@ static struct copse_named_array *list_arrays(const struct copse_adapter_values *
                 copse__adapter_name(name, layer, (enum copse_part)part, matrix);
                 list[(*count)++] =
                     (struct copse_named_array){ name,
-                                                { COPSE_F32, 2, { shape[0], shape[1] }, at } };
+                                                { COPSE_F32, axes, { shape[0], shape[1] }, at } };
                 name += COPSE_ADAPTER_NAME;
             }
     return list;
@@ -263,8 +254,9 @@ static copse_status save_folder(const struct copse_adapter_values *v, const char
 copse_status copse__adapter_save_peft(const struct copse_adapter_values *v, const char *path,
                                       bool is_folder)
 {
-    char *config = config_print(v), *config_path = adapter_path(v->mem, path, is_folder, CONFIG),
-         *model_path = is_folder ? adapter_path(v->mem, path, true, MODEL) : NULL;
+    char *config = config_print(v),
+         *config_path = copse__path_beside(v->mem, path, is_folder, CONFIG),
+         *model_path = is_folder ? copse__path_beside(v->mem, path, true, MODEL) : NULL;
     copse_status s =
         copse_need_memory(config && config_path && (model_path || !is_folder), "adapter");
     if (s == COPSE_OK)
@@ -280,24 +272,11 @@ copse_status copse__adapter_save_peft(const struct copse_adapter_values *v, cons
 
 static copse_status read_config(struct copse_mem *mem, const char *path, struct copse_adapter *is)
 {
-    FILE *stream;
-    uint64_t size;
-    COPSE_TRY(copse_note(copse__file_open(path, &stream, &size),
+    char *text;
+    size_t size;
+    COPSE_TRY(copse_note(copse__json_load(mem, path, CONFIG_MAX, &text, &size),
                          "while reading the settings of an adapter"));
-    char *text = size <= CONFIG_MAX ? copse__alloc(mem, (size_t)size + 1, 1) : NULL;
-    copse_status s = COPSE_OK;
-    if (size > CONFIG_MAX)
-        s = copse_fail(COPSE_ERR_FORMAT,
-                       "%s has %llu bytes; settings of an adapter have at most "
-                       "%llu",
-                       path, (unsigned long long)size, (unsigned long long)CONFIG_MAX);
-    else if (!text)
-        s = copse_no_memory("adapter: %s", path);
-    else if (fread(text, 1, (size_t)size, stream) != size)
-        s = copse_fail(COPSE_ERR_IO, "adapter: cannot read %s", path);
-    fclose(stream);
-    if (s == COPSE_OK)
-        s = config_parse(is, path, text, (size_t)size);
+    const copse_status s = config_parse(is, path, text, size);
     copse__free(mem, text);
     return s;
 }
@@ -309,13 +288,13 @@ static void compare_config(const struct copse_adapter_values *v, const char *pat
     const struct copse_adapter *is = &v->is;
     if (read_config(v->mem, path, &other) != COPSE_OK || other.rank != is->rank ||
         other.alpha != is->alpha || other.dropout != is->dropout ||
-        other.is_rank_stabilised != is->is_rank_stabilised)
+        other.is_rank_stabilised != is->is_rank_stabilised || other.is_dora != is->is_dora)
         copse__log(
             &v->l->strategy->ctx->base.log, COPSE_LOG_WARN,
             "adapter: %s is missing or has other settings than the metadata of %s, which are "
-            "used: rank %u, alpha %g, dropout %g%s; saving it again makes them equal",
+            "used: rank %u, alpha %g, dropout %g%s%s; saving it again makes them equal",
             path, MODEL, is->rank, (double)is->alpha, (double)is->dropout,
-            is->is_rank_stabilised ? ", rank-stabilised" : "");
+            is->is_rank_stabilised ? ", rank-stabilised" : "", is->is_dora ? ", DoRA" : "");
 }
 
 static copse_status take_array(struct copse_adapter_values *v, const char *path,
@@ -323,14 +302,19 @@ static copse_status take_array(struct copse_adapter_values *v, const char *path,
 {
     const struct copse_array_view *a = &named->array;
     float *to = NULL;
-    if (a->rank != 2 || (a->type != COPSE_F32 && a->type != COPSE_F16 && a->type != COPSE_BF16))
+    const bool is_vector = a->rank == 1;
+    if ((a->rank != 2 && !is_vector) ||
+        (a->type != COPSE_F32 && a->type != COPSE_F16 && a->type != COPSE_BF16))
         return copse_fail(COPSE_ERR_UNSUPPORTED, "%s: \"%.200s\" is no matrix of f32, f16 or bf16",
                           path, named->name);
-    COPSE_TRY(
-        copse__adapter_values_take(v, path, named->name, a->shape[0], a->shape[1], false, &to));
+    if (a->rank == 2 && a->shape[1] == 0)
+        return copse_fail(COPSE_ERR_SHAPE, "%s: \"%.200s\" is [%llu, 0]", path, named->name,
+                          (unsigned long long)a->shape[0]);
+    COPSE_TRY(copse__adapter_values_take(v, path, named->name, a->shape[0],
+                                         is_vector ? 0 : a->shape[1], false, &to));
     COPSE_TRY(copse_checkpoint_fetch(c, named->name));
     const struct copse_array_view *full = copse_checkpoint_find(c, named->name);
-    const size_t count = a->shape[0] * a->shape[1];
+    const size_t count = a->shape[0] * (is_vector ? 1 : a->shape[1]);
     const uint16_t *half = full->data;
     if (full->type == COPSE_F32)
         memcpy(to, full->data, count * sizeof *to);
@@ -358,9 +342,9 @@ copse_status copse__adapter_load_peft(struct copse_adapter_values *v, const char
 {
     copse_checkpoint *c = NULL;
     size_t count = 0;
-    char *config_path = adapter_path(v->mem, path, is_folder, CONFIG),
-         *model_path =
-             adapter_path(v->mem, path, is_folder, is_folder ? MODEL : copse__path_name(path));
+    char *config_path = copse__path_beside(v->mem, path, is_folder, CONFIG),
+         *model_path = copse__path_beside(v->mem, path, is_folder,
+                                          is_folder ? MODEL : copse__path_name(path));
     copse_status s = copse_need_memory(config_path && model_path, "adapter");
     if (s == COPSE_OK)
         s = copse_checkpoint_open(v->l->strategy->ctx, model_path, &c);
@@ -374,7 +358,7 @@ copse_status copse__adapter_load_peft(struct copse_adapter_values *v, const char
     for (size_t i = 0; s == COPSE_OK && i < count; i++)
         s = take_array(v, model_path, c, &list[i]);
     if (s == COPSE_OK)
-        s = copse__adapter_values_give(v, model_path);
+        s = copse__adapter_values_check(v, model_path);
     copse_checkpoint_release(&c);
     copse__free(v->mem, config_path);
     copse__free(v->mem, model_path);

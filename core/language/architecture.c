@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/base/base.h"
+#include "core/language/language.h"
 
 const struct copse_part_row copse__parts[COPSE_PARTS] = {
     [COPSE_PART_EMBEDDING] = { "token_embd.weight", "model.embed_tokens.weight" },
@@ -31,15 +32,44 @@ const struct copse_part_row copse__parts[COPSE_PARTS] = {
 };
 
 static const struct copse_architecture architectures[] = {
-    { .name = "llama", .is_interleaved = true, .gate = COPSE_SILU },
-    { .name = "qwen2", .has_biases = true, .gate = COPSE_SILU },
-    { .name = "qwen3", .norms_heads = true, .gate = COPSE_SILU },
+    { .name = "llama", .model_type = "llama", .is_interleaved = true, .gate = COPSE_SILU },
+    { .name = "llama",
+      .model_type = "mistral",
+      .is_interleaved = true,
+      .has_window = true,
+      .gate = COPSE_SILU },
+    { .name = "qwen2",
+      .model_type = "qwen2",
+      .has_biases = true,
+      .asks_window = true,
+      .gate = COPSE_SILU },
+    { .name = "qwen3",
+      .model_type = "qwen3",
+      .norms_heads = true,
+      .asks_window = true,
+      .head = 128,
+      .gate = COPSE_SILU },
+    { .name = "gemma",
+      .model_type = "gemma",
+      .head = 256,
+      .is_gelu_tanh = true,
+      .scales_embedding = true,
+      .norms_from_one = true,
+      .is_tied = true },
 };
 
 const struct copse_architecture *copse__architecture_find(const char *name, size_t size)
 {
     for (size_t i = 0; i < COPSE_COUNT(architectures); i++)
         if (strlen(architectures[i].name) == size && memcmp(architectures[i].name, name, size) == 0)
+            return &architectures[i];
+    return NULL;
+}
+
+const struct copse_architecture *copse__architecture_of_config(const char *model_type)
+{
+    for (size_t i = 0; i < COPSE_COUNT(architectures); i++)
+        if (strcmp(architectures[i].model_type, model_type) == 0)
             return &architectures[i];
     return NULL;
 }
@@ -69,4 +99,22 @@ void copse__part_shape(const struct copse_architecture *a, const struct copse_la
         [COPSE_PART_DOWN] = { is->width, is->hidden },
     };
     memcpy(shape, shapes[part], sizeof shapes[part]);
+}
+
+copse_status copse__sizes_check(const struct copse_language_sizes *is, const char *path)
+{
+    if (is->heads % is->kv_heads || is->head % 2)
+        return copse_fail(COPSE_ERR_FORMAT, "%s: %u heads of %u numbers with %u key heads", path,
+                          is->heads, is->head, is->kv_heads);
+    if (is->head > 128)
+        return copse_fail(COPSE_ERR_UNSUPPORTED,
+                          "%s has heads of %u numbers; attention takes up to 128", path, is->head);
+    if (is->heads / is->kv_heads > COPSE_LANGUAGE_LONGEST / COPSE_LANGUAGE_CHUNK)
+        return copse_fail(COPSE_ERR_UNSUPPORTED,
+                          "%s has %u heads for each key head; attention takes up to %u", path,
+                          is->heads / is->kv_heads, COPSE_LANGUAGE_LONGEST / COPSE_LANGUAGE_CHUNK);
+    if (is->layers > 10000 || is->width > 1 << 20 || is->hidden > 1 << 20 || is->heads > 1 << 16)
+        return copse_fail(COPSE_ERR_FORMAT, "%s: %u layers of width %u, %u heads: is it damaged?",
+                          path, is->layers, is->width, is->heads);
+    return COPSE_OK;
 }

@@ -42,15 +42,24 @@ extern const struct copse_part_row copse__parts[COPSE_PARTS];
 
 struct copse_architecture {
     const char *name; /* "general.architecture" of GGUF files, and what their keys begin with */
+    const char *model_type; /* of config.json in folders */
     /* rows of query and key are in the order of interleaved rotary pairs in GGUF files */
     bool is_interleaved;
     bool has_biases;  /* of query, key and value */
+    bool has_window;  /* of config.json: all layers have a sliding window, unless it is null */
+    bool asks_window; /* some layers have one where "use_sliding_window" is true */
     bool norms_heads; /* query and key heads have RMS norms */
+    uint32_t head;    /* of config.json: size where "head_dim" is absent; 0: width / heads */
     copse_activation gate;
+    bool is_gelu_tanh;     /* instead of `gate`: gelu with tanh in the place of erf */
+    bool scales_embedding; /* by the square root of the width */
+    bool norms_from_one;   /* of folders: a norm multiplies by 1 + its weight */
+    bool is_tied;          /* of config.json: where "tie_word_embeddings" is absent */
 };
 
-/* NULL: unknown. */
+/* Of GGUF files, and of config.json. NULL: unknown. */
 const struct copse_architecture *copse__architecture_find(const char *name, size_t size);
+const struct copse_architecture *copse__architecture_of_config(const char *model_type);
 
 /* Sizes of a model. */
 struct copse_language_sizes {
@@ -60,6 +69,8 @@ struct copse_language_sizes {
     bool has_turns; /* factors of the rotary waves */
 };
 
+/* Sizes that the network can compute; `path` is for the error text. */
+copse_status copse__sizes_check(const struct copse_language_sizes *is, const char *path);
 /* The shape of a part: [rows, columns]; rows 0: one axis; columns 0: the model has no such part. */
 void copse__part_shape(const struct copse_architecture *a, const struct copse_language_sizes *is,
                        enum copse_part part, uint32_t shape[2]);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* A language model: its life, what it is, its tokens. */
 #include "core/language/adapter.h"
+#include "core/language/model_source.h"
 
 #include "core/replica/strategy.h"
 #include "core/variable/variable.h"
@@ -9,7 +10,7 @@ copse_status copse_language_open(copse_strategy *st, const char *path,
                                  const struct copse_language_params *params, copse_language **out)
 {
     static const struct copse_language_params normal = { .weights = COPSE_WEIGHTS_FILE };
-    copse_gguf *f = NULL;
+    struct copse_model_source source = { .gguf = NULL };
     COPSE_TRY(copse_need("language", out));
     *out = NULL;
     COPSE_TRY(copse_need("language", st, path));
@@ -20,22 +21,21 @@ copse_status copse_language_open(copse_strategy *st, const char *path,
                           (int)params->weights);
     COPSE_TRY(copse__require_no_replica("copse_language_open", st));
     struct copse_mem *mem = &st->ctx->base.mem;
-    COPSE_TRY(copse_gguf_open(st->ctx, path, &f));
     copse_language *l = copse__alloc(mem, 1, sizeof *l);
-    if (!l) {
-        copse_gguf_release(&f);
+    if (!l)
         return copse_no_memory("language: %s", path);
-    }
     l->strategy = copse_strategy_retain(st);
     l->keeps_blocks = params->weights == COPSE_WEIGHTS_FILE;
     l->arena.mem = l->tokenizer.mem = l->tokenizer.arena.mem = mem;
     copse_status s =
         copse_need_memory(l->path = copse__arena_strdup(&l->arena, path), "language: %s", path);
     if (s == COPSE_OK)
-        s = copse__language_read(l, f);
+        s = copse__model_source_open(&source, st->ctx, path);
+    if (s == COPSE_OK)
+        s = copse__language_read(l, &source);
     if (s == COPSE_OK)
         s = copse__predictor_init(&l->predictor, st, l, COPSE_LANGUAGE_RECORDINGS);
-    copse_gguf_release(&f);
+    copse__model_source_close(&source);
     if (s != COPSE_OK)
         copse_language_release(&l);
     *out = l;
@@ -97,18 +97,10 @@ copse_status copse__language_encode(copse_language *l, const char *text, size_t 
                                     struct copse_tokens *out)
 {
     struct copse_tokenizer *t = &l->tokenizer;
+    out->begin = out->count;
     if (t->adds_begin && t->begin != COPSE_NO_TOKEN && !COPSE_PUSH(t->mem, out, (int32_t)t->begin))
         return copse_no_memory("language");
-    if (!t->adds_space || size == 0)
-        return copse__tokenizer_encode(t, text, size, true, out);
-    char *spaced = copse__alloc(t->mem, size + 1, 1);
-    if (!spaced)
-        return copse_no_memory("language");
-    spaced[0] = ' ';
-    memcpy(spaced + 1, text, size);
-    const copse_status s = copse__tokenizer_encode(t, spaced, size + 1, true, out);
-    copse__free(t->mem, spaced);
-    return s;
+    return copse__tokenizer_encode(t, text, size, true, out);
 }
 
 copse_status copse_language_encode(copse_language *language, const char *text, size_t size,

@@ -3,7 +3,6 @@
 #ifndef COPSE_CORE_LANGUAGE_H
 #define COPSE_CORE_LANGUAGE_H
 
-#include "copse/data/gguf.h"
 #include "copse/train/language.h"
 #include "core/language/architecture.h"
 #include "core/language/chat.h"
@@ -20,7 +19,7 @@
 struct copse_adapter {
     uint32_t rank; /* 0: there is none */
     float alpha, dropout, scale;
-    bool is_rank_stabilised;
+    bool is_rank_stabilised, is_dora;
     uint32_t weights;
     uint64_t parameters;
 };
@@ -46,7 +45,8 @@ struct copse_language {
     size_t variable_count;
     bool keeps_blocks; /* matrices are quantised on the device where they are in the file */
     uint64_t weight_bytes;
-    copse_variable **matrices; /* of the adapter: A [COPSE_PARTS layers], then B; or NULL */
+    /* of the adapter: A [COPSE_PARTS layers], then B, and so on: adapter.h; or NULL */
+    copse_variable **matrices;
     struct copse_adapter adapter;
     float *turns; /* factors of the rotary waves, [head / 2]; NULL: all are 1 */
     uint64_t parameters;
@@ -76,8 +76,17 @@ static inline size_t copse__language_memory(const copse_language *l)
 /* Add the tokens of a text, with those that the model wants at its beginning. (language.c) */
 copse_status copse__language_encode(copse_language *l, const char *text, size_t size,
                                     struct copse_tokens *out);
-/* Sizes and weights of a file. (language_read.c) */
-copse_status copse__language_read(copse_language *l, copse_gguf *f);
+/* All of a model. (language_read.c) */
+struct copse_model_source;
+copse_status copse__language_read(copse_language *l, struct copse_model_source *s);
+
+/* ---- language_weights.c ---- */
+
+/* x [.., inputs] times a weight [outputs, inputs]: [.., outputs]. */
+copse_tensor *copse__language_product(const copse_language *l, copse_graph *g, copse_tensor *x,
+                                      uint32_t layer, enum copse_part part);
+/* Rows of the embedding. */
+copse_tensor *copse__language_rows(const copse_language *l, copse_graph *g, copse_tensor *tokens);
 
 /* ---- language_graph.c ---- */
 

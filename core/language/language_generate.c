@@ -112,7 +112,7 @@ static copse_status writing_run(struct writing *w, const struct copse_generate_p
         while (w->used < w->tokens.count)
             COPSE_TRY(writing_step(w));
         COPSE_TRY(copse__sample(w->outputs, w->l->is.vocabulary, how, i, w->candidates, &token));
-        if (token == w->l->tokenizer.end)
+        if (w->l->tokenizer.tokens[token].is_end)
             return COPSE_OK;
         if (!COPSE_PUSH(w->l->arena.mem, &w->tokens, (int32_t)token))
             return copse_no_memory("language");

@@ -68,36 +68,6 @@ void copse__language_place(const copse_language *l, struct copse_language_inputs
     }
 }
 
-/* ---- weights, which may be quantised ---- */
-
-static struct copse_blocks blocks_of(const struct copse_language_weight *w)
-{
-    return (struct copse_blocks){ copse_variable_tensor(w->values),
-                                  copse_variable_tensor(w->scales),
-                                  w->offsets ? copse_variable_tensor(w->offsets) : NULL, w->bits };
-}
-
-/* x [.., inputs] times a weight [outputs, inputs]: [.., outputs]. */
-static copse_tensor *language_product(const copse_language *l, copse_graph *g, copse_tensor *x,
-                                      uint32_t layer, enum copse_part part)
-{
-    const struct copse_language_weight *w = copse__language_weight(l, layer, part);
-    if (w->bits == 0)
-        return copse_matmul(g, x, copse_variable_tensor(w->values), false, true);
-    const struct copse_blocks blocks = blocks_of(w);
-    return copse_matmul_blocks(g, x, &blocks, true);
-}
-
-/* Rows of the embedding. */
-static copse_tensor *language_rows(const copse_language *l, copse_graph *g, copse_tensor *tokens)
-{
-    const struct copse_language_weight *w = copse__language_weight(l, 0, COPSE_PART_EMBEDDING);
-    if (w->bits == 0)
-        return copse_gather(g, copse_variable_tensor(w->values), tokens);
-    const struct copse_blocks blocks = blocks_of(w);
-    return copse_gather_blocks(g, &blocks, tokens);
-}
-
 /* ---- a block ---- */
 
 struct block {
@@ -118,7 +88,7 @@ static copse_tensor *block_part(const struct block *b, enum copse_part part)
 static copse_tensor *block_product(const struct block *b, copse_tensor *x, enum copse_part weight,
                                    enum copse_part bias)
 {
-    copse_tensor *y = language_product(b->l, b->g, x, b->layer, weight);
+    copse_tensor *y = copse__language_product(b->l, b->g, x, b->layer, weight);
     y = copse__adapter_add(b->l, b->g, b->layer, weight, x, y, b->is_training);
     return bias != COPSE_PARTS && block_part(b, bias) ? copse_add(b->g, y, block_part(b, bias)) : y;
 }
@@ -167,12 +137,22 @@ static copse_tensor *block_attend(struct block *b, copse_tensor *x)
     return block_product(b, y, COPSE_PART_OUT, COPSE_PARTS);
 }
 
+/* x (1 + tanh(u)) / 2 with u = sqrt(2 / pi) (x + 0.044715 x^3), which is x sigmoid(2 u). */
+static copse_tensor *gelu_tanh(copse_graph *g, copse_tensor *x)
+{
+    const double twice = 2 * 0.79788456080286535588;
+    copse_tensor *u = copse_multiply_by(g, copse_square(g, x), (float)(twice * 0.044715));
+    u = copse_mul(g, x, copse_add(g, u, copse_scalar(g, twice)));
+    return copse_mul(g, x, copse_sigmoid(g, u));
+}
+
 static copse_tensor *block_mlp(const struct block *b, copse_tensor *x)
 {
     x = copse_rms_norm(b->g, x, block_part(b, COPSE_PART_MLP_NORM), b->l->is.epsilon);
     copse_tensor *gate = block_product(b, x, COPSE_PART_GATE, COPSE_PARTS),
                  *up = block_product(b, x, COPSE_PART_UP, COPSE_PARTS);
-    x = copse_glu(b->g, gate, up, b->l->architecture->gate);
+    x = b->l->architecture->is_gelu_tanh ? copse_mul(b->g, gelu_tanh(b->g, gate), up)
+                                         : copse_glu(b->g, gate, up, b->l->architecture->gate);
     return block_product(b, x, COPSE_PART_DOWN, COPSE_PARTS);
 }
 
@@ -184,7 +164,9 @@ static copse_tensor *language_stream(struct block *b, copse_tensor **memory)
 {
     const copse_language *l = b->l;
     copse_graph *g = b->g;
-    copse_tensor *x = language_rows(l, g, b->tokens);
+    copse_tensor *x = copse__language_rows(l, g, b->tokens);
+    if (l->architecture->scales_embedding)
+        x = copse_multiply_by(g, x, (float)sqrt((double)l->is.width));
     for (b->layer = 0; b->layer < l->is.layers; b->layer++) {
         x = copse_add(g, x, block_attend(b, x));
         x = copse_add(g, x, block_mlp(b, x));
@@ -231,7 +213,7 @@ copse_tensor *copse__language_next(copse_graph *g, const copse_batch *in, void *
             copse_reshape(g, both[1], COPSE_SHAPE(1, count * (uint32_t)copse__language_memory(l)));
         x = copse_reshape(g, x, COPSE_SHAPE(count, l->is.width));
         x = copse_gather(g, x, copse_reshape(g, copse_input(in, "last"), COPSE_SHAPE(1)));
-        both[0] = language_product(l, g, x, 0, language_head(l));
+        both[0] = copse__language_product(l, g, x, 0, language_head(l));
         x = copse_concat(g, both, 2, 1);
     }
     copse__free(mem, (void *)memory);
@@ -295,7 +277,8 @@ static copse_tensor *window_cross_entropy(const copse_language *l, copse_graph *
                                                        .ignores = true,
                                                        .ignored_label = COPSE_LANGUAGE_NO_TOKEN };
     if (w->bits > 0)
-        return copse_cross_entropy(g, language_product(l, g, x, 0, language_head(l)), y, &params);
+        return copse_cross_entropy(g, copse__language_product(l, g, x, 0, language_head(l)), y,
+                                   &params);
     const struct copse_dense_loss head = { .w = copse_variable_tensor(w->values),
                                            .is_transposed = true };
     return copse__dense_cross_entropy(g, x, &head, y, &params, NULL);

@@ -68,7 +68,7 @@ const struct copse_token_slot *copse__tokenizer_pair(const struct copse_tokenize
 
 copse_status copse__tokenizer_begin(struct copse_tokenizer *t)
 {
-    t->begin = t->end = t->unknown = COPSE_NO_TOKEN;
+    t->begin = t->unknown = COPSE_NO_TOKEN;
     for (int i = 0; i < 256; i++)
         t->bytes[i] = COPSE_NO_TOKEN;
     t->tokens = copse__alloc(t->mem, t->count, sizeof *t->tokens);
@@ -107,7 +107,8 @@ copse_status copse__tokenizer_index(struct copse_tokenizer *t)
             t->named[t->named_count++] = i;
             t->named_first[(unsigned char)token->text[0]] = true;
         }
-        if (token->is_named || token->is_special || token->is_byte || token->size == 0)
+        if ((token->is_named && !token->is_part) || token->is_special || token->is_byte ||
+            token->is_unreachable || token->size == 0)
             continue;
         struct copse_token_slot *s = text_slot(t, token->text, token->size);
         if (s->token != COPSE_NO_TOKEN) /* the first of equal ones counts */

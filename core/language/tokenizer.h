@@ -7,14 +7,19 @@
 #include "core/base/base.h"
 #include "core/language/words.h"
 
-#define COPSE_NO_TOKEN UINT32_MAX
+#define COPSE_NO_TOKEN    UINT32_MAX
+#define COPSE_TOKENS_MOST (1u << 20)
+#define COPSE_MERGES_MOST (1u << 22)
 
 struct copse_token {
     const char *text;
     uint32_t size;
-    bool is_special; /* control: no part of a text */
-    bool is_byte;    /* a byte of a character without a token */
-    bool is_named;   /* found in texts as it is written: special, or added by hand */
+    bool is_special;     /* control: no part of a text */
+    bool is_byte;        /* a byte of a character without a token */
+    bool is_named;       /* found in texts as it is written: special, or added by hand */
+    bool is_part;        /* named, and joined from parts, too: the vocabulary has it */
+    bool is_end;         /* a model ends its text with it */
+    bool is_unreachable; /* no text has the letters that the file writes it with */
     float score;
 };
 
@@ -28,6 +33,13 @@ struct copse_token_map {
     size_t room; /* a power of two */
 };
 
+/* Where a text gets a space in front, which is part of its first token. */
+enum copse_space {
+    COPSE_SPACE_NONE,
+    COPSE_SPACE_FIRST, /* at its beginning */
+    COPSE_SPACE_EACH,  /* after each named token, too */
+};
+
 struct copse_tokenizer {
     struct copse_mem *mem;
     struct copse_arena arena;
@@ -38,21 +50,36 @@ struct copse_tokenizer {
     struct copse_token_map merges; /* by the pair of tokens, with rank and result */
     uint32_t *named;               /* tokens that are found in texts, longest first */
     uint32_t named_count;
-    bool named_first[256];           /* the bytes with which they begin */
-    const struct copse_words *words; /* NULL: parts are joined by scores, in the whole text */
-    bool adds_space;                 /* a text begins with a space */
-    bool adds_begin;                 /* a text begins with `begin` */
-    uint32_t begin, end, unknown;    /* or COPSE_NO_TOKEN */
+    bool named_first[256]; /* the bytes with which they begin */
+    /* NULL: the parts at first are characters of the whole text, else bytes of words. They are
+       joined by merges, or by scores if there are none */
+    const struct copse_words *words;
+    bool knows_whole;            /* a word that is a token is not put together from parts */
+    enum copse_space adds_space; /* in front of a text, or part of one */
+    bool spares_space;           /* not where there is a space */
+    bool adds_begin;             /* a text begins with `begin` */
+    uint32_t begin, unknown;     /* or COPSE_NO_TOKEN */
 };
 
 struct copse_tokens {
     int32_t *at;
     size_t count, room;
+    size_t begin; /* of the text that is added to: tokens before it are of other texts */
 };
 
 /* ---- making (tokenizer.c): zero the struct, set `mem`, `arena.mem`, `count` and `words` ---- */
 
 copse_status copse__tokenizer_begin(struct copse_tokenizer *t);
+enum copse_token_kind {
+    COPSE_TOKEN_NORMAL,
+    COPSE_TOKEN_UNKNOWN,
+    COPSE_TOKEN_CONTROL,
+    COPSE_TOKEN_ADDED,
+    COPSE_TOKEN_BYTE, /* if it is written as one: "<0x41>" */
+};
+/* Token i, with the letters that files write. (tokenizer_text.c) */
+copse_status copse__tokenizer_set(struct copse_tokenizer *t, uint32_t i, enum copse_token_kind kind,
+                                  const char *text, size_t size);
 /* After all tokens are set: tokens by their bytes. */
 copse_status copse__tokenizer_index(struct copse_tokenizer *t);
 copse_status copse__tokenizer_merges(struct copse_tokenizer *t, size_t count);
@@ -60,6 +87,14 @@ copse_status copse__tokenizer_merges(struct copse_tokenizer *t, size_t count);
    token. */
 bool copse__tokenizer_merge(struct copse_tokenizer *t, const char *left, size_t left_size,
                             const char *right, size_t right_size, uint32_t rank);
+/* The same, with the letters that files write. (tokenizer_text.c) */
+bool copse__tokenizer_join(struct copse_tokenizer *t, const char *left, size_t left_size,
+                           const char *right, size_t right_size, uint32_t rank);
+/* A byte that texts in UTF-8 can have, and that no token is, or -1. (tokenizer_text.c) */
+int copse__tokenizer_missing(const struct copse_tokenizer *t);
+/* At the end: a vocabulary of bytes has all that texts in UTF-8 can have, or a token for what is
+   unknown. (tokenizer_text.c) */
+copse_status copse__tokenizer_check(const struct copse_tokenizer *t, const char *path);
 void copse__tokenizer_fini(struct copse_tokenizer *t);
 
 /* The token with these bytes, or COPSE_NO_TOKEN. */
@@ -70,8 +105,13 @@ const struct copse_token_slot *copse__tokenizer_pair(const struct copse_tokenize
 
 /* ---- texts (tokenizer_encode.c) ---- */
 
-/* Add the tokens of a text. `is_named`: special tokens that it has are found; else they are text
-   as all else. COPSE_ERR_ARGUMENT: a byte has no token, and there is none for what is unknown. */
+/* U+2581 as a space; returns the bytes. *is_pure becomes false where there is a space.
+   (tokenizer_text.c) */
+size_t copse__text_of_pieces(const char *text, size_t size, char *to, bool *is_pure);
+
+/* Add the tokens of a text, which goes on after the tokens in `out`. `is_named`: special tokens
+   that it has are found; else they are text as all else. COPSE_ERR_ARGUMENT: a byte has no token,
+   and there is none for what is unknown. */
 copse_status copse__tokenizer_encode(struct copse_tokenizer *t, const char *text, size_t size,
                                      bool is_named, struct copse_tokens *out);
 

@@ -83,7 +83,7 @@ static bool joint_add(struct joining *j, uint32_t left)
     const uint32_t right = j->parts.at[left].after;
     const struct part *a = &j->parts.at[left], *b = &j->parts.at[right];
     struct joint joint = { .left = left, .right = right, .size = a->size + b->size };
-    if (j->t->words) {
+    if (j->t->merges.room > 0) {
         const struct copse_token_slot *s = copse__tokenizer_pair(j->t, a->token, b->token);
         if (!s)
             return true;
@@ -149,30 +149,30 @@ static bool add_token(struct copse_tokenizer *t, uint32_t token, struct copse_to
     return COPSE_PUSH(t->mem, out, (int32_t)token);
 }
 
-/* A part without a token is its bytes, or unknown. */
+/* A part without a token is its bytes, or unknown if one of them has no token. */
 static bool add_part(struct joining *j, const struct part *p, struct copse_tokens *out)
 {
+    const unsigned char *bytes = (const unsigned char *)j->text + p->begin;
     bool ok = true;
     if (p->token != COPSE_NO_TOKEN)
         return add_token(j->t, p->token, out);
-    for (uint32_t i = 0; ok && i < p->size; i++) {
-        const uint32_t byte = j->t->bytes[(unsigned char)j->text[p->begin + i]];
-        if (byte == COPSE_NO_TOKEN && j->t->unknown != COPSE_NO_TOKEN)
+    for (uint32_t i = 0; i < p->size; i++) {
+        if (j->t->bytes[bytes[i]] != COPSE_NO_TOKEN)
+            continue;
+        if (j->t->unknown != COPSE_NO_TOKEN)
             return add_token(j->t, j->t->unknown, out);
-        if (byte == COPSE_NO_TOKEN) {
-            j->lost = (unsigned char)j->text[p->begin + i];
-            return true;
-        }
-        ok = add_token(j->t, byte, out);
+        j->lost = bytes[i];
+        return true;
     }
+    for (uint32_t i = 0; ok && i < p->size; i++)
+        ok = add_token(j->t, j->t->bytes[bytes[i]], out);
     return ok;
 }
 
 static bool add_word(struct joining *j, const char *text, size_t size, struct copse_tokens *out)
 {
-    const uint32_t whole = j->t->words && j->t->words->knows_whole
-                               ? copse__tokenizer_find(j->t, text, size)
-                               : COPSE_NO_TOKEN;
+    const uint32_t whole =
+        j->t->knows_whole ? copse__tokenizer_find(j->t, text, size) : COPSE_NO_TOKEN;
     if (whole != COPSE_NO_TOKEN)
         return add_token(j->t, whole, out);
     j->text = text;
@@ -183,16 +183,49 @@ static bool add_word(struct joining *j, const char *text, size_t size, struct co
     return ok;
 }
 
-/* A text without named tokens. */
-static bool add_text(struct joining *j, const char *text, size_t size, struct copse_tokens *out)
+static bool add_words(struct joining *j, const char *text, size_t size, struct copse_tokens *out)
 {
     bool ok = true;
     if (!j->t->words)
-        return size == 0 || add_word(j, text, size, out);
+        return add_word(j, text, size, out);
     for (size_t at = 0, n; ok && at < size; at += n) {
         n = copse__words_next(j->t->words, text + at, size - at);
         ok = add_word(j, text + at, n, out);
     }
+    return ok;
+}
+
+/* Whether a space comes in front of a part of a text, which is there, after these tokens. */
+static bool wants_space(const struct copse_tokenizer *t, const char *text, size_t size,
+                        const struct copse_tokens *out)
+{
+    static const char mark[] = "\xe2\x96\x81"; /* U+2581, which is a space for pieces */
+    const bool is_first = out->count == out->begin + (t->adds_begin && t->begin != COPSE_NO_TOKEN);
+    const bool is_after =
+        is_first || out->count == out->begin || t->tokens[out->at[out->count - 1]].is_named;
+    const bool has_space = *text == ' ' || (!t->words && size >= 3 && memcmp(text, mark, 3) == 0);
+    return (t->adds_space == COPSE_SPACE_EACH ? is_after
+                                              : t->adds_space == COPSE_SPACE_FIRST && is_first) &&
+           !(t->spares_space && has_space);
+}
+
+/* A text without named tokens. */
+static bool add_text(struct joining *j, const char *text, size_t size, struct copse_tokens *out)
+{
+    bool is_pure = true;
+    const size_t space = size > 0 && wants_space(j->t, text, size, out);
+    if (size == 0 || (space == 0 && j->t->words))
+        return size == 0 || add_words(j, text, size, out);
+    char *own = copse__alloc(j->t->mem, size + 1, 1);
+    if (!own)
+        return false;
+    *own = ' ';
+    if (j->t->words)
+        memcpy(own + space, text, size);
+    else
+        size = copse__text_of_pieces(text, size, own + space, &is_pure);
+    const bool ok = add_words(j, own, space + size, out);
+    copse__free(j->t->mem, own);
     return ok;
 }
 

@@ -15,7 +15,8 @@ struct copse_words {
     /* the rules of cl100k_base: a word may begin with any character but letters, numbers and line
        ends, and punctuation takes line ends. Else the rules of GPT-2: it may begin with a space */
     bool is_later;
-    uint32_t digits;  /* of a word of numbers, at most; 0: any */
+    uint32_t digits; /* of a word of numbers, at most; 0: any */
+    /* what files of GGUF with this name mean, without saying it */
     bool knows_whole; /* a word that is a token is not put together from parts */
     bool adds_begin;  /* a text begins with the token for that, where the file does not say */
 };

@@ -23,6 +23,9 @@ copse_status copse__compute_in_f32(copse_graph *g, copse_tensor ***operands, siz
     copse__compute_in_f32(g, (copse_tensor * *[]){ __VA_ARGS__ }, \
                           sizeof((copse_tensor **[]){ __VA_ARGS__ }) / sizeof(copse_tensor **))
 
+/* x as a constant: nothing is differentiated through it. (reshape.c) */
+copse_tensor *copse__detach(copse_graph *g, copse_tensor *x);
+
 /* ---- strided walks (strided.c) ---- */
 
 /* A walk over `shape` with one or two strides per axis: axes of size 1 dropped, neighbours merged,

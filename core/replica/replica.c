@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Replicas: opening their devices, queues and step buffers. */
+#include "core/replica/portable_probe.h"
 #include "core/replica/strategy.h"
 
 /* How many replicas of the list share the device of replica r, which of them r is, and the first of
@@ -17,19 +18,30 @@ static struct copse_device_params part_of(const char *const *devices, size_t cou
     return p;
 }
 
+/* Replicas of each entry of the list: with portable bits there is a fixed number of them. */
+static uint32_t replicas_each(const copse_strategy *st, size_t count)
+{
+    return st->params.portable_shards > 0 ? st->params.portable_shards / (uint32_t)count : 1;
+}
+
 static copse_status open_one(copse_strategy *st, const char *const *devices, size_t count)
 {
-    const uint32_t index = st->replica_count++;
-    size_t twin = index;
-    const struct copse_device_params part = part_of(devices, count, index, &twin);
+    const uint32_t index = st->replica_count++, each = replicas_each(st, count),
+                   entry = index / each;
+    size_t twin = entry;
+    struct copse_device_params part = part_of(devices, count, entry, &twin);
     struct copse_replica *r = &st->replicas[index];
-    if (st->table->shares_devices && twin < index) { /* a logical core */
+    part.is_portable = st->params.portable_shards > 0;
+    twin = each > 1 ? (size_t)entry * each : twin;
+    if ((st->table->shares_devices || each > 1) && twin < index) { /* a logical core, or a shard */
         r->dev = copse_device_retain(st->replicas[twin].dev);
         r->queue = copse_queue_retain(st->replicas[twin].queue);
     } else {
-        COPSE_TRY(copse_device_open(st->ctx, devices[index],
+        COPSE_TRY(copse_device_open(st->ctx, devices[entry],
                                     st->table->shares_devices ? NULL : &part, &r->dev));
         COPSE_TRY(copse__device_refuse_unreliable(r->dev));
+        if (part.is_portable && part.part == 0)
+            COPSE_TRY(copse__portable_probe(r->dev));
         COPSE_TRY(copse_queue_create(r->dev, &r->queue));
         snprintf(r->queue->owner, sizeof r->queue->owner, "replica %u: ", (unsigned)index);
     }
@@ -45,9 +57,10 @@ copse_status copse__replica_transfer(struct copse_replica *r)
 
 copse_status copse__replicas_open(copse_strategy *st, const char *const *devices, size_t count)
 {
-    for (size_t i = 0; i < count; i++)
+    const uint32_t each = replicas_each(st, count);
+    for (size_t i = 0; i < count * each; i++)
         COPSE_TRY(copse_note(open_one(st, devices, count), "while opening replica %zu on %s", i,
-                             devices[i]));
+                             devices[i / each]));
     return COPSE_OK;
 }
 

@@ -38,6 +38,8 @@ struct copse_gguf {
     FILE *stream;
     uint64_t file_bytes, data_begin;
     unsigned char *bytes; /* of the description, as in the file */
+    size_t keys_end;      /* in it: where the tensors begin */
+    uint64_t alignment;   /* of tensors in the data */
     struct copse_gguf_key *keys;
     struct copse_gguf_place *places; /* of the keys */
     copse_gguf_named *key_order;
@@ -68,6 +70,21 @@ struct copse_gguf_packed {
 /* Read a tensor that has a packing. */
 copse_status copse__gguf_read_packed(copse_gguf *file, const char *name,
                                      const struct copse_gguf_packed *to);
+
+/* ---- a copy with other elements (gguf_copy.c) ---- */
+
+#define COPSE_GGUF_AS_IT_IS UINT32_MAX
+struct copse_gguf_copy {
+    /* for each tensor: the number of its type in the copy, one that has no blocks; or
+       COPSE_GGUF_AS_IT_IS */
+    const uint32_t *types;
+    /* the elements of a tensor with such a type, little-endian; valid until the next call */
+    copse_status (*elements)(void *user, size_t tensor, const void **data);
+    void *user;
+};
+/* Write the keys and tensors of an open file to a file. COPSE_ERR_IO: an older file is unchanged. */
+copse_status copse__gguf_copy(copse_gguf *from, const char *path,
+                              const struct copse_gguf_copy *how);
 
 /* A little-endian number of 1 to 8 bytes. */
 static inline uint64_t copse__gguf_bits(const unsigned char *p, uint32_t width)

@@ -247,8 +247,9 @@ static copse_status check_stretches(const copse_gguf *f, struct stretch *list)
 }
 
 /* Each tensor is in the file, aligned, and shares no byte with another one. */
-static copse_status check_places(copse_gguf *f, uint64_t alignment)
+static copse_status check_places(copse_gguf *f)
 {
+    const uint64_t alignment = f->alignment;
     const uint64_t room = f->file_bytes > f->data_begin ? f->file_bytes - f->data_begin : 0;
     for (size_t i = 0; i < f->tensor_count; i++) {
         const uint64_t begin = f->data[i].begin, bytes = f->tensors[i].bytes;
@@ -329,19 +330,20 @@ static copse_status allocate_lists(copse_gguf *f)
 copse_status copse__gguf_describe(copse_gguf *f)
 {
     struct description d = { .f = f };
-    uint64_t tensors = 0, keys = 0, alignment = 0;
+    uint64_t tensors = 0, keys = 0;
     COPSE_TRY(take_head(&d, &tensors, &keys));
     f->key_count = (size_t)keys;
     f->tensor_count = (size_t)tensors;
     COPSE_TRY(allocate_lists(f));
     for (size_t i = 0; i < f->key_count; i++)
         COPSE_TRY(take_key(&d, &f->keys[i], &f->places[i]));
+    f->keys_end = d.at;
     for (size_t i = 0; i < f->tensor_count; i++)
         COPSE_TRY(take_tensor(&d, &f->tensors[i], &f->data[i]));
     COPSE_TRY(sort_names(f, f->keys, f->key_count, sizeof *f->keys, "key", &f->key_order));
     COPSE_TRY(
         sort_names(f, f->tensors, f->tensor_count, sizeof *f->tensors, "tensor", &f->tensor_order));
-    COPSE_TRY(find_alignment(f, &alignment));
-    f->data_begin = ((uint64_t)d.at + alignment - 1) / alignment * alignment;
-    return check_places(f, alignment);
+    COPSE_TRY(find_alignment(f, &f->alignment));
+    f->data_begin = ((uint64_t)d.at + f->alignment - 1) / f->alignment * f->alignment;
+    return check_places(f);
 }

@@ -21,7 +21,8 @@ static bool is_name(const char *text, size_t most)
     return size <= most && copse__utf8_valid(text, size) == size;
 }
 
-static copse_status check_params(struct copse_mem *mem, const struct copse_checkpoint_params *p)
+static copse_status check_params(struct copse_mem *mem, const struct copse_checkpoint_params *p,
+                                 bool has_elements)
 {
     size_t count, bytes, n = 0;
 
@@ -41,7 +42,7 @@ static copse_status check_params(struct copse_mem *mem, const struct copse_check
         else if (copse_type_size(a->type) == 0 || a->rank > COPSE_ARRAY_MAX_RANK ||
                  !copse__shape_size(a->rank, a->shape, copse_type_size(a->type), &count, &bytes))
             problem = "has no allowed type and shape";
-        else if (bytes > 0 && a->data == NULL)
+        else if (has_elements && bytes > 0 && a->data == NULL)
             problem = "has no elements";
         names[n++] = p->arrays[i].name;
     }
@@ -129,51 +130,104 @@ static bool write_elements(FILE *stream, const struct copse_array_view *a, unsig
     return true;
 }
 
-static bool write_all(FILE *stream, const struct copse_checkpoint_params *p, const char *header,
-                      size_t header_size, unsigned char *buffer)
+/* A file that is written. */
+struct writing {
+    struct copse_mem *mem;
+    const char *path;
+    const struct copse_checkpoint_params *params;
+    const struct copse_st_elements *from; /* NULL: elements are in the arrays */
+    const char *header;
+    size_t header_size;
+    unsigned char *buffer;
+    bool may_retry; /* the file could be made, so that another attempt may succeed */
+};
+
+static bool write_header(const struct writing *w, FILE *stream)
 {
-    uint64_t padded = copse__round_up(header_size + 8, DATA_ALIGNMENT) - 8;
+    const uint64_t padded = copse__round_up(w->header_size + 8, DATA_ALIGNMENT) - 8;
 
     for (int i = 0; i < 8; i++)
-        buffer[i] = (unsigned char)(padded >> (8 * i));
-    memset(buffer + 8, ' ', DATA_ALIGNMENT);
-    bool ok = fwrite(buffer, 1, 8, stream) == 8 &&
-              fwrite(header, 1, header_size, stream) == header_size &&
-              fwrite(buffer + 8, 1, padded - header_size, stream) == padded - header_size;
-    for (size_t i = 0; i < p->array_count && ok; i++)
-        ok = write_elements(stream, &p->arrays[i].array, buffer);
-    return ok;
+        w->buffer[i] = (unsigned char)(padded >> (8 * i));
+    memset(w->buffer + 8, ' ', DATA_ALIGNMENT);
+    return fwrite(w->buffer, 1, 8, stream) == 8 &&
+           fwrite(w->header, 1, w->header_size, stream) == w->header_size &&
+           fwrite(w->buffer + 8, 1, padded - w->header_size, stream) == padded - w->header_size;
 }
 
-/* Write the file once. *is_open: the file could be made, so that another attempt may succeed. */
-static copse_status write_file(struct copse_mem *mem, const char *path,
-                               const struct copse_checkpoint_params *p, const char *header,
-                               size_t header_size, unsigned char *buffer, bool *is_open)
+static copse_status write_all(struct writing *w, FILE *stream)
+{
+    bool ok = write_header(w, stream);
+
+    for (size_t i = 0; i < w->params->array_count && ok; i++) {
+        struct copse_array_view a = w->params->arrays[i].array;
+        if (w->from != NULL) {
+            const copse_status s = w->from->fetch(w->from->user, i, &a.data);
+            w->may_retry = s == COPSE_OK;
+            COPSE_TRY(s);
+        }
+        ok = write_elements(stream, &a, w->buffer);
+    }
+    return ok ? COPSE_OK
+              : copse_fail(COPSE_ERR_IO, "safetensors: cannot write %s: is the disk full?",
+                           w->path);
+}
+
+/* Write the file once. */
+static copse_status write_file(struct writing *w)
 {
     struct copse_atomic_file file = { 0 };
 
-    *is_open = false;
-    COPSE_TRY(copse__atomic_open(&file, mem, path));
-    *is_open = true;
-    if (write_all(file.stream, p, header, header_size, buffer))
+    w->may_retry = false;
+    COPSE_TRY(copse__atomic_open(&file, w->mem, w->path));
+    w->may_retry = true;
+    const copse_status s = write_all(w, file.stream);
+    if (s == COPSE_OK)
         return copse__atomic_commit(&file);
     copse__atomic_abort(&file);
-    return copse_fail(COPSE_ERR_IO, "safetensors: cannot write %s: is the disk full?", path);
+    return s;
 }
 
 /* A disk may be full for a moment, and a device may report one error. */
-static copse_status write_patiently(struct copse_mem *mem, const char *path,
-                                    const struct copse_checkpoint_params *p, const char *header,
-                                    size_t header_size, unsigned char *buffer)
+static copse_status write_patiently(struct writing *w)
 {
     static const uint64_t pauses_ns[] = { 20000000, 100000000 };
-    bool is_open;
-    copse_status s = write_file(mem, path, p, header, header_size, buffer, &is_open);
+    copse_status s = write_file(w);
 
-    for (size_t i = 0; s == COPSE_ERR_IO && is_open && i < COPSE_COUNT(pauses_ns); i++) {
+    for (size_t i = 0; s == COPSE_ERR_IO && w->may_retry && i < COPSE_COUNT(pauses_ns); i++) {
         copse__sleep_ns(pauses_ns[i]);
-        s = write_file(mem, path, p, header, header_size, buffer, &is_open);
+        s = write_file(w);
     }
+    return s;
+}
+
+copse_status copse__checkpoint_write_from(copse_context *ctx, const char *path,
+                                          const struct copse_checkpoint_params *params,
+                                          const struct copse_st_elements *from)
+{
+    struct copse_mem *mem = &copse__base(ctx)->mem;
+
+    COPSE_TRY(check_params(mem, params, from == NULL));
+    unsigned char *buffer = copse__alloc(mem, WRITE_BYTES, 1);
+    char *header = print_header(params);
+    struct writing w = { .mem = mem,
+                         .path = path,
+                         .params = params,
+                         .from = from,
+                         .header = header,
+                         .header_size = header != NULL ? strlen(header) : 0,
+                         .buffer = buffer };
+    copse_status s = COPSE_OK;
+    if (buffer == NULL || header == NULL)
+        s = copse_no_memory("safetensors: %s", path);
+    else if (w.header_size + DATA_ALIGNMENT > COPSE_ST_HEADER_MAX)
+        s = copse_fail(COPSE_ERR_ARGUMENT,
+                       "safetensors: %s: the header would have %zu bytes, at most %u "
+                       "are allowed",
+                       path, w.header_size, COPSE_ST_HEADER_MAX);
+    if (s == COPSE_OK)
+        s = write_patiently(&w);
+    cJSON_free(header);
+    copse__free(mem, buffer);
     return s;
 }
 
@@ -182,25 +236,7 @@ copse_status copse_checkpoint_write(copse_context *ctx, const char *path,
 {
     COPSE_TRY(copse_need("safetensors", ctx, path, params));
     COPSE_TRY(copse_no_reserved(copse_checkpoint_params, params));
-    struct copse_mem *mem = &copse__base(ctx)->mem;
-
-    COPSE_TRY(check_params(mem, params));
-    unsigned char *buffer = copse__alloc(mem, WRITE_BYTES, 1);
-    char *header = print_header(params);
-    size_t size = header != NULL ? strlen(header) : 0;
-    copse_status s = COPSE_OK;
-    if (buffer == NULL || header == NULL)
-        s = copse_no_memory("safetensors: %s", path);
-    else if (size + DATA_ALIGNMENT > COPSE_ST_HEADER_MAX)
-        s = copse_fail(COPSE_ERR_ARGUMENT,
-                       "safetensors: %s: the header would have %zu bytes, at most %u "
-                       "are allowed",
-                       path, size, COPSE_ST_HEADER_MAX);
-    if (s == COPSE_OK)
-        s = write_patiently(mem, path, params, header, size, buffer);
-    cJSON_free(header);
-    copse__free(mem, buffer);
-    return s;
+    return copse__checkpoint_write_from(ctx, path, params, NULL);
 }
 
 /* ---- reading ---- */
@@ -299,19 +335,16 @@ copse_status copse__checkpoint_parse(copse_context *ctx, const char *path, const
     return s;
 }
 
-static copse_status read_array(copse_checkpoint *c, size_t i, copse_array *a)
+copse_status copse__checkpoint_copy(copse_checkpoint *c, size_t i, void *to)
 {
-    if (c->stream == NULL) {
-        memset(a->data, 0, a->bytes); /* the values come from another worker */
-        return COPSE_OK;
-    }
     const struct copse_st_entry *e = &c->header.entries[i];
+    const size_t bytes = (size_t)(e->end - e->begin), size = copse_type_size(e->type);
     if (c->place != e->begin && !copse__file_seek(c->stream, c->data_begin + e->begin))
         return copse_fail(COPSE_ERR_IO, "safetensors: cannot read %s", c->path);
     c->place = UINT64_MAX;
-    COPSE_TRY(read_bytes(c->stream, c->path, a->data, a->bytes));
+    COPSE_TRY(read_bytes(c->stream, c->path, to, bytes));
     c->place = e->end;
-    copse__swap_from_little(a->data, a->count, copse_type_size(a->view.type));
+    copse__swap_from_little(to, bytes / size, size);
     return COPSE_OK;
 }
 
@@ -323,7 +356,9 @@ copse_status copse__checkpoint_array(copse_checkpoint *c, size_t i, copse_array 
         copse_array *a;
         COPSE_TRY(copse_note(copse__array_create(c->ctx, e->type, e->rank, e->shape, NULL, &a),
                              "for '%.200s' of %s", e->name, c->path));
-        const copse_status s = read_array(c, i, a);
+        if (c->stream == NULL) /* the values come from another worker */
+            memset(a->data, 0, a->bytes);
+        const copse_status s = c->stream ? copse__checkpoint_copy(c, i, a->data) : COPSE_OK;
         if (s != COPSE_OK) {
             copse_array_release(&a);
             return s;

@@ -29,6 +29,18 @@ struct copse_st_header {
     uint64_t data_bytes; /* end of the last entry */
 };
 
+/* Elements of arrays that are not in memory together. `fetch` gives the elements of array i, valid
+   until its next call. */
+struct copse_st_elements {
+    copse_status (*fetch)(void *user, size_t i, const void **data);
+    void *user;
+};
+/* copse_checkpoint_write; `from`: instead of the arrays' data, NULL: these. After an error of the
+   disk each array is fetched again. */
+copse_status copse__checkpoint_write_from(copse_context *ctx, const char *path,
+                                          const struct copse_checkpoint_params *params,
+                                          const struct copse_st_elements *from);
+
 /* Results are allocated in the arena. Error texts name `path`. */
 copse_status copse__st_parse(struct copse_arena *arena, const char *path, const char *text,
                              size_t size, struct copse_st_header *out);
@@ -43,6 +55,8 @@ copse_status copse__checkpoint_header(const copse_checkpoint *c, char **out);
 /* Array i in the order of the header, with its elements: from the file, or zeros where there is
    none. Borrowed. */
 copse_status copse__checkpoint_array(copse_checkpoint *c, size_t i, copse_array **out);
+/* The elements of array i of an open file, in memory of the caller. */
+copse_status copse__checkpoint_copy(copse_checkpoint *c, size_t i, void *to);
 
 /* The first of `count` strings that occurs twice, or NULL; sorts `names`. */
 const char *copse__st_twice(const char **names, size_t count);

@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* The header of a safetensors file. The JSON parser gets one name or value at a time, so that a
-   header costs a small multiple of its bytes. This file goes through the objects, and checks what
-   the parser accepts but the format forbids (duplicate names, number forms, depth, control
-   characters). */
-#include <cjson/cJSON.h>
+/* The header of a safetensors file. This file checks what the JSON parser accepts but the
+   format forbids (duplicate names, number forms, depth, control characters). */
 #include <stdlib.h>
 
 #include "core/data/array.h"
 #include "core/data/reader/byte_stream.h"
+#include "core/data/reader/json_walk.h"
 #include "core/state/safetensors.h"
 
 #define DEPTH_MAX  3
@@ -15,28 +13,8 @@
 /* of an array: its three fields need 300, the rest is white space */
 #define ENTRY_BYTES_MAX ((size_t)4096)
 
-static bool is_space(char c)
-{
-    return c == ' ' || c == '\n' || c == '\r' || c == '\t';
-}
-
-/* Offset after the string that starts at text[i], or 0 if it is malformed. */
-static size_t scan_string(const char *text, size_t size, size_t i)
-{
-    for (i++; i < size && text[i] != '"'; i++) {
-        if ((unsigned char)text[i] < 0x20)
-            return 0;
-        if (text[i] != '\\')
-            continue;
-        if (++i == size || strchr("\"\\/bfnrtu", text[i]) == NULL)
-            return 0;
-        if (text[i] == 'u' && (size - i <= 4 || memcmp(text + i + 1, "0000", 4) == 0))
-            return 0;
-    }
-    return i < size ? i + 1 : 0;
-}
-
-/* The same for a number: 0 or a whole number without sign, leading zeros, point or exponent. */
+/* Offset after the number that starts at text[i], or 0: it has a sign, leading zeros, a point or an
+   exponent, or is above NUMBER_MAX. */
 static size_t scan_number(const char *text, size_t size, size_t i)
 {
     uint64_t v = 0;
@@ -63,14 +41,14 @@ static copse_status safetensors_header_scan(const char *path, const char *text, 
         size_t next = i + 1;
         char c = text[i];
         if (c == '"')
-            next = scan_string(text, size, i);
+            next = copse__json_scan_string(text, size, i);
         else if (c >= '0' && c <= '9')
             next = scan_number(text, size, i);
         else if (c == '{' || c == '[')
             next = ++depth <= DEPTH_MAX ? next : 0;
         else if (c == '}' || c == ']')
             depth--;
-        else if (c != ',' && c != ':' && !is_space(c))
+        else if (c != ',' && c != ':' && !copse__json_is_space(c))
             next = 0;
         if (next == 0)
             return copse_fail(COPSE_ERR_FORMAT,
@@ -96,114 +74,14 @@ const char *copse__st_twice(const char **names, size_t count)
     return NULL;
 }
 
-/* ---- objects, member by member ---- */
-
-/* A member: its name, and its value as JSON text. */
-struct member {
-    char *name; /* of the parser */
-    const char *value;
-    size_t size;
-};
-typedef copse_status member_fn(void *user, const struct member *m);
-
-/* A place in the header, which the scan has checked. */
-struct cursor {
-    const char *path, *text;
-    size_t size, at;
-};
-
-static copse_status no_object(const struct cursor *c)
+/* A place in a header, which the scan has checked. */
+static struct copse_json header_json(const char *path, const char *text, size_t size)
 {
-    return copse_fail(COPSE_ERR_FORMAT, "safetensors: %s: the header is not one JSON object",
-                      c->path);
-}
-
-static char safetensors_header_peek(struct cursor *c)
-{
-    while (c->at < c->size && is_space(c->text[c->at]))
-        c->at++;
-    return c->at < c->size ? c->text[c->at] : '\0';
-}
-
-static bool safetensors_header_take(struct cursor *c, char expected)
-{
-    if (safetensors_header_peek(c) != expected)
-        return false;
-    c->at++;
-    return true;
-}
-
-/* Skip a value: a string, or all up to a comma or the end of an object or array that does not
-   belong to it. */
-static void skip_value(struct cursor *c)
-{
-    for (int depth = 0; c->at < c->size;) {
-        const char ch = c->text[c->at];
-        if (depth == 0 && (ch == ',' || ch == '}' || ch == ']'))
-            return;
-        depth += ch == '{' || ch == '[' ? 1 : ch == '}' || ch == ']' ? -1 : 0;
-        c->at = ch == '"' ? scan_string(c->text, c->size, c->at) : c->at + 1;
-    }
-}
-
-/* The parser's value of a part of the text; NULL if it is not exactly one. The parser needs up to
-   50 times the bytes of its text, so it gets one small value at a time. */
-static cJSON *parse_value(const char *text, size_t size)
-{
-    const char *end = NULL;
-    cJSON *value = cJSON_ParseWithLengthOpts(text, size, &end, false);
-
-    while (value != NULL && end < text + size && is_space(*end))
-        end++;
-    if (value != NULL && end == text + size)
-        return value;
-    cJSON_Delete(value);
-    return NULL;
-}
-
-/* A string of the text; NULL if it is none. The caller frees it with cJSON_free. */
-static char *parse_string(const char *text, size_t size)
-{
-    cJSON *value = size > 0 && text[0] == '"' ? parse_value(text, size) : NULL;
-    char *string = value != NULL ? value->valuestring : NULL;
-
-    if (value != NULL)
-        value->valuestring = NULL;
-    cJSON_Delete(value);
-    return string;
-}
-
-static copse_status each_value(struct cursor *c, char *name, member_fn *fn, void *user)
-{
-    struct member m = { .name = name };
-
-    if (!safetensors_header_take(c, ':') || safetensors_header_peek(c) == '\0')
-        return no_object(c);
-    const size_t start = c->at;
-    skip_value(c);
-    m.value = c->text + start;
-    m.size = c->at - start;
-    return fn(user, &m);
-}
-
-/* Call `fn` with the members of the object at the cursor, which is after it then. */
-static copse_status each_member(struct cursor *c, member_fn *fn, void *user)
-{
-    if (!safetensors_header_take(c, '{'))
-        return no_object(c);
-    if (safetensors_header_take(c, '}'))
-        return COPSE_OK;
-    do {
-        if (safetensors_header_peek(c) != '"')
-            return no_object(c);
-        const size_t start = c->at;
-        c->at = scan_string(c->text, c->size, start);
-        char *name = parse_string(c->text + start, c->at - start);
-        const copse_status s = name != NULL ? each_value(c, name, fn, user) : no_object(c);
-        cJSON_free(name);
-        COPSE_TRY(s);
-    } while (safetensors_header_take(c, ','));
-    return safetensors_header_take(c, '}') ? COPSE_OK : no_object(c);
+    return (struct copse_json){ .before = "safetensors: ",
+                                .path = path,
+                                .after = ": the header is not one JSON object",
+                                .text = text,
+                                .size = size };
 }
 
 /* The names of an object: short enough and unique. */
@@ -214,7 +92,7 @@ struct names {
     size_t count;
 };
 
-static copse_status count_name(void *user, const struct member *m)
+static copse_status count_name(void *user, const struct copse_json_item *m)
 {
     struct names *n = user;
 
@@ -225,7 +103,7 @@ static copse_status count_name(void *user, const struct member *m)
                       COPSE_ST_NAME_MAX);
 }
 
-static copse_status add_name(void *user, const struct member *m)
+static copse_status add_name(void *user, const struct copse_json_item *m)
 {
     struct names *n = user;
 
@@ -233,14 +111,14 @@ static copse_status add_name(void *user, const struct member *m)
     return n->at[n->count++] != NULL ? COPSE_OK : copse_no_memory("safetensors: %s", n->path);
 }
 
-/* The names in the order of the object at the cursor, which stays. */
-static copse_status list_names(struct copse_arena *arena, struct cursor c, size_t most,
+/* The names in the order of the object at the place, which stays. */
+static copse_status list_names(struct copse_arena *arena, struct copse_json c, size_t most,
                                struct names *out)
 {
-    struct cursor again = c;
+    struct copse_json again = c;
 
     *out = (struct names){ .path = c.path, .arena = arena };
-    COPSE_TRY(each_member(&c, count_name, out));
+    COPSE_TRY(copse__json_members(&c, count_name, out));
     if (out->count > most)
         return copse_fail(COPSE_ERR_FORMAT, "safetensors: %s: more than %u arrays", c.path,
                           COPSE_ST_ARRAYS_MAX);
@@ -248,7 +126,7 @@ static copse_status list_names(struct copse_arena *arena, struct cursor c, size_
     if (out->at == NULL)
         return copse_no_memory("safetensors: %s", c.path);
     out->count = 0;
-    COPSE_TRY(each_member(&again, add_name, out));
+    COPSE_TRY(copse__json_members(&again, add_name, out));
     const char **sorted = copse__alloc(arena->mem, out->count, sizeof *sorted);
     if (sorted == NULL)
         return copse_no_memory("safetensors: %s", c.path);
@@ -271,11 +149,11 @@ struct reader {
     size_t next; /* of the names */
 };
 
-static copse_status read_line(void *user, const struct member *m)
+static copse_status read_line(void *user, const struct copse_json_item *m)
 {
     struct reader *r = user;
     struct copse_metadata *line = &r->out->metadata[r->next];
-    char *value = parse_string(m->value, m->size);
+    char *value = copse__json_string(m->value, m->size);
 
     if (value == NULL)
         return copse_fail(COPSE_ERR_FORMAT, "safetensors: %s: metadata \"%.200s\" is not text",
@@ -286,19 +164,19 @@ static copse_status read_line(void *user, const struct member *m)
     return line->value != NULL ? COPSE_OK : copse_no_memory("safetensors: %s", r->path);
 }
 
-static copse_status read_metadata(const struct reader *all, const struct member *m)
+static copse_status read_metadata(const struct reader *all, const struct copse_json_item *m)
 {
-    struct cursor c = { .path = all->path, .text = m->value, .size = m->size };
+    struct copse_json c = header_json(all->path, m->value, m->size);
     struct reader r = { .path = all->path, .arena = all->arena, .out = all->out };
 
-    if (safetensors_header_peek(&c) != '{')
+    if (copse__json_peek(&c) != '{')
         return copse_fail(COPSE_ERR_FORMAT, "safetensors: %s: the metadata is no object", c.path);
     COPSE_TRY(list_names(r.arena, c, SIZE_MAX, &r.names));
     r.out->metadata_count = r.names.count;
     r.out->metadata = copse__arena_alloc(r.arena, r.names.count, sizeof *r.out->metadata);
     if (r.out->metadata == NULL)
         return copse_no_memory("safetensors: %s", c.path);
-    return each_member(&c, read_line, &r);
+    return copse__json_members(&c, read_line, &r);
 }
 
 /* ---- arrays ---- */
@@ -370,7 +248,7 @@ static int by_position(const void *a, const void *b)
 }
 
 /* An entry: its text is short, or it has what does not belong there. */
-static copse_status read_entry(void *user, const struct member *m)
+static copse_status read_entry(void *user, const struct copse_json_item *m)
 {
     struct reader *r = user;
     const char *name = r->names.at[r->next++];
@@ -378,7 +256,7 @@ static copse_status read_entry(void *user, const struct member *m)
     if (strcmp(name, COPSE_ST_METADATA) == 0)
         return read_metadata(r, m);
     struct copse_st_entry *e = &r->out->entries[r->out->entry_count];
-    cJSON *object = m->size <= ENTRY_BYTES_MAX ? parse_value(m->value, m->size) : NULL;
+    cJSON *object = m->size <= ENTRY_BYTES_MAX ? copse__json_parse(m->value, m->size) : NULL;
     const char *problem = m->size > ENTRY_BYTES_MAX
                               ? "has more than a type, a shape of at most 8 axes and data_offsets"
                           : object == NULL ? ""
@@ -413,7 +291,7 @@ static copse_status check_places(const char *path, struct copse_st_header *h)
 copse_status copse__st_parse(struct copse_arena *arena, const char *path, const char *text,
                              size_t size, struct copse_st_header *out)
 {
-    struct cursor c = { .path = path, .text = text, .size = size };
+    struct copse_json c = header_json(path, text, size);
     struct reader r = { .path = path, .arena = arena, .out = out };
 
     memset(out, 0, sizeof *out);
@@ -422,8 +300,8 @@ copse_status copse__st_parse(struct copse_arena *arena, const char *path, const 
     out->entries = copse__arena_alloc(arena, r.names.count, sizeof *out->entries);
     if (out->entries == NULL)
         return copse_no_memory("safetensors: %s", path);
-    COPSE_TRY(each_member(&c, read_entry, &r));
-    if (safetensors_header_peek(&c) != '\0' || c.at != size)
-        return no_object(&c);
+    COPSE_TRY(copse__json_members(&c, read_entry, &r));
+    if (copse__json_peek(&c) != '\0' || c.at != size)
+        return copse__json_wrong(&c);
     return check_places(path, out);
 }

@@ -46,6 +46,27 @@ copse_status copse__strategy_check(copse_context *ctx, const char *const *device
     return COPSE_OK;
 }
 
+static copse_status portable_check(const struct copse_strategy_table *table, size_t count,
+                                   uint32_t shards)
+{
+    if (shards == 0)
+        return COPSE_OK;
+    if (table->kind != COPSE_STRATEGY_MIRRORED)
+        return copse_fail(COPSE_ERR_UNSUPPORTED,
+                          "strategy: a strategy of the kind '%s' has no portable bits: use "
+                          "copse_mirrored_create or copse_strategy_open",
+                          table->name);
+    if (shards > COPSE_MAX_REPLICAS)
+        return copse_fail(COPSE_ERR_ARGUMENT, "strategy: %u shards, at most %d are possible",
+                          shards, COPSE_MAX_REPLICAS);
+    return shards % count == 0
+               ? COPSE_OK
+               : copse_fail(COPSE_ERR_ARGUMENT,
+                            "strategy: %u shards are no multiple of %zu devices; use another "
+                            "number of devices, or of shards for all runs",
+                            shards, count);
+}
+
 copse_status copse__strategy_create(copse_context *ctx, const struct copse_strategy_table *table,
                                     const char *const *devices, size_t count,
                                     const struct copse_strategy_params *params,
@@ -62,6 +83,7 @@ copse_status copse__strategy_create(copse_context *ctx, const struct copse_strat
         COPSE_TRY(
             copse_need_known("strategy", "transfer", params->transfer, COPSE_TRANSFER_STAGED));
     COPSE_TRY(copse__choices_parse(params ? params->kernels : NULL, &choices));
+    COPSE_TRY(portable_check(table, count, params ? params->portable_shards : 0));
     copse_strategy *st = copse__alloc(&ctx->base.mem, 1, sizeof *st);
     COPSE_TRY(copse_need_memory(st, "strategy"));
     atomic_init(&st->refs, 1);

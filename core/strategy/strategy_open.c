@@ -15,7 +15,7 @@ copse_status copse_strategy_open(copse_context *ctx, const char *selector,
         return copse_fail(COPSE_ERR_ARGUMENT,
                           "strategy: '%s' names %zu devices; a job has at most %d replicas",
                           selector ? selector : "auto", count, COPSE_MAX_REPLICAS);
-    if (count == 1)
+    if (count == 1 && !(params && params->portable_shards > 0))
         return copse_one_device_create(ctx, ids[0], params, out);
     for (size_t i = 0; i < count; i++)
         devices[i] = ids[i];

@@ -362,6 +362,8 @@ copse_status copse__execution_check(struct copse_execution *e)
 static copse_status execution_verify(struct copse_execution *e)
 {
     COPSE_TRY(copse__execution_check(e));
+    if (e->t->uses.hashes.launches_of == e->slot->step)
+        COPSE_TRY(copse__hashes_launch(&e->t->uses.hashes, e->t->strategy, e->verified.programs));
     return copse__verify_begin(&e->t->verifier, &e->verified,
                                !e->is_resident && e->layout->all_reduces.count == 0);
 }

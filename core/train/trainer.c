@@ -243,6 +243,7 @@ void copse_trainer_release(copse_trainer **trainer)
     }
     copse__accumulation_drop(&t->accumulation);
     copse__average_free(&t->uses.average, mem);
+    copse__hashes_free(&t->uses.hashes, mem, is_idle);
     copse__step_recordings_fini(&t->recordings);
     copse__predictor_fini(&t->uses.predictor);
     copse__weights_end(&t->uses.weights);

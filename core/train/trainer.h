@@ -4,6 +4,8 @@
 #ifndef COPSE_CORE_TRAINER_H
 #define COPSE_CORE_TRAINER_H
 
+#include "copse/train/hash.h"
+#include "core/device/digest.h"
 #include "core/optim/average.h"
 #include "core/replica/replica_context.h"
 #include "core/state/weights.h"
@@ -11,6 +13,21 @@
 #include "core/train/micro_batch.h"
 #include "core/train/predictor.h"
 #include "core/train/result/workers.h"
+
+/* What copse_trainer_hash uses; zero until it is called (trainer_hash.c). */
+struct copse_hashes {
+    copse_variable **variables;
+    struct copse_variable_hash *results;
+    size_t count;
+    struct copse_digests digests; /* of replica 0, a range for each variable */
+    uint64_t launches_of;         /* the step whose launches are hashed; 0: none */
+    copse_launch_hash_fn *launch;
+    void *launch_user;
+};
+/* Hash the launches of the programs of all replicas, NULL: none. */
+copse_status copse__hashes_launch(const struct copse_hashes *h, copse_strategy *st,
+                                  struct copse_program *const *programs);
+void copse__hashes_free(struct copse_hashes *h, struct copse_mem *mem, bool is_idle);
 
 struct copse_trainer {
     copse_strategy *strategy;
@@ -29,6 +46,7 @@ struct copse_trainer {
         struct copse_predictor predictor; /* zero until the first prediction */
         struct copse_weights weights;     /* names of the newest report */
         struct copse_average average;
+        struct copse_hashes hashes;
     } uses;                     /* of the variables besides training */
     uint64_t step;              /* updates begun */
     struct copse_position next; /* in the data, after the newest batch */

@@ -98,14 +98,39 @@ void copse__blocked_count(struct copse_block_list *v)
     }
 }
 
+static void mode_remove(struct copse_block_list *v, size_t at)
+{
+    v->mode_count--;
+    memmove(&v->modes[at], &v->modes[at + 1], (v->mode_count - at) * sizeof *v->modes);
+}
+
+/* Whether a run says nothing beside another run of the mode. */
+static bool mode_is_within(const struct copse_run_mode *m, const struct copse_run_mode *other)
+{
+    return strcmp(m->name, other->name) == 0 && m->ops[0] && !other->ops[0] &&
+           m->tier <= other->tier && (other->is_whole || !m->is_whole);
+}
+
+static bool mode_is_again(const struct copse_run_mode *old, const struct copse_run_mode *m)
+{
+    return strcmp(old->name, m->name) == 0 && strcmp(old->ops, m->ops) == 0;
+}
+
 void copse__mode_add(struct copse_block_list *v, const struct copse_run_mode *m)
 {
-    size_t i = 0;
-    while (i < v->mode_count && strcmp(v->modes[i].name, m->name) != 0)
-        i++;
-    if (i < COPSE_MOST_MODES)
-        v->modes[i] = *m;
-    v->mode_count = COPSE_MAX(v->mode_count, COPSE_MIN(i + 1, COPSE_MOST_MODES));
+    size_t oldest = COPSE_MOST_MODES;
+    for (size_t i = v->mode_count; i-- > 0;)
+        if (mode_is_within(&v->modes[i], m) || mode_is_again(&v->modes[i], m))
+            mode_remove(v, i);
+        else if (mode_is_within(m, &v->modes[i]))
+            return;
+    for (size_t i = v->mode_count; i-- > 0;)
+        if (v->modes[i].ops[0])
+            oldest = i;
+    if (v->mode_count == COPSE_MOST_MODES && oldest < v->mode_count)
+        mode_remove(v, oldest);
+    if (v->mode_count < COPSE_MOST_MODES)
+        v->modes[v->mode_count++] = *m;
 }
 
 void copse__entries_free(struct copse_mem *mem, struct copse_block_list *v)

@@ -31,6 +31,7 @@ struct copse_failed_case {
 /* A mode of conformance that was run. */
 struct copse_run_mode {
     char name[16], date[COPSE_DATE];
+    char ops[64]; /* the ops that were asked for, "matmul,softmax", cut to the room; "" = all */
     uint32_t tier;
     bool is_whole; /* no case was left out for lack of time */
 };
@@ -72,7 +73,9 @@ copse_status copse__failed_add(struct copse_mem *mem, struct copse_block_list *v
 void copse__blocked_remove(struct copse_block_list *v, const char *kernel);
 /* Set the number of passes of each block: the smallest of its cases. */
 void copse__blocked_count(struct copse_block_list *v);
-/* Add the mode, or replace it. */
+/* Add the mode, or replace the run of it with the same ops. A run of all ops at this tier or above
+   replaces runs of some ops, and is not followed by them. Of runs of some ops the oldest goes where
+   there is no room. */
 void copse__mode_add(struct copse_block_list *v, const struct copse_run_mode *m);
 void copse__entries_free(struct copse_mem *mem, struct copse_block_list *v);
 

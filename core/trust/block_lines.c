@@ -124,12 +124,13 @@ static const char *read_flips(struct taken *x, const char *line, bool is_dry)
     return line;
 }
 
-/* "mode NAME TIER whole|part DATE" */
-static const char *read_mode(struct taken *x, const char *line, bool is_dry)
+/* "mode NAME TIER whole|part DATE", "some OPS NAME TIER whole|part DATE" */
+static const char *read_mode(struct taken *x, const char *line, bool is_of_some, bool is_dry)
 {
-    struct copse_run_mode m;
+    struct copse_run_mode m = { .ops = "" };
     char extent[8];
-    if (!read_word(&line, m.name, sizeof m.name) || !read_number(&line, &m.tier) ||
+    if ((is_of_some && !read_word(&line, m.ops, sizeof m.ops)) ||
+        !read_word(&line, m.name, sizeof m.name) || !read_number(&line, &m.tier) ||
         !read_word(&line, extent, sizeof extent))
         return NULL;
     m.is_whole = strcmp(extent, "whole") == 0;
@@ -152,7 +153,8 @@ static const char *read_line(struct taken *x, const char *line, bool is_dry)
            : strcmp(word, "fail") == 0  ? read_blocked(x, line, &failed, is_dry)
            : strcmp(word, "case") == 0  ? read_case(x, line, is_dry)
            : strcmp(word, "flips") == 0 ? read_flips(x, line, is_dry)
-           : strcmp(word, "mode") == 0  ? read_mode(x, line, is_dry)
+           : strcmp(word, "mode") == 0  ? read_mode(x, line, false, is_dry)
+           : strcmp(word, "some") == 0  ? read_mode(x, line, true, is_dry)
                                         : NULL;
 }
 
@@ -218,9 +220,11 @@ static void put_all(struct writer *w, const struct copse_block_list *v)
     }
     if (v->flips > 0)
         block_lines_put(w, "flips %u %s\n", (unsigned)v->flips, v->flip_reason);
-    for (size_t i = 0; i < v->mode_count; i++)
-        block_lines_put(w, "mode %s %u %s %s\n", v->modes[i].name, (unsigned)v->modes[i].tier,
-                        v->modes[i].is_whole ? "whole" : "part", v->modes[i].date);
+    for (size_t i = 0; i < v->mode_count; i++) {
+        const struct copse_run_mode *m = &v->modes[i];
+        block_lines_put(w, "%s%s %s %u %s %s\n", m->ops[0] ? "some " : "mode", m->ops, m->name,
+                        (unsigned)m->tier, m->is_whole ? "whole" : "part", m->date);
+    }
 }
 
 copse_status copse__block_list_store(struct copse_trust *t, struct copse_block_list *v)
@@ -228,7 +232,7 @@ copse_status copse__block_list_store(struct copse_trust *t, struct copse_block_l
     struct writer w = { .room =
                             (v->blocked.count + 1) * (sizeof(struct copse_blocked_kernel) + 32) +
                             v->failed.count * (sizeof(struct copse_failed_case) + 64) +
-                            v->mode_count * 96 + 1 };
+                            v->mode_count * (sizeof(struct copse_run_mode) + 32) + 1 };
     v->is_kept = false;
     copse__blocked_count(v);
     w.lines = copse__alloc(&t->base->mem, w.room, 1);

@@ -365,11 +365,14 @@ copse_status copse__block_list_pass_run(struct copse_trust *t, struct copse_bloc
 }
 
 copse_status copse__block_list_note_mode(struct copse_trust *t, struct copse_block_list *v,
-                                         const char *mode, uint32_t tier, bool is_whole)
+                                         const char *mode, const char *ops, uint32_t tier,
+                                         bool is_whole)
 {
     struct copse_run_mode m = { .tier = tier, .is_whole = is_whole };
     copse_status s;
     snprintf(m.name, sizeof m.name, "%s", mode);
+    if (ops && (size_t)snprintf(m.ops, sizeof m.ops, "%s", ops) >= sizeof m.ops)
+        memcpy(m.ops + sizeof m.ops - 4, "...", 4);
     copse__date(m.date);
     void *locked = begin_change(t, v);
     s = copse__block_list_load(t, v);
@@ -419,7 +422,13 @@ static size_t count_unsteady(const struct copse_block_list *v, uint32_t *fewest)
     return count;
 }
 
-/* "run grad (quick, 2026-11-23); opt (standard, in part, 2026-11-20)" */
+static bool is_one_run(const struct copse_run_mode *a, const struct copse_run_mode *b)
+{
+    return a->tier == b->tier && a->is_whole == b->is_whole && strcmp(a->date, b->date) == 0 &&
+           strcmp(a->ops, b->ops) == 0;
+}
+
+/* "run grad (quick, 2026-11-23); opt of adam,sgd (standard, in part, 2026-11-20)" */
 static void write_modes(const struct copse_block_list *v, char *out, size_t room)
 {
     size_t at = 0;
@@ -427,18 +436,17 @@ static void write_modes(const struct copse_block_list *v, char *out, size_t room
     for (size_t i = 0; i < v->mode_count && at < room; i++) {
         const struct copse_run_mode *m = &v->modes[i], *before = i > 0 ? m - 1 : NULL,
                                     *after = m + 1;
-        const bool joins = before && before->tier == m->tier && before->is_whole == m->is_whole &&
-                           strcmp(before->date, m->date) == 0;
-        const bool is_last = i + 1 == v->mode_count || after->tier != m->tier ||
-                             after->is_whole != m->is_whole || strcmp(after->date, m->date) != 0;
+        const bool joins = before && is_one_run(before, m);
+        const bool is_last = i + 1 == v->mode_count || !is_one_run(m, after);
         at += (size_t)snprintf(out + at, room - at, "%s%s",
                                i == 0  ? ""
                                : joins ? " "
                                        : "; ",
                                m->name);
         if (is_last && at < room)
-            at += (size_t)snprintf(out + at, room - at, " (%s, %s%s)", tier_name(m->tier),
-                                   m->is_whole ? "" : "in part, ", m->date);
+            at += (size_t)snprintf(out + at, room - at, "%s%s (%s, %s%s)", m->ops[0] ? " of " : "",
+                                   m->ops, tier_name(m->tier), m->is_whole ? "" : "in part, ",
+                                   m->date);
     }
 }
 

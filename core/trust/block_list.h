@@ -64,9 +64,11 @@ copse_status copse__block_list_pass_case(struct copse_trust *t, struct copse_blo
    good runs in a row unblock a kernel that had failed its self-test. */
 copse_status copse__block_list_pass_run(struct copse_trust *t, struct copse_block_list *v,
                                         const char *device, const char *kernel, bool is_good);
-/* A mode was run with all its cases, or `is_whole` false: only with those that the time allowed. */
+/* A mode was run with all its cases, or with all cases of `ops` ("matmul,softmax", NULL = all);
+   `is_whole` false: only with the cases that the time allowed. */
 copse_status copse__block_list_note_mode(struct copse_trust *t, struct copse_block_list *v,
-                                         const char *mode, uint32_t tier, bool is_whole);
+                                         const char *mode, const char *ops, uint32_t tier,
+                                         bool is_whole);
 void copse__block_list_state(struct copse_trust *t, const struct copse_block_list *v,
                              struct copse_device_state *out);
 

@@ -30,6 +30,20 @@ copse_status copse__components_make(copse_variable *v, const void *initial)
     return COPSE_OK;
 }
 
+void copse__components_share(copse_variable *v)
+{
+    const copse_strategy *st = v->strategy;
+    for (uint32_t r = 1; v->components && r < st->replica_count; r++) {
+        uint32_t first = 0;
+        while (st->replicas[first].dev != st->replicas[r].dev)
+            first++;
+        if (first == r || v->components[first] == v->components[r])
+            continue;
+        copse_buffer_release(&v->components[r]);
+        v->components[r] = copse_buffer_retain(v->components[first]);
+    }
+}
+
 void copse__variable_retire(copse_variable *v)
 {
     copse_context *ctx = v->strategy->ctx;

@@ -90,6 +90,8 @@ copse_status copse__variable_first_values(const copse_strategy *st,
 
 /* Memory for the components; their values are `initial`. */
 copse_status copse__components_make(copse_variable *v, const void *initial);
+/* A variable that never changes: replicas that share a device have one component. */
+void copse__components_share(copse_variable *v);
 /* Set the components of a replica-local sum: those of all workers add up to `total`, integers
    exactly. */
 copse_status copse__components_set_sum(copse_variable *v, const void *total);

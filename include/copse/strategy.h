@@ -55,12 +55,13 @@ typedef enum copse_strategy_kind {
 struct copse_strategy_params {
     copse_reduce_algorithm reduction;
     copse_transfer transfer;
-    size_t bucket_bytes;  /**< gradients reduced together, whole variables   [0 = 4 MiB] */
-    size_t message_bytes; /**< longest staged chunk                          [0 = 1 MiB] */
-    /** forced kernel variants: "matmul=wide", see device/tuning.h [NULL = none] */
+    size_t bucket_bytes;  /**< gradients reduced together, whole variables   [4 MiB] */
+    size_t message_bytes; /**< longest staged chunk                          [1 MiB] */
+    /** forced kernel variants: "matmul=wide", device/tuning.h [NULL] */
     const char *kernels;
     const char *parameter_device; /**< for copse_parameter_server_create              [NULL] */
-    uint64_t reserved[8];
+    uint32_t portable_shards;     /**< distribute/portable.h [0] */
+    uint64_t reserved[7];
 };
 
 /**

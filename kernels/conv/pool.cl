@@ -41,6 +41,7 @@ KERNEL2(pool, IN(real, x), OUT(real, y))
         STORE(y, i, best);
     if (KIND != 0) {
         const uint terms = p.divisor > 0u ? p.divisor : MAX(inside, 1u);
-        STORE(y, i, total / TO_F32(terms));
+        /* never -0, as the sum begins with 0; some drivers leave the first addition out */
+        STORE(y, i, SELECT(total == 0.0f, 0.0f, total) / TO_F32(terms));
     }
 }

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* The pointwise part of one time step of a recurrent layer. `from` has the products of the input, `product` those of the previous
    hidden state, a row of gates for each sequence; biases are in them. The state of `n` numbers is at `before`, the next one is
-   written at `after`; behind the hidden state of an LSTM is its cell. `now` gets the hidden state once more, for the next product.
+   written at `after`; the cell of an LSTM follows its hidden state. `now` gets the hidden state once more, for the next product.
    KIND 0: tanh(from + product). KIND 1: LSTM with the gates i, f, g, o. KIND 2: GRU with the gates r, z, n, where r is a factor of
-   the product. Steps at or behind lengths[row] keep the state. */
+   the product. Steps from lengths[row] on keep the state. */
 GROUP(64, 1)
 SPEC(0, KIND)
 SPEC(1, PACKED)
-PARAMS(uint n; uint width; uint m; uint h; uint step; uint from_first; uint before; uint after;)
+PARAMS(uint n; uint width; uint step; uint from_first; uint before; uint after; uint m; uint h;)
 
 #include "divide.clh"
 #include "math.clh"

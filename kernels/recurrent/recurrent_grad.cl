@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /* The derivatives of one time step of a recurrent layer (recurrent.cl), from the last step to the first. `slope` has the derivatives
-   of the state behind the step; `carry` has what the later step passes back: the product of its gates' derivatives, and at `passed`
+   of the state after the step; `carry` has what the later step passes back: the product of its gates' derivatives, and at `passed`
    what it passes directly, which is replaced by this step's. The first launch does not read it. `to` and `now` get the derivatives
    of the gates: those of the products of the input, for a GRU also that of the product of n; `now` has those of `product` in rows.
-   Steps at or behind lengths[row] pass the derivatives of the state back as they are. A launch that is not ON does so for all, and
+   Steps from lengths[row] on pass the derivatives of the state back as they are. A launch that is not ON does so for all, and
    writes them to `to`. */
 GROUP(64, 1)
 SPEC(0, KIND)
 SPEC(1, PACKED)
 SPEC(2, ON)
-PARAMS(uint n; uint width; uint m; uint h; uint step; uint is_first; uint from_first; uint before; uint slope_first; uint passed;
-       uint to_first;)
+PARAMS(uint n; uint width; uint step; uint is_first; uint from_first; uint before; uint slope_first; uint passed; uint to_first;
+       uint m; uint h;)
 
 #include "divide.clh"
 #include "math.clh"

@@ -15,6 +15,12 @@ copse_status copse__conformance_list_with(copse_context *ctx,
                                           const struct copse_conformance_params *params,
                                           const struct copse_case_table *const *tables);
 
+/* Compile the kernels that the cases of modes RUN and GRAD need and no cache has, on all
+   processors where the context has a function for it (copse_context_compile_with). It ends
+   early after params->seconds. Progress goes to the context's callback. */
+copse_status copse__conformance_prepare(copse_context *ctx,
+                                        const struct copse_conformance_params *params);
+
 /* A mode returns only errors of the harness (no memory on the host): a failed case is a result, not
    an error. */
 struct copse_conform_mode {

@@ -22,16 +22,20 @@ struct sizes {
     uint32_t rows, queries, keys, width, window, q_stride, k_stride;
 };
 
-/* Words of the masks of `items` items: a row for each query or, with heads of 4 numbers, one row
-   for each item. */
+/* Words of the masks of `items` items: a row for each query or, with windows, one row for each
+   item. */
+static bool has_window(struct sizes z)
+{
+    return z.window != UINT32_MAX;
+}
 static size_t mask_words(struct sizes z, size_t items)
 {
-    return items * (z.width == 4 ? 1 : HEADS * z.queries) * z.keys;
+    return items * (has_window(z) ? 1 : HEADS * z.queries) * z.keys;
 }
-#define MASK_OF(z)                                                           \
-    .mask_item = (z).width == 4 ? (z).keys : HEADS * (z).queries * (z).keys, \
-    .mask_head = (z).width == 4 ? 0 : (z).queries * (z).keys,                \
-    .mask_query = (z).width == 4 ? 0 : (z).keys
+#define MASK_OF(z)                                                          \
+    .mask_item = has_window(z) ? (z).keys : HEADS * (z).queries * (z).keys, \
+    .mask_head = has_window(z) ? 0 : (z).queries * (z).keys,                \
+    .mask_query = has_window(z) ? 0 : (z).keys
 
 /* Lengths from 0 to all keys; the class of edges also has larger ones. */
 static size_t lengths_of(struct copse_launch *l, struct sizes z, size_t items)
@@ -272,6 +276,76 @@ PLAN(plan_attention_grad_key_texel, plan_texel_key, 8, 0, 0)
 PLAN(plan_attention_grad_key_texel_window, plan_texel_key, 4, 0, 0)
 PLAN(plan_attention_grad_key_texel_later, plan_texel_key, 8, 8, 1)
 
+/* ---- for GPUs: 64 queries or keys to a group, heads of 32, 64 or 128 numbers ---- */
+
+/* Heads of 64 numbers have windows. In the regime of few groups one line has three of them, the last
+   partly used but for heads of 128 numbers, and walks three tiles. */
+static struct sizes tile_sizes_of(const struct copse_launch *l, uint32_t width, bool is_of_keys)
+{
+    struct sizes z = sizes_of(l, width);
+    z.window = width == 64 ? 3 : UINT32_MAX;
+    z.rows = (uint32_t)l->want; /* lines */
+    if (l->regime == COPSE_REGIME_FEW) {
+        const uint32_t groups = (uint32_t)l->want * 64;
+        z.queries = is_of_keys ? 140 : width == 128 ? groups : groups - 27;
+        z.keys = !is_of_keys ? 140 : width == 128 ? groups : groups - 27;
+        z.window = width == 64 ? 70 : UINT32_MAX;
+        z.rows = 1;
+        if (l->form->is_long)
+            *(is_of_keys ? &z.queries : &z.keys) = COPSE_LONG_LINE;
+    }
+    return z;
+}
+
+#define TILE_PARAMS_OF(z)                                                                  \
+    .blocks = (uint32_t)l->want, .queries = (z).queries, .keys = (z).keys, .heads = HEADS, \
+    .share = SHARE, .width = (z).width, .window = (z).window, .q_stride = (z).q_stride,    \
+    .k_stride = (z).k_stride, .q_first = 4 * Q_FIRST, .k_first = 4 * K_FIRST,              \
+    .v_first = 4 * V_FIRST, .scale = SCALE * 4 / (float)(z).width, MASK_OF(z)
+
+static void plan_tile(struct copse_launch *l, uint32_t width)
+{
+    const struct sizes z = tile_sizes_of(l, width, false);
+    const struct copse_params_attention_tile p = { TILE_PARAMS_OF(z) };
+    const size_t items = (z.rows + HEADS - 1) / HEADS, q = items * z.queries * z.q_stride,
+                 k = items * z.keys * z.k_stride;
+    COPSE_LAUNCH_PLAN(l, p, l->want, q + 4 * Q_FIRST, k + 4 * K_FIRST, k + 4 * V_FIRST,
+                      mask_words(z, items), lengths_of(l, z, items),
+                      STATE * (size_t)z.rows * z.queries, l->spec[1] ? q : 1);
+}
+
+static void plan_tile_query(struct copse_launch *l, uint32_t width)
+{
+    const struct sizes z = tile_sizes_of(l, width, false);
+    const struct copse_params_attention_grad_query_tile p = { TILE_PARAMS_OF(z), .to_first = 3,
+                                                              .to_stride = z.q_stride };
+    const size_t items = (z.rows + HEADS - 1) / HEADS, q = items * z.queries * z.q_stride,
+                 k = items * z.keys * z.k_stride;
+    COPSE_LAUNCH_PLAN(l, p, l->want, q + 4 * Q_FIRST, k + 4 * K_FIRST, k + 4 * V_FIRST,
+                      mask_words(z, items), q, q, STATE * (size_t)z.rows * z.queries,
+                      q + p.to_first);
+}
+
+static void plan_tile_key(struct copse_launch *l, uint32_t width)
+{
+    const struct sizes z = tile_sizes_of(l, width, true);
+    const struct copse_params_attention_grad_key_tile p = { TILE_PARAMS_OF(z), .to_v = z.k_stride,
+                                                            .to_stride = 2 * z.k_stride };
+    const uint32_t lines = HEADS / SHARE;
+    const size_t items = (z.rows + lines - 1) / lines, q = items * z.queries * z.q_stride,
+                 k = items * z.keys * z.k_stride;
+    COPSE_LAUNCH_PLAN(l, p, l->want, q + 4 * Q_FIRST, k + 4 * K_FIRST, k + 4 * V_FIRST,
+                      mask_words(z, items), q, STATE * items * HEADS * z.queries, 2 * k);
+}
+
+#define TILE_PLANS(name, function)    \
+    PLAN(name, function, 32)          \
+    PLAN(name##_window, function, 64) \
+    PLAN(name##_128, function, 128)
+TILE_PLANS(plan_attention_tile, plan_tile)
+TILE_PLANS(plan_attention_grad_query_tile, plan_tile_query)
+TILE_PLANS(plan_attention_grad_key_tile, plan_tile_key)
+
 /* The sums of exponentials before the launch are positive. */
 static void arrange_state(const struct copse_launch *l, uint32_t *const *words)
 {
@@ -315,6 +389,8 @@ ARRANGE(arrange_query_wide, attention_grad_query_wide, 6)
 ARRANGE(arrange_key_wide, attention_grad_key_wide, 5)
 ARRANGE(arrange_query_texel, attention_grad_query_texel, 6)
 ARRANGE(arrange_key_texel, attention_grad_key_texel, 5)
+ARRANGE(arrange_query_tile, attention_grad_query_tile, 6)
+ARRANGE(arrange_key_tile, attention_grad_key_tile, 5)
 
 /* ---- the forms ---- */
 
@@ -331,27 +407,38 @@ ARRANGE(arrange_key_texel, attention_grad_key_texel, 5)
 #define OF_BOTH        0, COPSE_ATTENTION_OF_BOTH
 #define A_MASK_OF_BOTH 1, COPSE_ATTENTION_OF_BOTH
 #define SPEC_OF(...)   .spec = { __VA_ARGS__ }
+#define TOO_WIDE       "gradients of 65,536 groups of such heads take more than 33 MiB"
+/* Kernels for GPUs have one size of groups. */
+#define IS_TILE(kernel_)                                                 \
+    (COPSE_KERNEL_##kernel_ == COPSE_KERNEL_attention_tile ||            \
+     COPSE_KERNEL_##kernel_ == COPSE_KERNEL_attention_grad_query_tile || \
+     COPSE_KERNEL_##kernel_ == COPSE_KERNEL_attention_grad_key_tile)
+#define OF_KERNEL(kernel_, label)                    \
+    .kernel = COPSE_KERNEL_##kernel_, .name = label, \
+    .least_group = IS_TILE(kernel_) ? COPSE_ATTENTION_TILE_GROUP : 0
 
-#define FORWARD(kernel_, label, plan_, ...)                                                   \
-    {                                                                                         \
-        .kernel = COPSE_KERNEL_##kernel_, .name = label, SPEC_OF(__VA_ARGS__),                \
-        .contents = { VALUES, VALUES, VALUES, VALUES, INDEX, RESULT, RESULT }, .plan = plan_, \
-        .arrange = arrange_items, SOME                                                        \
+#define FORWARD(kernel_, label, plan_, ...)                                                       \
+    {                                                                                             \
+        OF_KERNEL(kernel_, label), SPEC_OF(__VA_ARGS__),                                          \
+            .contents = { VALUES, VALUES, VALUES, VALUES, INDEX, RESULT, RESULT }, .plan = plan_, \
+            .arrange = arrange_items,                                                             \
+            .no_regimes = IS_TILE(kernel_) ? COPSE_BIT(COPSE_REGIME_AXIS) : 0,                    \
+            .why = IS_TILE(kernel_) ? TOO_WIDE : NULL, SOME                                       \
     }
-#define FORWARD_LAST(kernel_, label, plan_, ...)                                              \
-    {                                                                                         \
-        .kernel = COPSE_KERNEL_##kernel_, .name = label, SPEC_OF(__VA_ARGS__),                \
-        .contents = { VALUES, VALUES, VALUES, VALUES, INDEX, VALUES, VALUES }, .plan = plan_, \
-        .arrange = arrange_state, SOME, LATER                                                 \
+#define FORWARD_LAST(kernel_, label, plan_, ...)                                                  \
+    {                                                                                             \
+        OF_KERNEL(kernel_, label), SPEC_OF(__VA_ARGS__),                                          \
+            .contents = { VALUES, VALUES, VALUES, VALUES, INDEX, VALUES, VALUES }, .plan = plan_, \
+            .arrange = arrange_state, SOME, LATER                                                 \
     }
-#define QUERY_FORM(kernel_, arrange_, label, plan_, target, ...)                                   \
-    .kernel = COPSE_KERNEL_##kernel_, .name = label, SPEC_OF(__VA_ARGS__),                         \
-    .contents = { VALUES, VALUES, VALUES, VALUES, VALUES, VALUES, VALUES, target }, .plan = plan_, \
-    .arrange = arrange_, .underflows = true, SOME
-#define KEY_FORM(kernel_, arrange_, label, plan_, target, ...)                             \
-    .kernel = COPSE_KERNEL_##kernel_, .name = label, SPEC_OF(__VA_ARGS__),                 \
-    .contents = { VALUES, VALUES, VALUES, VALUES, VALUES, VALUES, target }, .plan = plan_, \
-    .arrange = arrange_, .underflows = true, SOME
+#define QUERY_FORM(kernel_, arrange_, label, plan_, target, ...)                        \
+    OF_KERNEL(kernel_, label), SPEC_OF(__VA_ARGS__),                                    \
+        .contents = { VALUES, VALUES, VALUES, VALUES, VALUES, VALUES, VALUES, target }, \
+        .plan = plan_, .arrange = arrange_, .underflows = true, SOME
+#define KEY_FORM(kernel_, arrange_, label, plan_, target, ...)                                 \
+    OF_KERNEL(kernel_, label), SPEC_OF(__VA_ARGS__),                                           \
+        .contents = { VALUES, VALUES, VALUES, VALUES, VALUES, VALUES, target }, .plan = plan_, \
+        .arrange = arrange_, .underflows = true, SOME
 #define QUERY(label, plan_, ...)                                                           \
     {                                                                                      \
         QUERY_FORM(attention_grad_query, arrange_query, label, plan_, RESULT, __VA_ARGS__) \
@@ -373,6 +460,17 @@ ARRANGE(arrange_key_texel, attention_grad_key_texel, 5)
 #define KEY_TEXEL(label, plan_, ...)                                                             \
     {                                                                                            \
         KEY_FORM(attention_grad_key_texel, arrange_key_texel, label, plan_, RESULT, __VA_ARGS__) \
+    }
+#define QUERY_TILE(label, plan_, ...)                                                   \
+    {                                                                                   \
+        QUERY_FORM(attention_grad_query_tile, arrange_query_tile, label, plan_, RESULT, \
+                   __VA_ARGS__),                                                        \
+            .no_regimes = COPSE_BIT(COPSE_REGIME_AXIS), .why = TOO_WIDE                 \
+    }
+#define KEY_TILE(label, plan_, ...)                                                             \
+    {                                                                                           \
+        KEY_FORM(attention_grad_key_tile, arrange_key_tile, label, plan_, RESULT, __VA_ARGS__), \
+            .no_regimes = COPSE_BIT(COPSE_REGIME_AXIS), .why = TOO_WIDE                         \
     }
 #define KEY(label, plan_, ...)                                                       \
     {                                                                                \
@@ -409,10 +507,10 @@ ARRANGE(arrange_key_texel, attention_grad_key_texel, 5)
         form("window, mask, lengths", plan_##_window, 0, A_MASK_OF_BOTH, more_window)
 
 /* Lines that are long, with the common constants; and the other combinations of the constants. */
-#define FORWARD_OF(kernel_, label, plan_, ...)                                            \
-    .kernel = COPSE_KERNEL_##kernel_, .name = label, SPEC_OF(__VA_ARGS__),                \
-    .contents = { VALUES, VALUES, VALUES, VALUES, INDEX, RESULT, RESULT }, .plan = plan_, \
-    .arrange = arrange_items, SOME
+#define FORWARD_OF(kernel_, label, plan_, ...)                                                \
+    OF_KERNEL(kernel_, label), SPEC_OF(__VA_ARGS__),                                          \
+        .contents = { VALUES, VALUES, VALUES, VALUES, INDEX, RESULT, RESULT }, .plan = plan_, \
+        .arrange = arrange_items, SOME
 #define SELDOM COPSE_FEW_ALONE, .tier = COPSE_CONFORM_STANDARD
 #define OTHER(kernel_, plan_, more, c, v, m, n)                                    \
     {                                                                              \
@@ -441,6 +539,23 @@ ARRANGE(arrange_key_texel, attention_grad_key_texel, 5)
     }
 
 static const struct copse_launch_form forms[] = {
+    OTHERS(attention_tile, plan_attention_tile, 0),
+    GRAD_OTHERS(QUERY_FORM, attention_grad_query_tile, arrange_query_tile,
+                plan_attention_grad_query_tile, 0),
+    GRAD_OTHERS(KEY_FORM, attention_grad_key_tile, arrange_key_tile, plan_attention_grad_key_tile,
+                0),
+    FORWARDS(attention_tile, plan_attention_tile, 0, 1),
+    FORWARD(attention_tile, "heads of 128", plan_attention_tile_128, 0, 1, NO_MASK, 2),
+    FORWARD(attention_tile, "heads of 128, causal, mask, lengths", plan_attention_tile_128, 1, 1,
+            A_MASK_OF_BOTH, 2),
+    GRADS(QUERY_TILE, plan_attention_grad_query_tile, "every key", 0, 1),
+    QUERY_TILE("heads of 128", plan_attention_grad_query_tile_128, 0, NO_MASK, 2),
+    QUERY_TILE("heads of 128, causal, mask, lengths", plan_attention_grad_query_tile_128, 1,
+               A_MASK_OF_BOTH, 2),
+    GRADS(KEY_TILE, plan_attention_grad_key_tile, "every query", 0, 1),
+    KEY_TILE("heads of 128", plan_attention_grad_key_tile_128, 0, NO_MASK, 2),
+    KEY_TILE("heads of 128, causal, mask, lengths", plan_attention_grad_key_tile_128, 1,
+             A_MASK_OF_BOTH, 2),
     OTHERS(attention, plan_attention, 0),
     OTHERS(attention_wide, plan_attention_wide, 0),
     OTHERS(attention_texel, plan_attention_texel, 2),
@@ -486,6 +601,13 @@ static const struct copse_launch_form forms[] = {
 
 /* ---- the lines that an invocation, or a group, walks ---- */
 
+#define OF_WIDTHS(kernel_, axis)                                                                \
+    {                                                                                           \
+        .kernel = COPSE_KERNEL_##kernel_,                                                       \
+        .word = offsetof(struct copse_params_##kernel_, axis) / 4 + 1,                          \
+        .no_flags = "heads of 32 numbers have all others, and heads of 64 and 128 some of them" \
+    }
+
 static const struct copse_launch_line lines[] = {
     COPSE_LINE(attention, keys),
     COPSE_LINE(attention_wide, keys),
@@ -496,6 +618,9 @@ static const struct copse_launch_line lines[] = {
     COPSE_LINE(attention_grad_key, queries),
     COPSE_LINE(attention_grad_key_wide, queries),
     COPSE_LINE(attention_grad_key_texel, queries),
+    OF_WIDTHS(attention_tile, keys),
+    OF_WIDTHS(attention_grad_query_tile, keys),
+    OF_WIDTHS(attention_grad_key_tile, queries),
 };
 
 const struct copse_launch_list copse_launch_attention = { forms, COPSE_COUNT(forms), lines,

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Forms of the kernels that normalise channels. */
+#include "core/ops/norm/channel_norm.h"
 #include "core/ops/ops.h"
 #include "prover/forms/lines.h"
 
@@ -66,6 +67,14 @@ static void plan_merge_long(struct copse_launch *l)
     const size_t batches = (n + groups - 1) / groups;
     COPSE_LAUNCH_PLAN(l, p, 1, 2 * batches * p.chunks * p.channels,
                       (l->spec[0] == MEAN ? 1 : 2) * (size_t)n * group);
+}
+
+static void plan_finish(struct copse_launch *l)
+{
+    const struct copse_params_channel_finish p = { channels_extent(l),
+                                                   copse__launch_either(l, 1.0f, 0.25f) };
+    COPSE_LAUNCH_PLAN(l, p, l->want, p.n, 2 * (size_t)p.n,
+                      (l->spec[0] == COPSE_CHANNEL_CENTRE ? 2 : 1) * (size_t)p.n);
 }
 
 static void plan_norm(struct copse_launch *l)
@@ -154,6 +163,11 @@ static void plan_norm_wide(struct copse_launch *l)
         .kernel = COPSE_KERNEL_channel_merge, .name = label, .spec = { op }, \
         .contents = { VALUES, RESULT }, .plan = plan_, APART, __VA_ARGS__    \
     }
+#define FINISH(label, op)                                                     \
+    {                                                                         \
+        .kernel = COPSE_KERNEL_channel_finish, .name = label, .spec = { op }, \
+        .contents = { VALUES, VALUES, RESULT }, .plan = plan_finish, APART    \
+    }
 #define NORM(kernel_, label, op, plan_)                                                        \
     {                                                                                          \
         .kernel = COPSE_KERNEL_##kernel_, .name = label, .spec = { op },                       \
@@ -174,6 +188,9 @@ static const struct copse_launch_form forms[] = {
     MERGE("mean, long", MEAN, plan_merge_long, LONG),
     MERGE("variance, long", SPREAD, plan_merge_long, LONG),
     MERGE("gradient, long", SLOPES, plan_merge_long, LONG),
+    FINISH("mean and rest", COPSE_CHANNEL_CENTRE),
+    FINISH("1 / sigma", COPSE_CHANNEL_INVERSE),
+    FINISH("variance", COPSE_CHANNEL_VARIANCE),
     NORM(channel_norm, "forward", FORWARD, plan_norm),
     NORM(channel_norm, "gradient", GRADIENT, plan_norm),
     SUMS_WIDE("mean", MEAN, plan_sums_wide, .why = NULL),
@@ -191,6 +208,7 @@ static const struct copse_launch_form forms[] = {
 static const struct copse_launch_line lines[] = {
     COPSE_LINE(channel_sums, rows),
     COPSE_LINE(channel_merge, chunks),
+    COPSE_NO_LINE(channel_finish, COPSE_WALKS_NONE),
     COPSE_NO_LINE(channel_norm, COPSE_WALKS_NONE),
     COPSE_LINE(channel_sums_wide, rows),
     COPSE_NO_LINE(channel_norm_wide, COPSE_WALKS_NONE),

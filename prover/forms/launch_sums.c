@@ -117,6 +117,21 @@ static void plan_columns(struct copse_launch *l)
                       (size_t)blocks * p.cols);
 }
 
+/* Several chunks in the regime of few groups; WIDTH of kernels/reduce/column_sums.cl. */
+static void plan_column_sums(struct copse_launch *l)
+{
+    const uint32_t width = COPSE_MIN(copse__launch_group(l), 16), count = (uint32_t)l->spec[0],
+                   strips = (uint32_t)((l->want + count - 1) / count);
+    struct copse_params_column_sums p = { .rows = 9, .chunks = 1 };
+    if (l->regime == COPSE_REGIME_FEW)
+        p = (struct copse_params_column_sums){ .rows = 150, .chunks = 3 };
+    if (l->form->is_long)
+        p = (struct copse_params_column_sums){ .rows = COPSE_LONG_LINE, .chunks = 64 };
+    p.cols = strips * width - (width > 3 ? 3 : 0);
+    const size_t n = (size_t)p.rows * p.cols;
+    COPSE_LAUNCH_PLAN(l, p, (uint64_t)strips * count, n, n, n, n, p.cols, p.cols, p.cols, p.cols);
+}
+
 /* ---- by index ---- */
 
 /* Row r has r % 4 positions; a row of the regime of few groups has 200, so that several chunks are
@@ -258,6 +273,13 @@ static void plan_dense_grad(struct copse_launch *l)
         .contents = { VALUES, RESULT }, .plan = plan_reduce_long,       \
         .is_rare = kind != COPSE_AXIS_MAX, COPSE_LONG, __VA_ARGS__      \
     }
+/* Sums of absent matrices are not written. */
+#define COLUMN_SUMS(label, count, second, third, fourth)                               \
+    {                                                                                  \
+        .kernel = COPSE_KERNEL_column_sums, .name = label, .spec = { count },          \
+        .contents = { VALUES, VALUES, VALUES, VALUES, RESULT, second, third, fourth }, \
+        .plan = plan_column_sums, .is_rare = true, .cap = 0x1p100f                     \
+    }
 #define GATHER_GRAD(label, is_shared)                                                 \
     {                                                                                 \
         .kernel = COPSE_KERNEL_gather_grad, .name = label, .spec = { is_shared },     \
@@ -363,6 +385,18 @@ static const struct copse_launch_form forms[] = {
       .is_rare = true,
       .cap = 0x1p100f,
       COPSE_LONG },
+    COLUMN_SUMS("one", 1, VALUES, VALUES, VALUES),
+    COLUMN_SUMS("two", 2, RESULT, VALUES, VALUES),
+    COLUMN_SUMS("three", 3, RESULT, RESULT, VALUES),
+    COLUMN_SUMS("four", 4, RESULT, RESULT, RESULT),
+    { .kernel = COPSE_KERNEL_column_sums,
+      .name = "long",
+      .spec = { 4 },
+      .contents = { VALUES, VALUES, VALUES, VALUES, RESULT, RESULT, RESULT, RESULT },
+      .plan = plan_column_sums,
+      .is_rare = true,
+      .cap = 0x1p100f,
+      COPSE_LONG },
     REDUCE_LONG("sum, long", COPSE_AXIS_SUM, .cap = 0x1p100f),
     REDUCE_LONG("mean, long", COPSE_AXIS_MEAN, .cap = 0x1p100f),
     REDUCE_LONG("maximum, long", COPSE_AXIS_MAX, .cap = 0),
@@ -405,6 +439,7 @@ static const struct copse_launch_line lines[] = {
                   .no_flags = "a mean of whole numbers uses no power of two"),
     COPSE_LINE(reduce, count),
     COPSE_LINE(column_sum_wide, block),
+    COPSE_LINE(column_sums, rows),
     COPSE_LINE(scan_sums, count),
     COPSE_LINE(scan, count),
     COPSE_NO_LINE(gather_grad, LAUNCHES),

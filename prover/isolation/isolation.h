@@ -14,6 +14,8 @@ enum copse_request_kind {
     COPSE_REQUEST_LIST,    /* event "plan" for each case */
     /* events "begin" and "case" for each case, between them "uses" for each kernel that it uses */
     COPSE_REQUEST_RUN,
+    /* event "compiling" for each kernel of these cases that no cache had */
+    COPSE_REQUEST_COMPILE,
     /* `kernel` failed the case of `modes`, `ops`, `case_name` and `tier`: see `reason` */
     COPSE_REQUEST_BLOCK,
 };
@@ -33,6 +35,8 @@ struct copse_request {
     /* has_fences: set in a helper process, not sent */
     bool is_verbose, has_fences;
     long parent; /* id of the process that waits */
+    /* Seconds for all of it, 0 = none; not sent: the process that waits ends it. */
+    double limit;
 };
 
 enum { COPSE_REQUEST_ARGUMENTS = 40 };

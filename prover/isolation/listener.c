@@ -31,6 +31,8 @@ struct listener {
     struct copse_ended *ended;
     bool has_begun, has_end; /* a case; the request */
     bool is_broken;          /* what it writes cannot be read */
+    double limit;            /* of the request, 0 = none */
+    bool is_over;            /* the limit has passed */
     char *bytes;
     size_t size, room;
 };
@@ -120,18 +122,22 @@ static struct copse_deadline begin_wait(const struct listener *l)
     return copse__deadline(listener_nanoseconds(deadline_of(l)));
 }
 
-/* Until the pipe ends, the deadline passes or the job is cancelled. */
+/* Until the pipe ends, the deadline or the limit passes or the job is cancelled. */
 static enum copse_ended_how listen_to(struct listener *l, const struct copse_process *p)
 {
     struct copse_deadline d = begin_wait(l);
+    struct copse_deadline whole =
+        copse__deadline(l->limit > 0.0 ? listener_nanoseconds(l->limit) : UINT64_MAX);
     while (!atomic_load(l->how->is_cancelled)) {
-        if (copse__deadline_left(&d) == 0)
+        l->is_over = copse__deadline_left(&whole) == 0;
+        if (l->is_over || copse__deadline_left(&d) == 0)
             return COPSE_ENDED_LATE;
         if (!make_room(l)) {
             l->is_broken = true;
             return COPSE_ENDED_CRASHED;
         }
-        const uint64_t until = copse__now_ns() + COPSE_MIN(LOOK_NS, copse__deadline_tick(&d));
+        const uint64_t tick = COPSE_MIN(copse__deadline_tick(&d), copse__deadline_tick(&whole));
+        const uint64_t until = copse__now_ns() + COPSE_MIN(LOOK_NS, tick);
         const int n = copse__process_read(p, l->bytes + l->size, l->room - l->size, until);
         if (n == 0)
             return COPSE_ENDED_DONE;
@@ -193,7 +199,7 @@ static void listener_finish(struct listener *l, const struct copse_process *p,
     } else if (how == COPSE_ENDED_LATE) {
         e->how = how;
         snprintf(e->text, sizeof e->text, "no end after %g s; the process was killed",
-                 deadline_of(l));
+                 l->is_over ? l->limit : deadline_of(l));
     } else if (!e->is_helper) {
         tell_stranger(l);
     } else if (l->is_broken) {
@@ -227,7 +233,7 @@ static void wait_isolated(const struct copse_request *q, struct listener *l)
 void copse__request_wait(const struct copse_isolation *how, const struct copse_request *q,
                          copse_request_emit *emit, void *user, struct copse_ended *out)
 {
-    struct listener l = { .how = how, .emit = emit, .user = user, .ended = out };
+    struct listener l = { .how = how, .emit = emit, .user = user, .ended = out, .limit = q->limit };
     *out = (struct copse_ended){ .how = COPSE_ENDED_DONE };
     if (!how->in_process) {
         wait_isolated(q, &l);

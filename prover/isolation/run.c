@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Runs devices and modes one after the other, one request each, and stores the events. If a helper
    process dies, the current case gets the verdict and a new process continues after it. */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -8,6 +9,9 @@
 #include "core/base/cache_folder.h"
 #include "prover/conformance/verdict/conformance.h"
 #include "prover/isolation/job.h"
+
+/* The part of the time of a device that compiling ahead may take. */
+static const double MOST_COMPILING = 2.0 / 3.0;
 
 /* A case, as the begin event names it. */
 struct place {
@@ -134,6 +138,8 @@ static bool on_event(void *user, cJSON *event)
     }
     if (strcmp(name, "device") == 0)
         copse__job_tell(r->job, COPSE_CONFORM_DEVICE, event, NULL, 0);
+    if (strcmp(name, "compiling") == 0)
+        copse__job_tell(r->job, COPSE_CONFORM_COMPILING, event, NULL, 0);
     copse__results_take(r->job->results, event);
     return !is_stopped(r);
 }
@@ -487,10 +493,32 @@ static void plan_own(struct run *r, struct copse_ended *ended)
     make_plan(r, ended);
 }
 
+/* Compile what the cases need on all processors, where a cache keeps it for the processes that run
+   them. A failure costs time only: such a kernel is compiled by its case, which gets the blame.
+   `seconds` is what is left of the time for it. */
+static void run_compile(struct run *r, const char *after, double seconds)
+{
+    const struct copse_conformance_job_params *p = r->params;
+    struct copse_ended ended;
+    struct copse_request q = request_of(r, COPSE_REQUEST_COMPILE);
+    q.modes &= COPSE_CONFORM_RUN | COPSE_CONFORM_GRAD | COPSE_CONFORM_FAILED;
+    q.after = after;
+    if (!(q.modes & (COPSE_CONFORM_RUN | COPSE_CONFORM_GRAD)) || p->own_path || !p->cache_folder)
+        return;
+    if (strncmp(r->device, "host:", 5) == 0 || (p->seconds > 0.0 && seconds <= 0.0))
+        return;
+    q.seconds = q.limit = p->seconds > 0.0 ? seconds : 0.0;
+    wait_for(r, &q, &ended);
+    if (ended.how != COPSE_ENDED_CANCELLED &&
+        (ended.how != COPSE_ENDED_DONE || ended.status != COPSE_OK))
+        copse__log(&r->job->ctx->base.log, COPSE_LOG_WARN,
+                   "conformance: kernels are compiled one by one, by the cases: %s", ended.text);
+}
+
 static copse_status run_device(struct run *r, const char *device)
 {
     const struct copse_conformance_job_params *p = r->params;
-    const uint64_t start = copse__now_ns();
+    const uint64_t opened = copse__now_ns();
     struct copse_ended ended;
     /* of the first device */
     const char *after = strcmp(device, r->job->results->devices[0].info.id) == 0 ? p->after : NULL;
@@ -510,6 +538,10 @@ static copse_status run_device(struct run *r, const char *device)
     if (p->own_path && (!r->ops || r->ops == p->own_kernel))
         plan_own(r, &ended);
     copse__job_count(r->job, 0, (size_t)cJSON_GetArraySize(r->plan), NULL);
+    run_compile(r, after, p->seconds * MOST_COMPILING - seconds_since(opened));
+    /* However long it took, the cases have their part of the time. */
+    const double seconds = p->seconds - fmin(seconds_since(opened), p->seconds * MOST_COMPILING);
+    const uint64_t start = copse__now_ns();
     for (const struct copse_conform_name *m = copse_conform_mode_names; m->name && !is_stopped(r);
          m++) {
         struct copse_request q = request_of(r, COPSE_REQUEST_RUN);
@@ -523,7 +555,7 @@ static copse_status run_device(struct run *r, const char *device)
         q.modes = m->value | (p->modes & COPSE_CONFORM_FAILED);
         q.ops = ops_of(r, m->name, ops, sizeof ops);
         if (p->seconds > 0.0) {
-            const double left = p->seconds - seconds_since(start);
+            const double left = seconds - seconds_since(start);
             q.seconds = left > 0.001 ? left / count_modes(r, m) : 0.001;
         }
         bool is_known;

@@ -6,6 +6,7 @@
 #include "copse/device/choice.h"
 #include "copse/strategy.h"
 #include "core/base/files.h"
+#include "prover/conformance/runner.h"
 #include "prover/isolation/isolation.h"
 
 enum { MOST_KERNEL = 4 << 20 }; /* bytes of a user kernel */
@@ -169,10 +170,9 @@ static copse_status read_by_application(struct work *w, void **code, size_t *siz
     return s != COPSE_OK && *why ? copse_fail(s, "%s", why) : s;
 }
 
-static copse_status do_cases(struct work *w)
+static struct copse_conformance_params params_of(const struct copse_request *q)
 {
-    const struct copse_request *q = w->request;
-    struct copse_conformance_params p = {
+    return (struct copse_conformance_params){
         .device = q->device,
         .modes = q->modes,
         .tier = q->tier,
@@ -183,11 +183,17 @@ static copse_status do_cases(struct work *w)
         .seconds = q->seconds,
         .seed = q->seed,
         .known = q->known,
-        .begin = on_begin,
-        .result = on_result,
-        .uses = on_use,
-        .user = w,
     };
+}
+
+static copse_status do_cases(struct work *w)
+{
+    const struct copse_request *q = w->request;
+    struct copse_conformance_params p = params_of(q);
+    p.begin = on_begin;
+    p.result = on_result;
+    p.uses = on_use;
+    p.user = w;
     struct copse_own_kernel own = { .kernel = q->kernel };
     struct copse_conformance_summary summary;
     void *code = NULL;
@@ -205,6 +211,27 @@ static copse_status do_cases(struct work *w)
         s = copse_conformance_run(w->ctx, &p, &summary);
     }
     free(code);
+    return s;
+}
+
+/* ---- kernels ahead ---- */
+
+static void on_compiling(void *user, const struct copse_progress *p)
+{
+    cJSON *o = copse__json_event("compiling");
+    work_emit(user, o,
+              o && cJSON_AddStringToObject(o, "device", p->device) &&
+                  cJSON_AddNumberToObject(o, "kernels", p->total) &&
+                  cJSON_AddNumberToObject(o, "done", p->done));
+}
+
+static copse_status do_compile(struct work *w)
+{
+    const struct copse_conformance_params p = params_of(w->request);
+    w->ctx->progress = on_compiling;
+    w->ctx->progress_user = w;
+    const copse_status s = copse__conformance_prepare(w->ctx, &p);
+    w->ctx->progress = NULL;
     return s;
 }
 
@@ -240,6 +267,8 @@ static copse_status do_it(struct work *w)
         return do_devices(w);
     case COPSE_REQUEST_BLOCK:
         return do_block(w);
+    case COPSE_REQUEST_COMPILE:
+        return do_compile(w);
     default:
         return do_cases(w);
     }

@@ -35,6 +35,7 @@
 #include "copse/loop/find_lr.h"
 #include "copse/loop/monitor.h"
 #include "copse/nn/layers.h"
+#include "copse/nn/onnx.h"
 #include "copse/predict.h"
 #include "copse/train/adapt.h"
 #include "copse/train/advance.h"
@@ -43,6 +44,7 @@
 #include "copse/train/evaluate.h"
 #include "copse/train/fine_tune.h"
 #include "copse/train/generate.h"
+#include "copse/train/hash.h"
 #include "copse/train/hidden.h"
 #include "copse/train/language.h"
 #include "copse/train/memory.h"
@@ -619,6 +621,7 @@ static void training(struct probe *p)
     copse_trainer *made;
     copse_train_step *other;
     copse_early_stopping *watch;
+    struct copse_trainer_hashes hashes;
     size_t count;
     ROW(copse_trainer_create, NEED(st), NEED(&params), NEED(&made));
     ROW(copse_trainer_step, NEED(trainer), NEED(&batch));
@@ -635,6 +638,8 @@ static void training(struct probe *p)
     ROW(copse_trainer_shard_weights, NEED(trainer), NEED(weights), NEED(&is_known));
     ROW(copse_trainer_set_shard_weights, NEED(trainer), NEED(weights));
     ROW(copse_trainer_slot, NEED(trainer), NEED(v), NEED("m"), NEED(slot));
+    ROW(copse_trainer_hash, NEED(trainer), NEED(&hashes));
+    ROW(copse_trainer_hash_launches, NEED(trainer), 1, NULL, NULL);
     ROW(copse_trainer_gradient, NEED(trainer), NEED(v), 0, NEED(&summary));
     ROW(copse_trainer_replica_result, NEED(trainer), 0, NEED(&of_replica));
     ROW(copse_trainer_fit, NEED(trainer), NEED(batches),
@@ -689,6 +694,10 @@ static void replicated(struct probe *p)
 static void models(struct probe *p)
 {
     copse_language *language;
+    copse_onnx *onnx;
+    struct copse_onnx_info onnx_is;
+    copse_tensor *applied;
+    copse_array *predicted;
     struct copse_language_info language_is;
     struct copse_language_evaluation language_loss;
     struct copse_adapter_info adapter_is;
@@ -745,6 +754,10 @@ static void models(struct probe *p)
         NEED(&adapter_is));
     ROW(copse_language_save_adapter, NEED((copse_language *)(void *)&language), NEED("none"));
     ROW(copse_language_load_adapter, NEED((copse_language *)(void *)&language), NEED("none"));
+    ROW(copse_language_load_adapters, NEED((copse_language *)(void *)&language),
+        NEED(&(const char *const){ "none" }), NULL, 1);
+    ROW(copse_language_save_merged, NEED((copse_language *)(void *)&language), NEED("none"), NULL,
+        NULL);
     ROW(copse_language_windows, NEED((copse_language *)(void *)&language), NEED("a"), 1, 0,
         NEED(&windows));
     ROW(copse_language_conversations, NEED((copse_language *)(void *)&language), NEED("{}"), 2, 0,
@@ -752,6 +765,16 @@ static void models(struct probe *p)
     ROW(copse_language_evaluate_windows, NEED((copse_language *)(void *)&language), NEED(labelled),
         NEED(&language_loss));
     NODE_ROW(copse_language_loss, NEED(g), NEED(&in), NEED(&language));
+    ROW(copse_onnx_open, NEED(ctx), NEED("none"), NEED(&onnx));
+    ROW(copse_onnx_describe, NEED((copse_onnx *)(void *)&onnx), NEED(&onnx_is));
+    ROW(copse_onnx_check, NEED((copse_onnx *)(void *)&onnx));
+    ROW(copse_onnx_make, NEED((copse_onnx *)(void *)&onnx), NEED(st), NULL);
+    NODE_ROW(copse_onnx_loss, NEED(g), NEED(&in), NEED(&onnx));
+    ROW(copse_onnx_predict, NEED((copse_onnx *)(void *)&onnx), NEED(labelled), NEED(&predicted));
+    ROW(copse_onnx_write, NEED((copse_layer *)(void *)&onnx), NEED("none"), NULL);
+    ROW(copse_onnx_save, NEED((copse_onnx *)(void *)&onnx), NEED("none"));
+    VOID_ROW(copse_onnx_apply, NEED((copse_onnx *)(void *)&onnx), NEED(g),
+             NEED(&(struct copse_onnx_apply_params){ .input_count = 0 }), NEED(&applied));
     ROW(copse_model_generate, NEED(model), NULL, 0,
         NEED(&(struct copse_generate_params){ .length = 1 }), NEED(take_nothing), NULL);
     ROW(copse_model_evaluate, NEED(model), NEED(labelled), NULL, NEED(&evaluation));

@@ -24,6 +24,7 @@
 #include "copse/loop/event_file.h"
 #include "copse/loop/feed.h"
 #include "copse/loop/monitor.h"
+#include "copse/nn/onnx.h"
 #include "copse/ops/user_op.h"
 #include "copse/optim/groups.h"
 #include "copse/optim/schedule.h"
@@ -138,6 +139,14 @@ static void data(struct probe *p)
     NOTHING(copse_gguf_tensors, NULL, NULL);
     NOTHING(copse_gguf_find, NULL, NULL);
     RELEASE(copse_language_release, copse_language);
+    RETAIN(copse_onnx_retain);
+    RELEASE(copse_onnx_release, copse_onnx);
+    NOTHING(copse_onnx_inputs, NULL, NULL);
+    NOTHING(copse_onnx_outputs, NULL, NULL);
+    NOTHING(copse_onnx_weights, NULL, NULL);
+    NOTHING(copse_onnx_ops, NULL, NULL);
+    NOTHING(copse_onnx_refusals, NULL, NULL);
+    NOTHING(copse_onnx_variables, NULL, NULL);
     NOTHING(copse_language_token, NULL, 0, NULL);
     RETAIN(copse_dataset_retain);
     RELEASE(copse_dataset_release, copse_dataset);

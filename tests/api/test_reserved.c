@@ -32,6 +32,7 @@
 #include "copse/loop/find_lr.h"
 #include "copse/loop/monitor.h"
 #include "copse/nn/layers.h"
+#include "copse/nn/onnx.h"
 #include "copse/ops/attention.h"
 #include "copse/ops/conv.h"
 #include "copse/ops/losses.h"
@@ -223,6 +224,12 @@ static void devices(void)
             .is_causal = true);
     REFUSED(copse_attention_params, rig_failure(g, copse_self_attention(g, x, 1, 1, &p)),
             .window = 1);
+    const char *const onnx_output = "y";
+    copse_tensor *onnx_result;
+    REFUSED(copse_onnx_apply_params,
+            (copse_onnx_apply((copse_onnx *)(void *)&p, g, &p, &onnx_result),
+             rig_failure(g, onnx_result)),
+            .outputs = &onnx_output, .output_count = 1);
     REFUSED(copse_rotary_params, rig_failure(g, copse_rotary(g, x, &p)), .offset = 1);
     REFUSED(copse_rotary_params, rig_failure(g, copse_rotary_by(g, x, x, &p)), .offset = 1);
     REFUSED(copse_recurrent_params, rig_failure(g, copse_gru(g, x, x, x, &p, NULL)),
@@ -436,8 +443,15 @@ static void training(void)
     REFUSED(copse_generate_params,
             copse_language_generate((copse_language *)(void *)&p, NULL, 0, &p, take_nothing, NULL),
             .length = 1);
+    REFUSED(copse_merge_params,
+            copse_language_save_merged((copse_language *)(void *)&p, "none", &p, NULL),
+            .has_type = true);
     REFUSED(copse_adapter_params, copse_language_adapt((copse_language *)(void *)&p, &p),
             .rank = 1);
+    REFUSED(copse_onnx_write_params, copse_onnx_write((copse_layer *)(void *)&p, "none", &p),
+            .is_softmax = true);
+    REFUSED(copse_onnx_make_params, copse_onnx_make((copse_onnx *)(void *)&p, st, &p),
+            .scope = "net");
     REFUSED(copse_language_params, copse_language_open(st, "none", &p, &language),
             .weights = COPSE_WEIGHTS_F32);
     copse_model_release(&model);

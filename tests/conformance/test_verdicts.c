@@ -2,6 +2,7 @@
 /* Verdicts of conformance on kernels: a wrong kernel is blocked by name, whichever op uses it, and
    its neighbours are not; it is used again after three clean runs; a device whose faults come and
    go is refused. */
+#include "core/trust/block_entries.h"
 #include "tests/rig/conformance/conform_rig.h"
 #include "tests/rig/train/train_model.h"
 
@@ -360,17 +361,67 @@ static void the_modes_that_were_run_are_kept(void **state)
 {
     (void)state;
     assert_string_equal(now().modes, "");
+    judge("relu", "near zero", COPSE_CONFORM_RUN);
+    assert_string_equal(now().modes, ""); /* one case only */
+    judge("adam", NULL, COPSE_CONFORM_OPT);
+    assert_memory_equal(now().modes, "opt of adam (quick, 2", 21);
     judge("relu", NULL, COPSE_CONFORM_RUN);
-    assert_string_equal(now().modes, ""); /* of one op only */
-    judge(NULL, NULL, COPSE_CONFORM_OPT);
-    assert_memory_equal(now().modes, "opt (quick, 2", 13);
+    judge("relu,softmax", NULL, COPSE_CONFORM_RUN);
+    assert_non_null(strstr(now().modes, "); run of relu (quick, 2"));
+    assert_non_null(strstr(now().modes, "); run of relu,softmax (quick, 2"));
+    judge(NULL, NULL, COPSE_CONFORM_OPT); /* has adam, too */
+    assert_null(strstr(now().modes, "adam"));
+    judge("adam", NULL, COPSE_CONFORM_OPT);
+    assert_null(strstr(now().modes, "adam"));
+    assert_non_null(strstr(now().modes, "; opt (quick, 2"));
     judge(NULL, NULL, COPSE_CONFORM_REDUCE | COPSE_CONFORM_OPT);
-    assert_memory_equal(now().modes, "opt reduce (quick, 2", 20);
+    assert_non_null(strstr(now().modes, "; opt reduce (quick, 2"));
+}
+
+/* Runs of single ops give way: to each other, and to a run of all ops. */
+static void many_runs_of_some_ops_are_bounded(void **state)
+{
+    static const char *const ops[] = { "relu", "gelu", "tanh",    "sigmoid", "exp",  "log",
+                                       "sqrt", "sum",  "softmax", "add",     "mul",  "sub",
+                                       "div",  "mean", "abs",     "matmul",  "dense" };
+    (void)state;
+    for (size_t i = 0; i < sizeof ops / sizeof *ops; i++) {
+        judge(ops[i], NULL, COPSE_CONFORM_RUN);
+        assert_memory_equal(now().modes, "run of ", 7);
+    }
+    /* a run that is done again is the newest: "tanh" is the oldest, and gives way */
+    judge("gelu", NULL, COPSE_CONFORM_RUN);
+    judge("adam", NULL, COPSE_CONFORM_OPT);
+    assert_memory_equal(now().modes, "run of sigmoid (", 16);
+    judge(NULL, NULL, COPSE_CONFORM_RUN);
+    assert_null(strstr(now().modes, "run of "));
+    assert_memory_equal(now().modes, "opt of adam (quick, 2", 21);
+}
+
+/* What the time did not allow may be the ops of the other run. */
+static void a_run_in_part_does_not_replace_a_run_of_some_ops(void **state)
+{
+    const struct copse_run_mode some = { .name = "run", .ops = "relu", .is_whole = true },
+                                part = { .name = "run" },
+                                whole = { .name = "run", .is_whole = true };
+    struct copse_block_list list = { .mode_count = 0 };
+    (void)state;
+    copse__mode_add(&list, &some);
+    copse__mode_add(&list, &part);
+    assert_int_equal(list.mode_count, 2);
+    copse__mode_add(&list, &some);
+    assert_int_equal(list.mode_count, 2);
+    assert_string_equal(list.modes[1].ops, "relu"); /* the newest is the last */
+    copse__mode_add(&list, &whole);
+    assert_int_equal(list.mode_count, 1);
+    copse__mode_add(&list, &some);
+    assert_int_equal(list.mode_count, 1);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        TEST(a_run_in_part_does_not_replace_a_run_of_some_ops),
         TEST(a_wrong_kernel_is_blocked_and_its_neighbours_are_not),
         TEST(training_is_refused_with_the_reason),
         TEST(a_failure_without_a_culprit_blocks_what_is_unproven),
@@ -381,6 +432,7 @@ int main(void)
         TEST(only_what_failed_is_run_to_heal),
         TEST(a_failed_self_test_heals_by_launches_of_the_kernel),
         TEST(the_modes_that_were_run_are_kept),
+        TEST(many_runs_of_some_ops_are_bounded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

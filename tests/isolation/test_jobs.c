@@ -11,6 +11,7 @@
 
 #include "core/base/base.h"
 #include "core/base/platform.h"
+#include "prover/isolation/isolation.h"
 #include "tests/rig/data/temp_files.h"
 #include "tests/rig/fake/lying_context.h"
 
@@ -19,7 +20,7 @@ static const char *self;
 
 /* ---- what this program does as a helper process ---- */
 
-#define WAYS "COPSE_TEST_HELPER" /* environment: garbage, long, die, version */
+#define WAYS "COPSE_TEST_HELPER" /* environment: garbage, long, die, version, stuck */
 
 static void write_all(const char *bytes, size_t size)
 {
@@ -42,6 +43,14 @@ static int help(int argc, char **argv)
     for (int i = 0; way && strcmp(way, "long") == 0 && i < 64; i++) {
         static const char bytes[65536];
         write_all(bytes, sizeof bytes);
+    }
+    if (way && strcmp(way, "stuck") == 0) {
+        struct copse_request q;
+        const pid_t parent = getppid();
+        while (copse__request_read(argc, argv, &q) && q.kind == COPSE_REQUEST_COMPILE &&
+               getppid() == parent)
+            copse__sleep_ns(10000000);
+        way = NULL;
     }
     return way ? 7 : lying_helper(argc, argv, NULL);
 }
@@ -141,6 +150,42 @@ static void a_hang_ends_a_case(void **unused)
     assert_true(out.summary.counts[COPSE_VERDICT_TIMEOUT] > 0 &&
                 out.failed == out.summary.counts[COPSE_VERDICT_TIMEOUT]);
     assert_non_null(strstr(s.text, "no end after 0.2 s"));
+}
+
+static void take_line(void *user, copse_log_level level, const char *line)
+{
+    char *text = user;
+    (void)level;
+    if (strstr(line, "kernels are compiled one by one"))
+        snprintf(text, 512, "%s", line);
+}
+
+/* The deadline of a case does not end it, the part of `seconds` does. */
+static void a_hang_ends_compiling(void **unused)
+{
+    struct copse_conformance_outcome out;
+    struct seen s = { .begun = 0 };
+    struct copse_conformance_job_params p = params_of(&s, "relu");
+    const struct copse_context_params with_log = { .disable = "opencl,vulkan",
+                                                   .log = take_line,
+                                                   .log_user = s.text };
+    copse_conformance_job *job;
+    copse_context *ctx;
+    (void)unused;
+    temp_begin();
+    p.cache_folder = temp_folder;
+    p.deadline = 3600;
+    p.seconds = 3;
+    OK(copse_context_create(&with_log, &ctx));
+    setenv(WAYS, "stuck", 1);
+    OK(copse_conformance_start(ctx, &p, &job));
+    OK(copse_conformance_wait(job, -1, &out));
+    unsetenv(WAYS);
+    copse_conformance_job_release(&job);
+    copse_context_release(&ctx);
+    assert_non_null(strstr(s.text, "no end after "));
+    assert_int_equal(out.failed, 0);
+    temp_end();
 }
 
 /* The application's context has the device: the kernel is blocked there. */
@@ -395,6 +440,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_crash_ends_a_case),
         cmocka_unit_test(a_hang_ends_a_case),
+        cmocka_unit_test(a_hang_ends_compiling),
         cmocka_unit_test(a_crash_blocks_the_kernel),
         cmocka_unit_test(cancel_ends_a_hang),
         cmocka_unit_test(release_cancels),

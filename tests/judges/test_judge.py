@@ -9,6 +9,7 @@ import numpy as np
 
 import judge
 from copse import ops
+from nearest_runs import nearest_run
 
 X = np.array([-2, -0.5, 0, 0.5, 2], np.float32)
 
@@ -28,6 +29,34 @@ def report_of(conventions, cases, is_whole=True):
     with contextlib.redirect_stdout(out):
         code = report.end(is_whole)
     return code, out.getvalue()
+
+
+class Runs(unittest.TestCase):
+    """Losses of runs from rounded weights, with the limit 1e-4."""
+
+    def number(self, got, *runs):
+        asked = []
+
+        def run(i):
+            asked.append(i)
+            return runs[i]
+        return nearest_run(got, run, len(runs), 1e-4), max(asked)
+
+    def test_the_given_weights_come_first_and_need_no_other_run(self):
+        self.assertEqual(self.number([2, 1.00005], [2, 1], [2, 1.00005]), (0, 0))
+
+    def test_a_run_after_a_kink_judges(self):
+        self.assertEqual(self.number([2, 1.01], [2, 1], [2, 1.00001], [2, 1.01], [2, 1]), (2, 2))
+
+    def test_without_a_kink_the_given_weights_count_alone(self):
+        self.assertEqual(self.number([2, 1.00015], [2, 1], [2, 1.00009], [2, 1.00008]), (0, 2))
+
+    def test_a_kink_of_another_run_is_evidence(self):
+        self.assertEqual(self.number([2, 1.00015], [2, 1], [2, 1.00009], [2, 1.01])[0], 1)
+
+    def test_a_loss_that_no_run_has_is_wrong(self):
+        for got in ([2, 1.02], [2, np.nan], [np.inf, 1], [1.5, 1.01]):
+            self.assertEqual(self.number(got, [2, 1], [2, 1.01], [2, 1])[0], 0, got)
 
 
 class Bounds(unittest.TestCase):

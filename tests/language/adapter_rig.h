@@ -7,7 +7,7 @@
 #include "tests/language/language_rig.h"
 #include "tests/rig/found.h"
 
-enum { RANK = 3, WINDOW = 12 };
+enum { RANK = 3, MOST_RANK = 16, WINDOW = 12 };
 static const char text[] = "the hen sings and the owl sleeps, hello fox; the cat waits ???";
 
 static inline int begin(void **state)
@@ -108,6 +108,114 @@ static inline float loaded_alpha(const char *path)
     OK(copse_language_describe_adapter(language, &info));
     close_file();
     return info.alpha;
+}
+
+/* ---- the reference ---- */
+
+/* Memory that ends after `left` allocations; below 0: never. */
+static struct {
+    long left;
+} hunger = { -1 };
+
+static inline void *hungry(void *user, void *block, size_t size)
+{
+    (void)user;
+    if (size == 0) {
+        free(block);
+        return NULL;
+    }
+    if (hunger.left == 0)
+        return NULL;
+    if (hunger.left > 0)
+        hunger.left--;
+    return realloc(block, size);
+}
+
+/* Lengths of the rows of DoRA in the order of the weights: computed, or the older ones. */
+static double lengths[LAYERS * 7 * HIDDEN];
+static size_t length_count;
+static bool keeps_lengths;
+
+/* Rows of v get the magnitudes of a weight, if it has any. */
+static inline void measure(const char *module, const double *v, uint32_t rows, uint32_t columns,
+                           float *to)
+{
+    char full[200];
+    float magnitudes[HIDDEN];
+    snprintf(full, sizeof full, "%s.lora_magnitude_vector", module);
+    copse_variable *m = variable_of(full);
+    if (m)
+        OK(copse_variable_read(m, 0, magnitudes));
+    for (uint32_t r = 0; r < rows; r++, v += columns, to += columns) {
+        double factor = 1, squares = 0;
+        for (uint32_t c = 0; c < columns; c++)
+            squares += v[c] * v[c];
+        if (m && !keeps_lengths)
+            lengths[length_count] = sqrt(squares);
+        if (m)
+            factor = (double)magnitudes[r] / lengths[length_count++];
+        for (uint32_t c = 0; c < columns; c++)
+            to[c] = (float)(factor * v[c]);
+    }
+}
+
+/* W + s B A in the reference. */
+static inline void merge_into(float *w, uint32_t rows, uint32_t columns, uint32_t layer,
+                              const char *name, double scale)
+{
+    char full[200], module[120];
+    static double sums[HIDDEN * WIDTH];
+    static float a[MOST_RANK * HIDDEN], b[HIDDEN * MOST_RANK];
+    snprintf(module, sizeof module, "base_model.model.model.layers.%u.%s", layer, name);
+    snprintf(full, sizeof full, "%s.lora_A.weight", module);
+    copse_variable *v = variable_of(full);
+    if (!v)
+        return;
+    const uint32_t rank = copse_variable_shape(v).dims[0];
+    assert_true(rank <= MOST_RANK);
+    assert_int_equal(copse_variable_shape(v).dims[1], columns);
+    OK(copse_variable_read(v, 0, a));
+    full[strlen(full) - strlen("A.weight")] = 'B';
+    OK(copse_variable_read(variable_of(full), 0, b));
+    for (uint32_t r = 0; r < rows; r++)
+        for (uint32_t c = 0; c < columns; c++) {
+            double sum = 0;
+            for (uint32_t k = 0; k < rank; k++)
+                sum += (double)b[r * rank + k] * (double)a[k * columns + c];
+            sums[r * columns + c] = (double)w[r * columns + c] + scale * sum;
+        }
+    measure(module, sums, rows, columns, w);
+}
+
+static inline void merge_all(double scale)
+{
+    length_count = 0;
+    for (uint32_t i = 0; i < LAYERS; i++) {
+        struct layer *l = &net.layer[i];
+        merge_into(l->q, HEADS * HEAD, WIDTH, i, "self_attn.q_proj", scale);
+        merge_into(l->k, KV * HEAD, WIDTH, i, "self_attn.k_proj", scale);
+        merge_into(l->v, KV * HEAD, WIDTH, i, "self_attn.v_proj", scale);
+        merge_into(l->o, WIDTH, HEADS * HEAD, i, "self_attn.o_proj", scale);
+        merge_into(l->gate, HIDDEN, WIDTH, i, "mlp.gate_proj", scale);
+        merge_into(l->up, HIDDEN, WIDTH, i, "mlp.up_proj", scale);
+        merge_into(l->down, WIDTH, HIDDEN, i, "mlp.down_proj", scale);
+    }
+}
+
+static inline double reference_loss(const struct kind *k)
+{
+    int32_t tokens[MOST];
+    double outputs[TOKENS], sum = 0;
+    size_t count, predicted = 0;
+    OK(copse_language_encode(language, text, sizeof text - 1, tokens, MOST, &count));
+    for (size_t t = 0; t < count; t++) {
+        if (t % WINDOW > 0) {
+            sum += loss_of(outputs, tokens[t]);
+            predicted++;
+        }
+        predict(k, tokens[t], (int)(t % WINDOW), outputs);
+    }
+    return sum / (double)predicted;
 }
 
 #endif

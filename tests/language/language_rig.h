@@ -34,7 +34,7 @@ static void close_file(void)
     copse_strategy_release(&st);
 }
 
-static void open_kind(const struct kind *k)
+static inline void open_kind(const struct kind *k)
 {
     struct gguf_file f = { .key_count = 0 };
     fill_all();
@@ -110,12 +110,18 @@ static void attend(const struct kind *k, int i, int place, const double *x, doub
     product_of(mixed, l->o, NULL, WIDTH, HEADS * HEAD, y);
 }
 
+static inline double gate_of(const struct kind *k, double x)
+{
+    return k->is_gemma ? x * (1 + tanh(0.79788456080286536 * (x + 0.044715 * x * x * x))) / 2
+                       : x / (1 + exp(-x));
+}
+
 /* Outputs after a token at a place; those before it were computed. */
 static inline void predict(const struct kind *k, int32_t token, int place, double outputs[TOKENS])
 {
     double x[WIDTH], y[WIDTH], z[WIDTH], gate[HIDDEN], up[HIDDEN];
     for (int c = 0; c < WIDTH; c++)
-        x[c] = (double)net.table[token * WIDTH + c];
+        x[c] = (double)net.table[token * WIDTH + c] * (k->is_gemma ? sqrt(WIDTH) : 1);
     for (int i = 0; i < LAYERS; i++) {
         const struct layer *l = &net.layer[i];
         norm_of(x, l->in_norm, WIDTH, y);
@@ -126,7 +132,7 @@ static inline void predict(const struct kind *k, int32_t token, int place, doubl
         product_of(y, l->gate, NULL, HIDDEN, WIDTH, gate);
         product_of(y, l->up, NULL, HIDDEN, WIDTH, up);
         for (int c = 0; c < HIDDEN; c++)
-            gate[c] *= up[c] / (1 + exp(-gate[c]));
+            gate[c] = gate_of(k, gate[c]) * up[c];
         product_of(gate, l->down, NULL, WIDTH, HIDDEN, z);
         for (int c = 0; c < WIDTH; c++)
             x[c] += z[c];

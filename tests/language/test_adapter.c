@@ -49,60 +49,6 @@ static copse_status count_token(void *user, uint32_t token, const char *bytes, s
 
 /* ---- what is right ---- */
 
-/* W + s B A in the reference. */
-static void merge_into(float *w, uint32_t rows, uint32_t columns, uint32_t layer, const char *name,
-                       double scale)
-{
-    char full[200];
-    static float a[RANK * HIDDEN], b[HIDDEN * RANK];
-    snprintf(full, sizeof full, "base_model.model.model.layers.%u.%s.lora_A.weight", layer, name);
-    copse_variable *v = variable_of(full);
-    if (!v)
-        return;
-    assert_int_equal(copse_variable_shape(v).dims[0], RANK);
-    assert_int_equal(copse_variable_shape(v).dims[1], columns);
-    OK(copse_variable_read(v, 0, a));
-    full[strlen(full) - strlen("A.weight")] = 'B';
-    OK(copse_variable_read(variable_of(full), 0, b));
-    for (uint32_t r = 0; r < rows; r++)
-        for (uint32_t c = 0; c < columns; c++) {
-            double sum = 0;
-            for (uint32_t k = 0; k < RANK; k++)
-                sum += (double)b[r * RANK + k] * (double)a[k * columns + c];
-            w[r * columns + c] = (float)((double)w[r * columns + c] + scale * sum);
-        }
-}
-
-static void merge_all(double scale)
-{
-    for (uint32_t i = 0; i < LAYERS; i++) {
-        struct layer *l = &net.layer[i];
-        merge_into(l->q, HEADS * HEAD, WIDTH, i, "self_attn.q_proj", scale);
-        merge_into(l->k, KV * HEAD, WIDTH, i, "self_attn.k_proj", scale);
-        merge_into(l->v, KV * HEAD, WIDTH, i, "self_attn.v_proj", scale);
-        merge_into(l->o, WIDTH, HEADS * HEAD, i, "self_attn.o_proj", scale);
-        merge_into(l->gate, HIDDEN, WIDTH, i, "mlp.gate_proj", scale);
-        merge_into(l->up, HIDDEN, WIDTH, i, "mlp.up_proj", scale);
-        merge_into(l->down, WIDTH, HIDDEN, i, "mlp.down_proj", scale);
-    }
-}
-
-static double reference_loss(const struct kind *k)
-{
-    int32_t tokens[MOST];
-    double outputs[TOKENS], sum = 0;
-    size_t count, predicted = 0;
-    OK(copse_language_encode(language, text, sizeof text - 1, tokens, MOST, &count));
-    for (size_t t = 0; t < count; t++) {
-        if (t % WINDOW > 0) {
-            sum += loss_of(outputs, tokens[t]);
-            predicted++;
-        }
-        predict(k, tokens[t], (int)(t % WINDOW), outputs);
-    }
-    return sum / (double)predicted;
-}
-
 static void test_values(void **state)
 {
     static const struct {
@@ -112,8 +58,12 @@ static void test_values(void **state)
     } rows[] = {
         { &llama, { .rank = RANK }, 2 },
         { &qwen2, { .rank = RANK, .alpha = 1.5f, .dropout = 0.5f }, 0.5 },
+        { &gemma, { .rank = RANK }, 2 },
         { &qwen3, { .rank = RANK, .alpha = 1, .is_rank_stabilised = true }, 0.57735026918962576 },
         { &llama, { .rank = RANK, .targets = "q_proj, model.layers.1.mlp.*" }, 2 },
+        { &llama, { .rank = RANK, .is_dora = true }, 2 },
+        { &llama_blocks, { .rank = RANK, .alpha = 1.5f, .dropout = 0.5f, .is_dora = true }, 0.5 },
+        { &qwen2, { .rank = RANK, .is_dora = true, .targets = "q_proj, model.layers.1.mlp.*" }, 2 },
     };
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
@@ -124,8 +74,12 @@ static void test_values(void **state)
             const double before = evaluate();
             OK(copse_language_adapt(language, &rows[i].how));
             const double zero = evaluate(); /* B is 0 */
-            assert_memory_equal(&zero, &before, sizeof zero);
+            if (rows[i].how.is_dora)
+                assert_true(fabs(zero - before) < 1e-6);
+            else
+                assert_memory_equal(&zero, &before, sizeof zero);
             OK(copse_language_describe_adapter(language, &info));
+            assert_true(info.is_dora == rows[i].how.is_dora);
             assert_int_equal(info.weights, rows[i].how.targets ? 2 + 3 : 7 * LAYERS);
             assert_true(fabs((double)info.scale - rows[i].scale) < 1e-6);
             fill_matrices();
@@ -184,6 +138,145 @@ static void test_trains(void **state)
     }
 }
 
+/* ---- DoRA ---- */
+
+/* The mean loss of windows as training has them: each token but the first is predicted. */
+static double reference_of_windows(void)
+{
+    int32_t tokens[MOST];
+    double outputs[TOKENS], sum = 0;
+    size_t count;
+    OK(copse_language_encode(language, text, sizeof text - 1, tokens, MOST, &count));
+    for (size_t t = 0; t + 1 < count; t++) {
+        predict(&llama, tokens[t], (int)(t % WINDOW), outputs);
+        sum += loss_of(outputs, tokens[t + 1]);
+    }
+    return sum / (double)(count - 1);
+}
+
+/* The derivative of an element in the reference: the lengths of rows are constants. */
+static double difference(copse_variable *v, size_t i)
+{
+    static float numbers[HIDDEN * MOST_RANK];
+    const float step = 0.01f;
+    double losses[2];
+    OK(copse_variable_read(v, 0, numbers));
+    for (int side = 0; side < 2; side++) {
+        const float was = numbers[i];
+        numbers[i] += side ? step : -step;
+        OK(copse_variable_assign(v, numbers));
+        fill_all();
+        merge_all(2);
+        losses[side] = reference_of_windows();
+        numbers[i] = was;
+    }
+    OK(copse_variable_assign(v, numbers));
+    return (losses[1] - losses[0]) / (2 * (double)step);
+}
+
+/* The step of a gradient descent with the rate 1 over all windows at once. */
+static void descend(void)
+{
+    copse_dataset *data;
+    copse_loader *loader;
+    copse_trainer *t;
+    struct copse_host_batch b;
+    struct copse_dataset_info info;
+    OK(copse_trainer_create(
+        st,
+        &(struct copse_trainer_params){ .loss = copse_language_loss,
+                                        .user = language,
+                                        .optimizer = { .kind = COPSE_SGD, .learning_rate = 1 } },
+        &t));
+    OK(copse_language_windows(language, text, sizeof text - 1, WINDOW, &data));
+    copse_dataset_describe(data, &info);
+    OK(copse_loader_create(data, &(struct copse_loader_params){ .batch = info.rows }, &loader));
+    OK(copse_loader_next(loader, &b));
+    OK(copse_trainer_step(t, &b));
+    OK(copse_trainer_result(t, true, &(struct copse_step_result){ .loss = 0 }));
+    copse_trainer_release(&t);
+    copse_loader_release(&loader);
+    copse_dataset_release(&data);
+}
+
+static double windows_loss(void)
+{
+    struct copse_language_evaluation e;
+    copse_dataset *data;
+    OK(copse_language_windows(language, text, sizeof text - 1, WINDOW, &data));
+    OK(copse_language_evaluate_windows(language, data, &e));
+    copse_dataset_release(&data);
+    return e.loss;
+}
+
+/* Derivatives of A, B and magnitudes: lengths have none. */
+static void test_dora_gradients(void **state)
+{
+#define MODULE "base_model.model.model.layers.1.mlp.up_proj."
+    static const char *const names[] = { MODULE "lora_A.weight", MODULE "lora_B.weight",
+                                         MODULE "lora_magnitude_vector" };
+    static float before[3][HIDDEN * MOST_RANK], after[HIDDEN * MOST_RANK];
+    (void)state;
+    for (uint32_t d = 0; d < found_count; d++) {
+        on = found[d];
+        open_adapted(&(struct copse_adapter_params){ .rank = RANK, .is_dora = true });
+        fill_matrices();
+        merge_all(2);
+        keeps_lengths = true;
+        double wanted[3][4];
+        for (int n = 0; n < 3; n++) {
+            OK(copse_variable_read(variable_of(names[n]), 0, before[n]));
+            for (size_t i = 0; i < 4; i++)
+                wanted[n][i] = difference(variable_of(names[n]), 11 * i);
+        }
+        keeps_lengths = false;
+        descend();
+        for (int n = 0; n < 3; n++) {
+            OK(copse_variable_read(variable_of(names[n]), 0, after));
+            for (size_t i = 0; i < 4; i++) {
+                const double is = (double)before[n][11 * i] - (double)after[11 * i];
+                if (!(fabs(is - wanted[n][i]) < 0.02 * fabs(wanted[n][i]) + 2e-4))
+                    fail_msg("%s, %s, element %zu: a derivative of %g, not %g", on, names[n],
+                             11 * i, is, wanted[n][i]);
+            }
+        }
+        close_file();
+    }
+}
+
+/* It learns, also with dropout and with several replicas; generation works. */
+static void test_dora_trains(void **state)
+{
+    static const char *const more[] = { "host:0,host:0,host:0" };
+    (void)state;
+    for (uint32_t d = 0; d < found_count + 1; d++)
+        for (int drops = 0; drops < 2; drops++) {
+            size_t base_count, count;
+            on = d < found_count ? found[d] : more[0];
+            open_adapted(&(struct copse_adapter_params){
+                .rank = RANK, .is_dora = true, .dropout = drops ? 0.1f : 0.0f });
+            float *base = values_of(false, &base_count), *first = values_of(true, &count);
+            const double start = windows_loss();
+            (void)train(30, 2);
+            const double last = windows_loss();
+            float *base_after = values_of(false, &base_count), *final = values_of(true, &count);
+            assert_memory_equal(base, base_after, base_count * sizeof *base);
+            for (size_t i = 0; i < count; i++)
+                if (memcmp(&first[i], &final[i], sizeof *final) == 0)
+                    fail_msg("%s: number %zu of %zu has not changed", on, i, count);
+            if (!(last < start - 0.5))
+                fail_msg("%s: loss %g after training, %g before", on, last, start);
+            seen_count = 0;
+            OK(copse_language_generate(language, "the", 3,
+                                       &(struct copse_generate_params){ .length = 3 }, count_token,
+                                       NULL));
+            assert_true(seen_count > 0);
+            free(base), free(first), free(base_after), free(final);
+            close_file();
+        }
+    on = "host:0";
+}
+
 /* Several replicas: the windows of a batch have different numbers of tokens, and one replica may
    have none. */
 static void test_replicas(void **state)
@@ -209,47 +302,30 @@ static void test_replicas(void **state)
 
 /* ---- what is refused ---- */
 
-static struct {
-    long left;
-} hunger = { -1 };
-
-static void *hungry(void *user, void *block, size_t size)
-{
-    (void)user;
-    if (size == 0) {
-        free(block);
-        return NULL;
-    }
-    if (hunger.left == 0)
-        return NULL;
-    if (hunger.left > 0)
-        hunger.left--;
-    return realloc(block, size);
-}
-
 /* Any allocation of an adapter may fail: the model then computes what it did. */
-static void test_no_memory(void **state)
+static void fail_everywhere(bool is_dora)
 {
     copse_context *usual = ctx;
     const struct copse_context_params params = { .resize = hungry, .disable = "opencl,vulkan" };
     copse_status s = COPSE_ERR_NO_MEMORY;
-    (void)state;
     on = "host:0";
     OK(copse_context_create(&params, &ctx));
     open_kind(&llama);
     const double before = evaluate();
     long n = 0;
-    for (; s != COPSE_OK && n < 1000; n++) {
+    for (; s != COPSE_OK && n < 2000; n++) {
         struct copse_adapter_info info;
         hunger.left = n;
-        s = copse_language_adapt(language, &(struct copse_adapter_params){ .rank = RANK });
+        s = copse_language_adapt(
+            language, &(struct copse_adapter_params){ .rank = RANK, .is_dora = is_dora });
         hunger.left = -1;
         OK(copse_language_describe_adapter(language, &info));
         assert_int_equal(info.rank, s == COPSE_OK ? RANK : 0);
         if (s != COPSE_OK)
             assert_int_equal(s, COPSE_ERR_NO_MEMORY);
         const double after = evaluate();
-        assert_memory_equal(&before, &after, sizeof before);
+        if (s != COPSE_OK || !is_dora)
+            assert_memory_equal(&before, &after, sizeof before);
     }
     OK(s);
     assert_true(n > 10);
@@ -258,6 +334,13 @@ static void test_no_memory(void **state)
     close_file();
     copse_context_release(&ctx);
     ctx = usual;
+}
+
+static void test_no_memory(void **state)
+{
+    (void)state;
+    fail_everywhere(false);
+    fail_everywhere(true);
 }
 
 /* A quantised head computes all logits at once; one of f32 does not. */
@@ -458,7 +541,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_values),        cmocka_unit_test(test_first_values),
-        cmocka_unit_test(test_trains),        cmocka_unit_test(test_replicas),
+        cmocka_unit_test(test_trains),        cmocka_unit_test(test_dora_gradients),
+        cmocka_unit_test(test_dora_trains),   cmocka_unit_test(test_replicas),
         cmocka_unit_test(test_no_memory),     cmocka_unit_test(test_too_many_logits),
         cmocka_unit_test(test_refused),       cmocka_unit_test(test_windows),
         cmocka_unit_test(test_conversations),

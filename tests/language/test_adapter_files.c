@@ -6,16 +6,17 @@
 
 static void test_files(void **state)
 {
-    static const char *const names[] = { "adapter.safetensors", "adapter" };
+    static const char *const names[] = { "adapter.safetensors", "adapter", "dora" };
     (void)state;
     on = "host:0";
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < 3; i++) {
         struct copse_adapter_info before, after;
         size_t count;
         const struct copse_adapter_params how = { .rank = RANK,
                                                   .alpha = 5,
                                                   .dropout = 0.25f,
                                                   .is_rank_stabilised = i == 1,
+                                                  .is_dora = i == 2,
                                                   .targets =
                                                       i ? "*_proj" : "*.0.self_attn.?_proj" };
         open_adapted(&how);
@@ -36,6 +37,10 @@ static void test_files(void **state)
         FAILS(COPSE_ERR_ARGUMENT, copse_language_load_adapter(language, path_of(names[i])),
               "has an adapter of rank 3");
         FAILS(COPSE_ERR_ARGUMENT, copse_language_adapt(language, &how), "has an adapter of rank 3");
+        if (i == 2)
+            FAILS(COPSE_ERR_UNSUPPORTED,
+                  copse_language_save_adapter(language, path_of("dora.gguf")),
+                  "GGUF files cannot hold DoRA");
         close_file();
         free(saved), free(loaded);
     }
@@ -90,15 +95,20 @@ static void load_config(const char *config, copse_status status, const char *wor
     assert_memory_equal(&before, &after, sizeof before);
 }
 
-/* Arrays [rows, columns] of these names. */
+#define NO_COLUMNS SIZE_MAX
+
+/* Arrays [rows, columns] of these names; [rows] where there are 0 columns. */
 static void write_arrays(const char *const *names, const size_t (*shapes)[2], size_t count)
 {
     static const float zeros[HIDDEN * 64];
     struct copse_named_array arrays[4];
     for (size_t i = 0; i < count; i++)
-        arrays[i] =
-            (struct copse_named_array){ names[i],
-                                        { COPSE_F32, 2, { shapes[i][0], shapes[i][1] }, zeros } };
+        arrays[i] = (struct copse_named_array){ names[i],
+                                                { COPSE_F32,
+                                                  shapes[i][1] ? 2 : 1,
+                                                  { shapes[i][0],
+                                                    shapes[i][1] == NO_COLUMNS ? 0 : shapes[i][1] },
+                                                  zeros } };
     OK(copse_checkpoint_write(
         ctx, path_of("some.safetensors"),
         &(struct copse_checkpoint_params){ .arrays = arrays, .array_count = count }));
@@ -142,7 +152,9 @@ static void test_wrong_files(void **state)
     load_config(GOOD ", \"use_rslora\": \"true\"}", COPSE_ERR_FORMAT, "\"use_rslora\" is neither");
     load_config(GOOD ", \"bias\": true}", COPSE_ERR_FORMAT, "\"bias\" is neither");
     load_config(GOOD ", \"lora_dropout\": 1}", COPSE_ERR_FORMAT, "\"lora_dropout\"");
-    load_config(GOOD ", \"use_dora\": true}", COPSE_ERR_UNSUPPORTED, "\"use_dora\"");
+    load_config(GOOD ", \"use_dora\": true}", COPSE_ERR_FORMAT,
+                "lacks \"" LAYER "v_proj.lora_magnitude_vector\"");
+    load_config(GOOD ", \"use_dora\": 1}", COPSE_ERR_FORMAT, "\"use_dora\" is neither");
     load_config(GOOD ", \"rank_pattern\": {\"q_proj\": 4}}", COPSE_ERR_UNSUPPORTED,
                 "\"rank_pattern\"");
     load_config(GOOD ", \"bias\": \"all\"}", COPSE_ERR_UNSUPPORTED, "\"bias\" is \"all\"");
@@ -154,6 +166,18 @@ static void test_wrong_files(void **state)
     load_config(GOOD "}", COPSE_ERR_FORMAT, "has no adapter of a weight");
     write_arrays(names, shapes, 3);
     load_config(GOOD "}", COPSE_ERR_UNSUPPORTED, "lm_head.lora_A.weight\" adapts no weight");
+    const char *const dora[] = { names[0], names[1], LAYER "v_proj.lora_magnitude_vector" };
+    write_arrays(dora,
+                 (const size_t[][2]){ { RANK, WIDTH }, { KV * HEAD, RANK }, { KV * HEAD, 0 } }, 3);
+    load_config(GOOD "}", COPSE_ERR_FORMAT,
+                "lora_magnitude_vector\", and \"use_dora\" is not true");
+    write_arrays(
+        dora, (const size_t[][2]){ { RANK, WIDTH }, { KV * HEAD, RANK }, { KV * HEAD + 1, 0 } }, 3);
+    load_config(GOOD ", \"use_dora\": true}", COPSE_ERR_SHAPE, "is not [16]");
+    write_arrays(
+        dora,
+        (const size_t[][2]){ { RANK, WIDTH }, { KV * HEAD, RANK }, { KV * HEAD, NO_COLUMNS } }, 3);
+    load_config(GOOD ", \"use_dora\": true}", COPSE_ERR_SHAPE, "is [16, 0]");
     write_arrays(names, (const size_t[][2]){ { RANK, WIDTH + 1 } }, 1);
     load_config(GOOD "}", COPSE_ERR_SHAPE, "is [3, 33]");
     remove(path_of("adapter_config.json"));

@@ -23,7 +23,7 @@ static int end(void **state)
 
 static void test_losses(void **state)
 {
-    static const struct kind *const kinds[] = { &llama, &qwen2, &qwen3, &llama_blocks };
+    static const struct kind *const kinds[] = { &llama, &qwen2, &qwen3, &llama_blocks, &gemma };
     static const char text[] = "the hen 12 hello\nowl fox ?";
     (void)state;
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
@@ -99,6 +99,7 @@ static void test_writes(void **state)
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
         write_and_compare(&llama, sizes[i]);
     write_and_compare(&qwen3, 100);
+    write_and_compare(&gemma, 100);
     write_and_compare(&llama_blocks, 100);
 }
 
@@ -346,14 +347,15 @@ static void assert_not_opened(struct gguf_file *f, copse_status status, const ch
 
 static void test_refused(void **state)
 {
-    static const struct kind gemma = { "gemma", false, false, false, true, false };
+    static const struct kind gemma2 = { "gemma2", false, false, false, true, false, true };
     struct gguf_file f = { .key_count = 0 };
     const struct copse_generate_params how = { .length = 400 };
     struct copse_language_evaluation e;
     (void)state;
     fill_all();
-    put_model(&f, &gemma);
-    assert_not_opened(&f, COPSE_ERR_UNSUPPORTED, "llama, qwen2 and qwen3 are known");
+    put_model(&f, &gemma2);
+    assert_not_opened(&f, COPSE_ERR_UNSUPPORTED,
+                      "architecture \"gemma2\"; llama, qwen2, qwen3 and gemma are known");
     put_model(&f, &llama);
     gguf_matrix(&f, "blk.0.attn_q.bias", 0, HEADS * HEAD, net.layer[0].bias);
     assert_not_opened(&f, COPSE_ERR_UNSUPPORTED, "has no tensor \"blk.0.attn_q.bias\"");

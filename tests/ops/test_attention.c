@@ -377,7 +377,8 @@ static size_t bytes_of(copse_device *dev, uint32_t length, const char *variant)
                                                   .placements = &at,
                                                   .placement_count = 1,
                                                   .choices = &choice,
-                                                  .choice_count = 1 };
+                                                  .choice_count = 1,
+                                                  .is_plain = true };
     const copse_status status = copse__program_measure(&program, SIZE_MAX, &memory);
     if (status != COPSE_ERR_UNSUPPORTED)
         OK(status);

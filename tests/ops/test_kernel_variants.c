@@ -233,9 +233,10 @@ static void texts_force_variants(void **state)
     assert_non_null(
         strstr(parsed("matmul=nonsense"),
                "kernels: matmul has no variant 'nonsense'; it has shared, wide, texel, clblast"));
-    assert_non_null(strstr(parsed("fft=wide"),
-                           "kernels: no family 'fft'; the families are attention "
-                           "(plain, wide, texel), blocks (shared, one, one_wide, wide, rows), "));
+    assert_non_null(
+        strstr(parsed("fft=wide"),
+               "kernels: no family 'fft'; the families are attention "
+               "(plain, wide, texel, tile), blocks (shared, one, one_wide, wide, rows), "));
     assert_non_null(strstr(parsed("wide"), "'wide' is not family=variant"));
     assert_non_null(strstr(parsed(""), "'' is not family=variant"));
     assert_non_null(strstr(parsed("matmul=wide,"), "'' is not family=variant"));
@@ -327,6 +328,8 @@ static void size_classes_keep_their_names(void **state)
         { "matmul", 162, "nn-32-32-32", "nt-512-512-512_f16", "32 x 32 x 32",
           "512 x 512 x 512, b transposed, f16" },
         { "pool_grad", 2, "8", "64", "8 x 14 x 14 x 8, 2 x 2", "8 x 14 x 14 x 64, 2 x 2" },
+        { "recurrent", 2, "32", "256", "lstm of 32 units, 16 x 8, with derivatives",
+          "lstm of 256 units, 16 x 8, with derivatives" },
         { "rotary", 2, "32", "128", "2048 x 4 x 32", "2048 x 4 x 128" },
         { "softmax", 2, "10", "1000", "256 x 10", "256 x 1000" },
         { "unary_grad", 2, "4096", "262144", "derivative of gelu of 4096",

@@ -7,7 +7,7 @@
 
 #include "copse/ops/recurrent.h"
 #include "core/base/random.h"
-#include "core/ops/recurrent/recurrent_steps.h"
+#include "core/ops/recurrent/recurrent_variants.h"
 #include "tests/rig/conformance/op_harness.h"
 
 struct sizes {

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Families of kernel variants: each is forced where a case makes use of it and nowhere else, and
    the one that is wrong is blamed alone and replaced by the next. */
+#include <math.h>
+
 #include "prover/cases/tables.h"
 #include "tests/rig/conformance/op_harness.h"
 
@@ -52,7 +54,8 @@ static void note_listed(void *user, const struct copse_case_result *r)
 {
     const size_t mode = strcmp(r->mode, "grad") == 0;
     (void)user;
-    if (strcmp(r->variant, "reduce") == 0 || strcmp(r->variant, "column_sum_wide") == 0)
+    if (strcmp(r->variant, "reduce") == 0 || strcmp(r->variant, "column_sum_wide") == 0 ||
+        strcmp(r->variant, "column_sums") == 0)
         listed.forced[mode]++;
     else if (!*r->variant)
         listed.plain[mode]++;
@@ -79,22 +82,74 @@ static void sums_down_columns_are_forced_in_results_and_gradients(void **state)
     list("column_sum", COPSE_CONFORM_STANDARD);
     assert_true(listed.plain[0] >= 15 && listed.plain[1] == 0);
     /* none without rows or columns */
-    assert_int_equal(listed.forced[0], 2 * (listed.plain[0] - 2));
+    assert_int_equal(listed.forced[0], 3 * (listed.plain[0] - 2));
     list("dense", COPSE_CONFORM_STANDARD);
     assert_int_equal(listed.forced[0], 0); /* the result has none */
-    assert_int_equal(listed.forced[1], 2 * 7);
+    assert_int_equal(listed.forced[1], 3 * 7);
+}
+
+/* ---- the same bits ---- */
+
+enum { SUMS = 4, MOST_ROWS = 300001, COLS = 17 };
+
+/* Sums of x to x^4. */
+static void sum_by(copse_device *dev, const char *kernels, uint32_t rows, const float *x,
+                   float sums[SUMS * COLS])
+{
+    copse_tensor *in, *next, *all, *y[SUMS];
+    copse_graph *g;
+    copse_function *f;
+    OK(copse_graph_create(harness_context(), &g));
+    in = next = copse_graph_input(g, "x", COPSE_F32, COPSE_SHAPE(rows, COLS));
+    for (uint32_t i = 0; i < SUMS; i++) {
+        y[i] = copse__column_sum(g, next);
+        next = copse_mul(g, next, in);
+    }
+    all = copse_stack(g, y, SUMS, 0);
+    OK(copse_function_create(
+        dev,
+        &(struct copse_function_params){
+            .graph = g, .outputs = &all, .output_count = 1, .kernels = kernels },
+        &f));
+    OK(copse_function_write(f, in, x));
+    OK(copse_function_run(f));
+    OK(copse_function_wait(f));
+    OK(copse_function_read(f, 0, sums));
+    copse_function_release(&f);
+    copse_graph_release(&g);
+}
+
+static void one_launch_has_the_bits_of_two(void **state)
+{
+    static const uint32_t rows[] = { 1, 7, 8, 63, 64, 65, 513, 1000, 4096, 4097, 18432, MOST_ROWS };
+    static float x[MOST_ROWS * COLS], two[SUMS * COLS], one[SUMS * COLS];
+    (void)state;
+    for (size_t i = 0; i < COPSE_COUNT(x); i++)
+        x[i] = sinf((float)i) * exp2f((float)(i % 23) - 11.0f);
+    x[5] = -0.0f;
+    for (uint32_t d = 0; d < harness_device_count(); d++)
+        for (size_t i = 0; i < COPSE_COUNT(rows); i++) {
+            copse_device *dev = harness_device(d);
+            if (strcmp(dev->backend->name, "host") == 0)
+                continue; /* sums of double, rounded after each launch */
+            sum_by(dev, "column_sum=reduce", rows[i], x, two);
+            sum_by(dev, "column_sum=group", rows[i], x, one);
+            assert_memory_equal(one, two, sizeof one);
+        }
 }
 
 /* ---- which one is to blame ---- */
 
 static struct {
-    uint64_t count[3][COPSE_VERDICT_COUNT]; /* by variant: "", reduce, column_sum_wide */
+    /* by variant: "", reduce, column_sum_wide, column_sums */
+    uint64_t count[4][COPSE_VERDICT_COUNT];
 } seen;
 
 static void note_seen(void *user, const struct copse_case_result *r)
 {
     const size_t i = strcmp(r->variant, "reduce") == 0            ? 1
                      : strcmp(r->variant, "column_sum_wide") == 0 ? 2
+                     : strcmp(r->variant, "column_sums") == 0     ? 3
                                                                   : 0;
     (void)user;
     seen.count[i][r->verdict]++;
@@ -202,6 +257,7 @@ static void no_variant_is_blamed_for_another_kernel(void **state)
     assert_int_equal(seen.count[0][COPSE_VERDICT_PASS], 1);
     assert_int_equal(seen.count[1][COPSE_VERDICT_PASS], 1);
     assert_int_equal(seen.count[2][COPSE_VERDICT_PASS], 1);
+    assert_int_equal(seen.count[3][COPSE_VERDICT_PASS], 1);
     assert_string_equal(blocked_alone(ctx), "matmul_wide"); /* the only kernel of the result */
     copse_context_release(&ctx);
 
@@ -233,6 +289,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_forced_variant_is_what_the_case_runs),
         cmocka_unit_test(sums_down_columns_are_forced_in_results_and_gradients),
+        cmocka_unit_test(one_launch_has_the_bits_of_two),
         cmocka_unit_test(the_variant_that_is_wrong_is_blocked_alone),
         cmocka_unit_test(no_variant_is_blamed_for_another_kernel),
     };

@@ -76,7 +76,7 @@ bad 'no fold' '^copse train: --folds: at least 2$' $job --folds 0
 "$copse" train --help | grep -q -e '--folds K .*\[none\]' || no "the help of --folds: $("$copse" train --help | grep -e --folds)"
 bad 'a held-out part' '--folds holds each example out once: leave --held-out out' $job --folds 4 --held-out 0.3
 bad 'checkpoints' '--folds: its runs write no checkpoints' $job --folds 4 --checkpoint c
-bad 'a plot' 'leave --plot, --logdir and --trace out' $job --folds 4 --plot p.svg
+bad 'a plot' 'leave --plot, --logdir, --trace and --hash out' $job --folds 4 --plot p.svg
 bad 'a text' 'the windows of a text overlap' train --data "$work/table.csv" --tokens bytes --folds 4
 bad 'servers' 'trains in one process' $job --folds 4 --strategy parameter_server
 tasks='"task":{"type":"worker","index":0}}'

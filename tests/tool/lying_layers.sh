@@ -29,20 +29,22 @@ with() {
 train="train --model mlp:32 --epochs 6 --json"
 loss() { sed -n 's/.*"event":"done".*"loss":\([^,]*\),.*/\1/p' "$work/stdout"; }
 
-# trains DEVICE FAULT [DEVICES]: the cross-check or an audit stops the run, names device and tensor, and leaves the last
-# checkpoint
+# trains DEVICE FAULT [DEVICES [OPTION...]], of a fault that comes after the self-tests: the cross-check or an audit stops the
+# run, names device and tensor, and leaves the last checkpoint
 trains() {
-    with $1 $2 $train --audit 8 --devices "${3:-$1}" --save model.safetensors --checkpoint run --checkpoint-every 16
+    device=$1 fault=$2 devices=${3:-$1}
+    shift $(($# < 3 ? $# : 3))
+    with $device $fault $train --audit 8 --devices $devices "$@" --save model.safetensors --checkpoint run --checkpoint-every 16
     code=$?
-    grep -qE "copse: trainer: (audit|cross-check) of step [0-9]+: .*${1}.*('dense[0-9].(weight|bias)'|result|loss).*copse conformance" \
+    grep -qE "copse: trainer: (audit|cross-check) of step [0-9]+: .*${device}.*('dense[0-9].(weight|bias)'|result|loss).*copse conformance" \
         "$work/stderr" ||
-        no "$1 $2 ${3:-}: $(cat "$work/stderr")"
-    [ $code -eq 1 ] || no "$1 $2 ${3:-}: exit code $code"
-    [ ! -e "$work/out/model.safetensors" ] || no "$1 $2 ${3:-}: wrote a model"
+        no "$device $fault $devices: $(cat "$work/stderr")"
+    [ $code -eq 1 ] || no "$device $fault $devices: exit code $code"
+    [ ! -e "$work/out/model.safetensors" ] || no "$device $fault $devices: wrote a model"
     kept=$(ls "$work/out/run" 2>/dev/null | tail -1)
-    grep -qE "there is no checkpoint|the last checkpoint is .*$kept" "$work/stderr" || no "$1 $2: $(cat "$work/stderr")"
+    grep -qE "there is no checkpoint|the last checkpoint is .*$kept" "$work/stderr" || no "$device $fault: $(cat "$work/stderr")"
     [ -z "$kept" ] || (cd "$work/out" && "$copse" evaluate --checkpoint run --devices host) >"$work/stdout" 2>&1 ||
-        no "$1 $2: the checkpoint: $(cat "$work/stdout")"
+        no "$device $fault: the checkpoint: $(cat "$work/stdout")"
     rm -rf "$work/out"; mkdir "$work/out"
 }
 
@@ -140,7 +142,7 @@ check() {
     (cd "$work/out" && "$copse" $train --audit 0 --devices $device) >"$work/stdout" 2>"$work/stderr" || no "$device: $(cat "$work/stderr")"
     [ "$(loss)" = "$right" ] || no "$device: without audits the loss is '$(loss)', not '$right'"
     grep -q '"audits":0,' "$work/stdout" || no "$device: audits although --audit 0"
-    turn trains $device lose:97
+    turn trains $device lose:211
     turn trains $device swap:40
     turn refuses $device limits:1
     turn conforms $device lose:7 --ops add,softmax,matmul
@@ -184,9 +186,10 @@ for api in opencl vulkan; do
     *) echo "$api: skipped: no device" ;;
     esac
 done
-# One of two replicas has the fault: the other one shows it.
+# One of two replicas has the fault: the other one shows it. Equal shares: measured ones move the lost dispatch between runs,
+# and it may then be one that no audit sees.
 case $found,$opencl in
-*opencl:0*vulkan:0*,?*) trains opencl:0 lose:97 opencl:0,vulkan:0 ;;
+*opencl:0*vulkan:0*,?*) trains opencl:0 lose:211 opencl:0,vulkan:0 --shares equal ;;
 *) echo "two replicas: skipped: they need OpenCL and Vulkan" ;;
 esac
 [ $failed -eq 0 ] && echo "drivers with faults are noticed"

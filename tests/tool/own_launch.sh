@@ -245,7 +245,7 @@ grep -v groups k.launch > n.launch
 mv n.launch k.launch
 bad "no grid" "the line 'groups X \[Y\]' is missing"
 rm k.launch
-bad "no file" "cannot read 'k.launch'"
+bad "no file" "cannot open k.launch: .*; it describes the launch of a kernel"
 describe < /dev/null
 sed -i 's/my_add/your_add/' k.launch
 bad "another name" "has no kernel named 'your_add'\|your_add"

@@ -7,13 +7,14 @@
 #include "copse/device/tuning.h"
 #include "copse/matmul.h"
 #include "copse/ops.h"
+#include "copse/ops/attention.h"
 #include "core/base/random.h"
 #include "core/device/device.h"
 #include "core/graph/variant.h"
 #include "tests/rig/data/batch_rig.h"
 #include "tests/rig/rig.h"
 
-enum { IN = 20, WIDE = 600, CLASSES = 5, ROWS = 96, BATCH = 32, STEPS = 12, VARIABLES = 6 };
+enum { IN = 20, WIDE = 640, CLASSES = 5, ROWS = 96, BATCH = 32, STEPS = 12, VARIABLES = 6 };
 
 static const copse_shape shapes[VARIABLES] = { { 2, { IN, WIDE } },      { 1, { WIDE } },
                                                { 1, { WIDE } },          { 1, { WIDE } },
@@ -23,8 +24,9 @@ struct net {
     copse_variable *v[VARIABLES];
 };
 
-/* A hidden layer with layer norm; 600 terms are two parts. The temperature comes from a softmax, so
-   that its derivative is used. */
+/* A hidden layer with layer norm, whose values of all rows are 320 positions of two heads with causal
+   attention; 640 terms are two parts of a product. The temperature comes from a softmax, so that its
+   derivative is used. */
 static copse_tensor *net_loss(copse_graph *g, const copse_batch *in, void *user)
 {
     const struct net *m = user;
@@ -34,6 +36,11 @@ static copse_tensor *net_loss(copse_graph *g, const copse_batch *in, void *user)
     h = copse_dense(g, copse_input(in, "x"), t[0], t[1], COPSE_LINEAR);
     h = copse_layer_norm(g, h, t[2], t[3], 1e-5f);
     h = copse_gelu(g, h);
+    const struct copse_attention_params causal = { .is_causal = true };
+    copse_tensor *heads = copse_reshape(g, h, COPSE_SHAPE(1, BATCH * WIDE / 64, 2, 32));
+    heads = copse_attention(g, heads, heads, heads, &causal);
+    heads = copse_reshape(g, heads, h->shape);
+    h = copse_add(g, h, heads);
     h = copse_dense(g, h, t[4], t[5], COPSE_LINEAR);
     p = copse_softmax(g, h);
     h = copse_add(g, h, p);
@@ -138,6 +145,8 @@ static const struct {
     { "cross_entropy_grad", "1000", "cross_entropy_grad_held" },
     { "layer_norm", "forward-2048", "layer_norm_held" },
     { "layer_norm", "gradient-32", "layer_norm_held" },
+    { "attention", "forward-512", "attention_tile" },
+    { "attention", "gradient-128", "attention_tile" },
 };
 
 static void gpu_kernels_train_like_others(void **state)

@@ -63,7 +63,10 @@ static void a_loss_that_one_worker_finds_reaches_all(void **state)
         /* left out by all, and the job goes on */
         assert_int_equal(w[v].seen[2], STEPS - w[0].seen[1]);
     }
-    assert_non_null(strstr(w[0].path, "worker 1 (h1:1) could not take part"));
+    /* of the two that found it the one that is heard first */
+    if (!strstr(w[0].path, "worker 1 (h1:1) could not take part") &&
+        !strstr(w[0].path, "worker 2 (h2:1) could not take part"))
+        fail_msg("worker 0: '%s'", w[0].path);
     assert_non_null(strstr(w[1].path, "the loss of step 2 is NaN"));
     devices_back();
 }

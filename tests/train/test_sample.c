@@ -41,27 +41,9 @@ struct made {
     struct copse_command command;
 };
 
-/* Rows of attention for each item. */
-static uint32_t rows_of_item(const struct copse_launch *l)
-{
-    const struct copse_params_attention *p = (const void *)l->params;
-    switch (l->form->kernel) {
-    case COPSE_KERNEL_attention:
-    case COPSE_KERNEL_attention_grad_query:
-        return p->heads * p->queries;
-    case COPSE_KERNEL_attention_grad_key:
-        return p->heads / p->share * p->keys;
-    default:
-        return 0;
-    }
-}
-
-/* Norms of channels, and attention, have whole items in a graph. */
+/* Norms of channels have whole items in a graph. */
 static void drop_partial_items(struct copse_launch *l)
 {
-    const uint32_t of_item = rows_of_item(l);
-    if (of_item > 0)
-        l->params[0] = COPSE_MAX(l->params[0] / of_item, 1u) * of_item;
     if (l->form->kernel == COPSE_KERNEL_channel_sums) {
         struct copse_params_channel_sums *p = (void *)l->params;
         const uint32_t chunks = p->channels * p->chunks, items = COPSE_MAX(p->n / chunks, 1u);

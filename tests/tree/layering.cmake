@@ -30,6 +30,7 @@ set(may_core/language model train state data ops variable replica ps comm reduce
 set(may_core/loop train check state data pictures optim value variable replica ps comm reduce graph device)
 set(may_core/compat call train check state optim value variable replica ps comm reduce ops graph device)
 set(may_core/nn data graph device)
+set(may_core/onnx train nn data state variable replica ps comm reduce graph device)
 set(may_prover/cases ops graph device)
 set(may_prover/conformance prover/cases check data variable replica reduce rule ops graph device)
 set(may_prover/forms prover/conformance check reduce rule ops graph device)

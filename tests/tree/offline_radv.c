@@ -105,6 +105,23 @@ static const struct {
     TILES(3),
 #undef TILES
     { COPSE_KERNEL_matmul_tile, 1, { 1, 3, 0, 0, 1, 0 } },
+/* heads of 32, 64 and 128 numbers: causal, and with a mask and lengths */
+#define HEADS(kernel, values)                                \
+    { COPSE_KERNEL_##kernel, 1, { 1, values 0, 0, 1 } },     \
+        { COPSE_KERNEL_##kernel, 1, { 1, values 0, 0, 2 } }, \
+    {                                                        \
+        COPSE_KERNEL_##kernel, 1,                            \
+        {                                                    \
+            1, values 1, 2, 2                                \
+        }                                                    \
+    }
+#define COMMA ,
+    HEADS(attention_tile, 1 COMMA),
+    HEADS(attention_grad_query_tile, ),
+    HEADS(attention_grad_key_tile, ),
+    { COPSE_KERNEL_attention_tile, 1, { 1, 1, 0, 0, 0 } },
+#undef COMMA
+#undef HEADS
 /* rows of 10, 1000, 4097 and 8192 elements */
 #define ROWS_HELD(kernel, ...)                                 \
     { COPSE_KERNEL_##kernel, 1, { __VA_ARGS__ 2, 0, 0 } },     \
@@ -285,6 +302,9 @@ static const struct {
     { COPSE_KERNEL_attention, true },
     { COPSE_KERNEL_attention_grad_query, true },
     { COPSE_KERNEL_attention_grad_key, true },
+    { COPSE_KERNEL_attention_tile, true },
+    { COPSE_KERNEL_attention_grad_query_tile, true },
+    { COPSE_KERNEL_attention_grad_key_tile, true },
     { COPSE_KERNEL_reduce, false },
     { COPSE_KERNEL_row_stats, false },
     { COPSE_KERNEL_softmax_grad, false },
@@ -578,6 +598,9 @@ static uint64_t floor_of(size_t id, char **argv)
     case COPSE_KERNEL_matmul_blocks:
         return strtoul(argv[3], NULL, 10);
     case COPSE_KERNEL_matmul_tile:
+    case COPSE_KERNEL_attention_tile:
+    case COPSE_KERNEL_attention_grad_query_tile:
+    case COPSE_KERNEL_attention_grad_key_tile:
     case COPSE_KERNEL_row_stats_held:
     case COPSE_KERNEL_softmax_held:
     case COPSE_KERNEL_softmax_grad_held:

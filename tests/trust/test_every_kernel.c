@@ -192,9 +192,12 @@ static void find_jobs(copse_device *dev, const struct job *few, struct job *jobs
     atomic_store(&ctx->uses, NULL);
 }
 
-/* Whether only variants behind the first of a family launch the kernel. */
+/* Whether only variants after the first of a family launch the kernel. */
 static bool is_of_variant(uint32_t id)
 {
+    for (size_t f = 0; copse_families[f]; f++)
+        if (copse_families[f]->variants[0].kernel == id)
+            return false;
     for (size_t f = 0; copse_families[f]; f++)
         for (size_t i = 1; i < copse_families[f]->count; i++) {
             const struct copse_variant *v = &copse_families[f]->variants[i];
@@ -241,12 +244,16 @@ static bool is_in_graphs(const char *kernel)
                                           "row_put",
                                           "matmul_half",
                                           "matmul_tile",
+                                          "attention_tile",
+                                          "attention_grad_query_tile",
+                                          "attention_grad_key_tile",
                                           "matmul_join",
                                           "row_stats_held",
                                           "softmax_held",
                                           "softmax_grad_held",
                                           "cross_entropy_grad_held",
-                                          "layer_norm_held" };
+                                          "layer_norm_held",
+                                          "column_sums" };
     for (size_t i = 0; i < COPSE_COUNT(others); i++)
         if (strcmp(others[i], kernel) == 0)
             return false;

@@ -13,6 +13,9 @@ trap 'rm -rf "$work"' EXIT
 export WINEPREFIX="$build/wine" WINEDEBUG=-all
 unset DISPLAY
 cd "$work" || exit 1
+mkdir -p "$WINEPREFIX" # which the server asks for
+# A server that ends after the last program of a test refuses the first one of the next.
+wineserver -p
 wineboot -i >"$work/log" 2>&1 || { cat "$work/log"; exit 1; }
 
 cat >"$work/copse" <<END
@@ -56,6 +59,21 @@ for file in whole/*.npy; do
     cmp -s "$file" "resumed/${file#whole/}" || no "resumed training has other bits: $file"
 done
 "$copse" train --devices host:0 --quiet --epochs 1 >stdout 2>stderr || no "with the kernel cache: $(cat stderr)"
+"$copse" train $quiet --epochs 2 --data "$name.csv" --model 'dense 8 relu; dense out' --save "$name 2.st" >stdout 2>stderr ||
+    no "train on a file of this name: $(cat stderr)"
+# The programs of examples/ have a manifest for UTF-8.
+denoiser() { timeout 300 wine "$build/denoiser.exe" "$@" >stdout 2>stderr; }
+denoiser --make "$name.pgm" "$name 2.pgm" && [ -s "$name.pgm" ] && [ -s "$name 2.pgm" ] || no "denoiser: $(ls) $(cat stderr)"
+denoiser --make "$name.pgm" "./$name.pgm" && no 'the denoiser writes a file over another one of the command'
+grep -q 'is named twice' stderr || no "denoiser: $(cat stderr)"
+if "$copse" devices 2>/dev/null | grep -q '^opencl:0 '; then
+    printf 'no launch\n' >"$name.launch"
+    "$copse" conformance --device opencl:0 --kernel "$name.launch" --op "@$name.launch" >stdout 2>stderr &&
+        no 'takes a wrong description of a launch'
+    grep -q "$name.launch, line 1: 'no' is no keyword" stderr || no "a description of a launch: $(cat stderr)"
+else
+    echo "skipped: descriptions of launches: wine finds no OpenCL device"
+fi
 find "$WINEPREFIX"/drive_c/users/*/AppData/Local/copse -maxdepth 0 >stdout 2>&1 || no 'no cache folder in LOCALAPPDATA'
 
 # press KEY CODE: an endless run is stopped, and leaves what it has

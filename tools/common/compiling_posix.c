@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Processes that compile kernels: this command, started again with COMPILING_PROCESS and a device.
-   Each reads the text of a kernel from its standard input and writes ANSWER when it is done. */
+/* Processes that compile kernels: this command, started again with COMPILING_PROCESS, a device and
+   the id of the command's process. Each reads the text of a kernel from its standard input and writes
+   ANSWER when it is done. */
 #define _DEFAULT_SOURCE /* MSG_NOSIGNAL */
 
 #include <errno.h>
@@ -8,7 +9,11 @@
 #include <poll.h>
 #include <signal.h>
 #include <spawn.h>
+#include <stdlib.h>
 #include <string.h>
+#if defined(__linux__)
+#    include <sys/prctl.h>
+#endif
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -36,9 +41,12 @@ struct compiler {
 
 static bool compiler_start(struct compiler *c, const char *device, char *verbose)
 {
-    char *const words[] = { "copse", COMPILING_PROCESS, (char *)(uintptr_t)device, verbose, NULL };
+    char parent[32];
+    char *const words[] = { "copse", COMPILING_PROCESS, (char *)(uintptr_t)device,
+                            parent,  verbose,           NULL };
     posix_spawn_file_actions_t actions;
     int both[2];
+    snprintf(parent, sizeof parent, "%ld", (long)getpid());
     c->stream = -1;
     if (socketpair(AF_UNIX, SOCK_STREAM, 0, both) != 0)
         return false;
@@ -170,7 +178,17 @@ int compiling_process(int argc, char **argv)
     copse_context *ctx = NULL;
     copse_device *dev = NULL;
     char line[256];
-    if (argc < 2 || open_device(argv[1], argc > 2, &ctx, &dev) != COPSE_OK)
+    if (argc < 3)
+        return EXIT_FAILED;
+#if defined(__linux__)
+    /* A driver that hangs would stay. On other systems it does: there the process ends at the end of
+       its input, after the kernel that it compiles. */
+    if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0)
+        return EXIT_FAILED;
+#endif
+    /* the command may have ended before */
+    if (getppid() != (pid_t)strtol(argv[2], NULL, 10) ||
+        open_device(argv[1], argc > 3, &ctx, &dev) != COPSE_OK)
         return EXIT_FAILED;
     while (fgets(line, sizeof line, stdin)) {
         line[strcspn(line, "\n")] = '\0';

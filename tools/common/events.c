@@ -11,15 +11,15 @@ static cJSON *events_event(const char *name)
     return o;
 }
 
-static void add_devices(cJSON *o, copse_strategy *st)
+static void add_devices(cJSON *o, copse_strategy *st, uint32_t shards_each)
 {
     cJSON *list = cJSON_AddArrayToObject(o, "devices");
-    for (uint32_t r = 0; r < copse_strategy_replicas(st); r++)
+    for (uint32_t r = 0; r < copse_strategy_replicas(st); r += shards_each)
         cJSON_AddItemToArray(list, cJSON_CreateString(copse_strategy_device(st, r)->id));
 }
 
-copse_status event_start(const struct train_settings *s, copse_strategy *st, size_t train,
-                         size_t test)
+copse_status event_start(const struct train_settings *s, copse_strategy *st, uint32_t shards_each,
+                         size_t train, size_t test)
 {
     cJSON *o = events_event("start");
     json_add_text(o, "data", s->data);
@@ -31,7 +31,9 @@ copse_status event_start(const struct train_settings *s, copse_strategy *st, siz
     json_add_count(o, "seed", s->seed);
     json_add_count(o, "train_examples", train);
     json_add_count(o, "test_examples", test);
-    add_devices(o, st);
+    add_devices(o, st, shards_each);
+    if (bits_are_portable(&s->bits))
+        json_add_count(o, "shards", copse_strategy_replicas(st));
     return json_print(o);
 }
 
@@ -94,7 +96,7 @@ static void add_score(cJSON *o, const struct score *test)
 }
 
 copse_status event_done(const struct progress *p, const struct score *test, uint32_t epoch,
-                        copse_strategy *st, uint64_t audits)
+                        copse_strategy *st, uint32_t shards_each, uint64_t audits)
 {
     cJSON *o = events_event("done");
     json_add_count(o, "steps", p->step);
@@ -110,7 +112,7 @@ copse_status event_done(const struct progress *p, const struct score *test, uint
     json_add_number(o, "data_wait", progress_wait(p));
     json_add_count(o, "compiled_kernels", compiling_so_far().kernels);
     json_add_number(o, "compile_seconds", compiling_so_far().seconds);
-    add_devices(o, st);
+    add_devices(o, st, shards_each);
     return json_print(o);
 }
 

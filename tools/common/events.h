@@ -10,14 +10,15 @@
 #include "tools/train/train.h"
 #include "tools/train/train_shares.h"
 
-copse_status event_start(const struct train_settings *s, copse_strategy *st, size_t train,
-                         size_t test);
+/* `shards_each`: replicas of each device of the list, of which the event has one each. */
+copse_status event_start(const struct train_settings *s, copse_strategy *st, uint32_t shards_each,
+                         size_t train, size_t test);
 /* The shares of several devices, and what was measured. */
 copse_status event_shares(const struct mixture *m, const char *source);
 copse_status event_epoch(const struct progress *p, const struct score *test);
 /* `test`: of this epoch, which is the result. */
 copse_status event_done(const struct progress *p, const struct score *test, uint32_t epoch,
-                        copse_strategy *st, uint64_t audits);
+                        copse_strategy *st, uint32_t shards_each, uint64_t audits);
 /* `name`: "evaluated", or "done" for the last one of the run. */
 copse_status event_evaluated(const char *name, const char *path, uint64_t step,
                              const struct copse_position *position, const struct score *test);

@@ -106,6 +106,14 @@ static int options_store(const char *command, const struct option_row *row, cons
     errno = 0;
     if (row->kind == OPTION_TEXT) {
         *(const char **)row->to = value;
+    } else if (row->kind == OPTION_TEXTS) {
+        struct option_texts *texts = row->to;
+        if (texts->count == OPTION_TEXTS_MOST) {
+            fprintf(stderr, "copse %s: --%s: may be given %d times\n", command, row->name,
+                    OPTION_TEXTS_MOST);
+            return EXIT_BAD_INPUT;
+        }
+        texts->at[texts->count++] = value;
     } else if (row->kind == OPTION_CHOICE) {
         return options_choose(command, row, value);
     } else if (row->kind == OPTION_BYTES) {

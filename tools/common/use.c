@@ -3,6 +3,7 @@
    generate`. */
 #include "tools/common/use.h"
 
+#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -42,6 +43,24 @@ static bool is_safetensors(const char *path)
     return n == sizeof begin && begin[8] == '{' && begin[6] == 0 && begin[7] == 0;
 }
 
+/* A file that has this text in its first bytes. A pipe is none: its first byte may never come. */
+static bool has_text(const char *path, const char *text)
+{
+    enum { LOOKED_AT = 1 << 20 };
+    const size_t length = strlen(text);
+    struct system_file info;
+    bool is_there = false;
+    FILE *f = system_look(path, &info) && info.kind == SYSTEM_FILE ? system_open(path, "rb") : NULL;
+    char *bytes = f ? malloc(LOOKED_AT) : NULL;
+    const size_t size = bytes ? fread(bytes, 1, LOOKED_AT, f) : 0;
+    for (size_t i = 0; !is_there && i + length <= size; i++)
+        is_there = memcmp(bytes + i, text, length) == 0;
+    free(bytes);
+    if (f)
+        fclose(f);
+    return is_there;
+}
+
 bool use_is_gguf(const char *path)
 {
     char magic[4];
@@ -55,6 +74,45 @@ bool use_is_gguf(const char *path)
     return is_it;
 }
 
+bool use_beside(char to[USE_PATH], const char *path, const char *name)
+{
+    struct system_file info;
+    const bool is_folder = system_look(path, &info) && info.kind == SYSTEM_FOLDER;
+    const size_t n = is_folder ? strlen(path) : (size_t)(system_name(path) - path);
+    return snprintf(to, USE_PATH, "%.*s%s%s", (int)n, path, is_folder ? "/" : "", name) < USE_PATH;
+}
+
+bool use_is_model_folder(const char *path)
+{
+    struct system_file info;
+    char config[USE_PATH];
+    if (!path || !system_look(path, &info) || !use_beside(config, path, "config.json") ||
+        !has_text(config, "\"model_type\""))
+        return false;
+    return info.kind == SYSTEM_FOLDER ||
+           (is_safetensors(path) && has_text(path, "\"model.embed_tokens.weight\""));
+}
+
+bool use_is_language(const char *path)
+{
+    return use_is_gguf(path) || use_is_model_folder(path);
+}
+
+bool use_has_ending(const char *path, const char *ending)
+{
+    const size_t n = path ? strlen(path) : 0, length = strlen(ending);
+    size_t same = 0;
+    while (n >= length && same < length &&
+           tolower((unsigned char)path[n - length + same]) == ending[same])
+        same++;
+    return same == length;
+}
+
+bool use_is_onnx(const char *path)
+{
+    return use_has_ending(path, ".onnx");
+}
+
 static bool has_table_options(const struct use *u)
 {
     return u->missing != COPSE_MISSING_AUTO || u->unknown != COPSE_UNKNOWN_IGNORE;
@@ -64,6 +122,48 @@ static copse_status refuse_table_options(void)
 {
     return session_set_error(COPSE_ERR_ARGUMENT,
                              "--missing and --unknown are for models of tables");
+}
+
+copse_status use_adapter(const char *given, char name[USE_PATH], float *factor)
+{
+    struct system_file info;
+    char *end = NULL;
+    const char *equals = strrchr(given, '=');
+    *factor = 1;
+    if (snprintf(name, USE_PATH, "%s", given) >= USE_PATH)
+        return session_set_error(COPSE_ERR_ARGUMENT, "--lora: the path is too long");
+    if (equals && !system_look(given, &info) && !strpbrk(equals, "/\\")) {
+        const double x = strtod(equals + 1, &end);
+        if (end == equals + 1 || *end)
+            return session_set_error(COPSE_ERR_ARGUMENT, "--lora: '%s' is no number, in '%s'",
+                                     equals + 1, given);
+        *factor = (float)x;
+        name[equals - given] = '\0';
+    }
+    return *name ? COPSE_OK
+                 : session_set_error(COPSE_ERR_ARGUMENT,
+                                     "--lora ADAPTER: the name of the adapter is empty, in '%s'",
+                                     given);
+}
+
+copse_status use_load_adapters(copse_language *language, const struct option_texts *lora)
+{
+    float factors[OPTION_TEXTS_MOST];
+    const char *names[OPTION_TEXTS_MOST];
+    char(*room)[USE_PATH] = lora->count > 0 ? calloc(lora->count, sizeof *room) : NULL;
+    copse_status s = COPSE_OK;
+    if (lora->count == 0)
+        return COPSE_OK;
+    if (!room)
+        return session_set_error(COPSE_ERR_NO_MEMORY, "no memory for the names of adapters");
+    for (size_t i = 0; s == COPSE_OK && i < lora->count; i++) {
+        names[i] = room[i];
+        s = use_adapter(lora->at[i], room[i], &factors[i]);
+    }
+    if (s == COPSE_OK)
+        s = copse_language_load_adapters(language, names, factors, lora->count);
+    free(room);
+    return s;
 }
 
 copse_status use_load(struct use *u)
@@ -78,20 +178,25 @@ copse_status use_load(struct use *u)
                                  "'%s' is no model, and '%s' is a file of one: MODEL comes first, "
                                  "then DATA",
                                  u->model_path, u->data_path);
-    if (use_is_gguf(u->model_path) && has_table_options(u))
+    if (use_is_onnx(u->model_path))
+        return session_set_error(COPSE_ERR_UNSUPPORTED,
+                                 "'%s' is an ONNX file: `copse info`, `copse predict` and `copse "
+                                 "train` take it",
+                                 u->model_path);
+    const bool is_language = use_is_language(u->model_path);
+    if (is_language && has_table_options(u))
         return refuse_table_options();
-    if (use_is_gguf(u->model_path)) {
+    if (is_language) {
         const struct copse_language_params params = {
             .weights = u->weights ? (copse_weights)u->weights->value : COPSE_WEIGHTS_FILE,
         };
         COPSE_TRY(copse_language_open(u->strategy, u->model_path, &params, &u->language));
-        return u->lora ? copse_language_load_adapter(u->language, u->lora) : COPSE_OK;
+        return use_load_adapters(u->language, &u->lora);
     }
-    if (u->lora)
-        return session_set_error(COPSE_ERR_ARGUMENT, "--lora is for language models in GGUF files");
+    if (u->lora.count > 0)
+        return session_set_error(COPSE_ERR_ARGUMENT, "--lora is for language models");
     if (u->weights && u->weights != use_weights)
-        return session_set_error(COPSE_ERR_ARGUMENT,
-                                 "--weights is for language models in GGUF files");
+        return session_set_error(COPSE_ERR_ARGUMENT, "--weights is for language models");
     COPSE_TRY(copse_model_load(u->strategy, u->model_path, NULL, &u->model));
     u->schema = copse_model_schema(u->model);
     return copse_schema_describe(u->schema, &u->info);

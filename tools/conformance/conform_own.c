@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/common/use.h"
 #include "tools/conformance/conform.h"
 
 enum { MOST = 4 << 20 };
@@ -36,12 +37,6 @@ static copse_status read_all(const char *path, char **bytes, size_t *size)
         return own_fail(COPSE_ERR_IO, "'%s' cannot be read, or is no kernel", path);
     (*bytes)[*size] = '\0';
     return COPSE_OK;
-}
-
-static bool ends_with(const char *path, const char *ending)
-{
-    const size_t n = strlen(path), m = strlen(ending);
-    return n >= m && strcmp(path + n - m, ending) == 0;
 }
 
 /* ---- GLSL ---- */
@@ -138,7 +133,7 @@ copse_status conform_own_read(void *user, const char *path, const char *device, 
     copse_status s = read_all(path, &bytes, size);
     const bool is_spirv = s == COPSE_OK && *size >= 4 && memcmp(bytes, "\x03\x02\x23\x07", 4) == 0;
     if (s == COPSE_OK && !is_spirv &&
-        (ends_with(path, ".comp") || strncmp(device, "vulkan:", 7) == 0))
+        (use_has_ending(path, ".comp") || strncmp(device, "vulkan:", 7) == 0))
         s = to_spirv(path, &bytes, size);
     *code = bytes;
     snprintf(why, room, "%s", reason);

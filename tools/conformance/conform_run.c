@@ -76,6 +76,23 @@ static void on_ready(struct run *r, const struct copse_conformance_event *e)
     r->blocked = report_blocked(e->results);
 }
 
+/* As where a program compiles. */
+static void on_compiling(const struct conform_settings *s, const char *json)
+{
+    cJSON *o = cJSON_Parse(json);
+    const struct copse_progress p = {
+        .device = json_text(o, "device"),
+        .kernel = "",
+        .done = (uint32_t)cJSON_GetNumberValue(cJSON_GetObjectItemCaseSensitive(o, "done")),
+        .total = (uint32_t)cJSON_GetNumberValue(cJSON_GetObjectItemCaseSensitive(o, "kernels")),
+    };
+    compiling_show(s->is_json ? COMPILING_JSON : s->is_quiet ? COMPILING_SILENT : COMPILING_TEXT);
+    if (p.total > 0)
+        compiling_progress(NULL, &p);
+    compiling_show(COMPILING_SILENT);
+    cJSON_Delete(o);
+}
+
 static void on_event(void *user, const struct copse_conformance_event *e)
 {
     struct run *r = user;
@@ -109,6 +126,9 @@ static void on_event(void *user, const struct copse_conformance_event *e)
         break;
     case COPSE_CONFORM_SUMMARY:
         on_summary(r, e);
+        break;
+    case COPSE_CONFORM_COMPILING:
+        on_compiling(s, e->json);
         break;
     }
 }

@@ -374,8 +374,8 @@ int cmd_evaluate(int argc, char **argv)
         const struct evaluate_outputs out = {
             .plot = p->plot, .logdir = p->logdir, .is_json = p->is_json, .is_quiet = p->is_quiet
         };
-        return use_is_gguf(use.model_path) ? evaluate_language(&use, &out)
-                                           : evaluate_model(&use, &out);
+        return use_is_language(use.model_path) ? evaluate_language(&use, &out)
+                                               : evaluate_model(&use, &out);
     }
     copse_status s = session_open(&r.settings.how, &r.ctx);
     if (s == COPSE_OK)

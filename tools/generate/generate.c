@@ -170,8 +170,7 @@ static copse_status generate_text(struct job *j)
         return j->is_json ? print_object(j) : generate_print(j);
     }
     if (j->is_chat || j->system)
-        return session_set_error(COPSE_ERR_ARGUMENT,
-                                 "--chat and --system are for language models in GGUF files");
+        return session_set_error(COPSE_ERR_ARGUMENT, "--chat and --system are for language models");
     if (j->use.info.kind != COPSE_DATA_TEXT)
         return session_set_error(COPSE_ERR_ARGUMENT,
                                  "'%s' is not a model of texts; `copse train --tokens` makes one",
@@ -207,14 +206,13 @@ int cmd_generate(int argc, char **argv)
                      .how = { .length = 200, .seed = 1, .temperature = 1.0f, .top_p = 1.0f },
                      .prompt = "" };
     const struct option_row rows[] = {
-        { "", OPTION_WORDS, &words, "MODEL", "what `copse train --tokens` wrote, or a GGUF file" },
+        { "", OPTION_WORDS, &words, "MODEL", "of `copse train --tokens`, or a language model" },
         { "prompt", OPTION_TEXT, &j.prompt, "TEXT", "the text to continue [a line end]" },
         { "chat", OPTION_FLAG, &j.is_chat, NULL,
           "TEXT is a question in a conversation; only the answer is printed" },
         { "system", OPTION_TEXT, &j.system, "TEXT",
           "with --chat: what the model is told first [what its file says]" },
-        { "lora", OPTION_TEXT, &j.use.lora, "ADAPTER",
-          "of a language model: what `copse train --lora` or PEFT wrote" },
+        { "lora", OPTION_TEXTS, &j.use.lora, "ADAPTER", USE_LORA_HELP },
         { "length", OPTION_U64, &j.how.length, "N", "tokens to write [200]" },
         { "temperature", OPTION_FLOAT, &j.how.temperature, "T",
           "below 1: likelier tokens; 0: always the most likely one [1]" },

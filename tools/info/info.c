@@ -10,9 +10,11 @@
 #include "tools/common/json.h"
 #include "tools/common/plural.h"
 #include "tools/common/use.h"
+#include "tools/info/info_folder.h"
 #include "tools/info/info_gguf.h"
 #include "tools/info/info_memory.h"
 #include "tools/info/info_model.h"
+#include "tools/info/info_onnx.h"
 #include "tools/train/train.h"
 
 #define VALUE_SHOWN 400 /* bytes of a metadata value */
@@ -210,11 +212,19 @@ static int print_file(struct info *in, bool is_json)
 static const char *info_check(const struct option_words *words, const struct info_memory *m,
                               bool is_plan)
 {
+    const struct info_memory normal = info_memory_defaults();
     if (!is_plan)
         return words->count != 1 ? "which file? give one FILE"
-               : m->model || m->data || m->context > 0 || m->budget > 0
-                   ? "--model, --data, --context and --budget belong to --memory"
+               : m->model || m->data || m->context > 0 || m->budget > 0 ||
+                       m->devices != normal.devices || m->batch != normal.batch ||
+                       m->tokens.at != normal.tokens.at || m->optimizer.at != normal.optimizer.at ||
+                       m->precision.at != normal.precision.at
+                   ? "--model, --data, --tokens, --context, --batch, --optimizer, --precision, "
+                     "--budget and --devices belong to --memory"
                    : NULL;
+    if (words->count == 1 && (use_is_language(words->at[0]) || use_is_onnx(words->at[0])))
+        return "--memory: FILE is a model or a checkpoint of `copse train`, not a language model "
+               "or an ONNX file";
     if (words->count + (m->model != NULL) != 1)
         return "--memory: give either one FILE or --model";
     if (words->count > 0 && (m->data || m->context > 0 || m->tokens.at->value != TEXT_NONE))
@@ -231,7 +241,8 @@ int cmd_info(int argc, char **argv)
     struct info_memory m = info_memory_defaults();
     bool is_json = false, is_plan = false;
     const struct option_row rows[] = {
-        { "", OPTION_WORDS, &words, "FILE", "weights, a model or a checkpoint; a GGUF file" },
+        { "", OPTION_WORDS, &words, "FILE",
+          "weights, a model, a checkpoint; a GGUF or ONNX file; a folder" },
         { "memory", OPTION_FLAG, &is_plan, NULL,
           "the memory of a training step instead: memory.md" },
         { "model", OPTION_TEXT, &m.model, "NET",
@@ -271,5 +282,8 @@ int cmd_info(int argc, char **argv)
     m.is_json = is_json;
     if (is_plan)
         return info_memory_run(&m);
-    return use_is_gguf(in.path) ? info_gguf_run(in.path, is_json) : print_file(&in, is_json);
+    return use_is_gguf(in.path)           ? info_gguf_run(in.path, is_json)
+           : use_is_model_folder(in.path) ? info_folder_run(in.path, is_json)
+           : use_is_onnx(in.path)         ? info_onnx_run(in.path, is_json)
+                                          : print_file(&in, is_json);
 }

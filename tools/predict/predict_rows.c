@@ -10,6 +10,7 @@
 #include "tools/common/json.h"
 #include "tools/common/plural.h"
 #include "tools/predict/keep_columns.h"
+#include "tools/predict/predict_onnx.h"
 #include "tools/predict/predict_text.h"
 
 static uint32_t predict_rows_largest(const float *row, uint32_t count)
@@ -149,12 +150,12 @@ int cmd_predict(int argc, char **argv)
     struct use u = { .devices = "auto", .ignores_labels = true };
     struct option_choice missing = { .names = use_missings, .at = use_missings };
     struct option_choice unknown = { .names = use_unknowns, .at = use_unknowns };
-    const char *path = NULL;
+    const char *path = NULL, *ignore = NULL;
     struct form form = { .is_json = false };
     bool is_csv = false, is_by_line = false;
     const struct option_row rows[] = {
         { "", OPTION_WORDS, &words, "MODEL DATA",
-          "what `copse train --save` wrote; such rows, or - for standard input" },
+          "a model or an ONNX file; such rows, or - for standard input" },
         { "csv", OPTION_FLAG, &is_csv, NULL,
           "a line for each row: class and probabilities, or values [default]" },
         { "json", OPTION_FLAG, &form.is_json, NULL, "one JSON object per row" },
@@ -164,6 +165,8 @@ int cmd_predict(int argc, char **argv)
           "texts: the token behind each line [behind the whole text]" },
         { "missing", OPTION_CHOICE, &missing, "NAME", USE_MISSING_HELP },
         { "unknown", OPTION_CHOICE, &unknown, "NAME", USE_UNKNOWN_HELP },
+        { "ignore", OPTION_TEXT, &ignore, "COLUMNS",
+          "ONNX files: columns left out: names, or positions from 1" },
         { "output", OPTION_TEXT, &path, "FILE", "write to this file [standard output]" },
         { "devices", OPTION_TEXT, &u.devices, "WHICH",
           "the first of these devices is used [auto]" },
@@ -184,8 +187,8 @@ int cmd_predict(int argc, char **argv)
         argc, argv, rows,
         "Prints the class and the probability of each class for each row of the data, or "
         "the values of a\nregression in the unit of the target. The data needs no "
-        "labels; columns are found by name.\nDATA may be a picture or a folder of them. "
-        "For a text: the most likely next character or byte.");
+        "labels; columns are found by name, for\nONNX files by their order. DATA may be a picture "
+        "or a folder of them. For a text: the most\nlikely next character or byte.");
     if (code >= 0)
         return code;
     const char *wrong = words.count != 2         ? "give MODEL and DATA"
@@ -201,6 +204,25 @@ int cmd_predict(int argc, char **argv)
     u.data_path = words.at[1];
     u.missing = (copse_missing)missing.at->value;
     u.unknown = (copse_unknown)unknown.at->value;
+    if (use_is_onnx(u.model_path) && (form.keeps_columns || is_by_line ||
+                                      missing.at != use_missings || unknown.at != use_unknowns)) {
+        fprintf(stderr, "copse predict: --keep-columns, --lines, --missing and --unknown belong to "
+                        "models of `copse train`, not to ONNX files\n");
+        return EXIT_BAD_INPUT;
+    }
+    if (use_is_onnx(u.model_path) && predict_onnx_is_array(path) && (form.is_json || is_csv)) {
+        fprintf(stderr,
+                "copse predict: --csv and --json: '%s' gets an array; let its name not end "
+                "in .npy\n",
+                session_shown(path));
+        return EXIT_BAD_INPUT;
+    }
+    if (!use_is_onnx(u.model_path) && ignore) {
+        fprintf(stderr,
+                "copse predict: --ignore belongs to ONNX files; models of `copse train` find "
+                "their columns by name\n");
+        return EXIT_BAD_INPUT;
+    }
     u.text_rows = is_by_line ? COPSE_TEXT_LINES : COPSE_TEXT_END;
     copse_status s = path ? output_check(path) : COPSE_OK;
     if (s == COPSE_OK && path &&
@@ -209,7 +231,8 @@ int cmd_predict(int argc, char **argv)
             COPSE_ERR_ARGUMENT,
             "--output would replace '%s', which this command reads; name another file", path);
     if (s == COPSE_OK)
-        s = predict_rows_predict(&u, &form, path);
+        s = use_is_onnx(u.model_path) ? predict_onnx(&u, form.is_json, ignore, path)
+                                      : predict_rows_predict(&u, &form, path);
     code = s == COPSE_OK ? EXIT_DONE : session_fail(s);
     keep_columns_end(&form.kept);
     use_close(&u);

@@ -10,11 +10,8 @@
 
 #define UNSET_FLOAT (-FLT_MAX)
 
-static bool has_ending(const char *path, const char *ending)
-{
-    const size_t size = strlen(path), n = strlen(ending);
-    return size > n && strcmp(path + size - n, ending) == 0;
-}
+const char adapt_no_dora[] =
+    "--save: GGUF files cannot hold DoRA: name NAME.safetensors or a folder";
 
 /* The value of an option in argument i; NULL: the argument is another one, or lacks its value. */
 static const char *value_of(int argc, char **argv, int i, const char *option)
@@ -32,7 +29,7 @@ bool adapt_is_meant(int argc, char **argv)
     for (int i = 1; i < argc; i++) {
         const char *model = value_of(argc, argv, i, "--model");
         if (strncmp(argv[i], "--lora", 6) == 0 ||
-            (model && (use_is_gguf(model) || has_ending(model, ".gguf"))))
+            (model && (use_is_language(model) || use_has_ending(model, ".gguf"))))
             return true;
     }
     return false;
@@ -55,12 +52,16 @@ static const char *adapt_check_file(const char *option, const char *path, const 
 static const char *adapt_check_model(const struct adapt_settings *s)
 {
     if (!s->model || !*s->model)
-        return "--lora: adapts a language model; --model FILE.gguf names it";
-    const char *wrong = adapt_check_file("--model", s->model, "a language model, a GGUF file");
-    if (wrong || use_is_gguf(s->model))
+        return "--lora: adapts a language model; --model names it";
+    if (use_is_language(s->model))
+        return NULL;
+    const char *wrong = adapt_check_file(
+        "--model", s->model, "a language model: a GGUF file, or a folder with config.json");
+    if (wrong)
         return wrong;
     session_set_error(COPSE_ERR_FORMAT,
-                      "--model: '%s' is not a GGUF file; --lora adapts a language model in one",
+                      "--model: '%s' is neither a GGUF file nor the weights of a folder with "
+                      "config.json; --lora adapts a language model",
                       s->model);
     return session_error();
 }
@@ -87,18 +88,23 @@ static const char *adapt_settle_part(struct adapt_settings *s)
 
 static const char *adapt_check_numbers(const struct adapt_settings *s)
 {
-    return s->init && (s->rank != ADAPT_UNSET || s->alpha != UNSET_FLOAT ||
-                       s->dropout != UNSET_FLOAT || s->is_rank_stabilised || s->targets)
+    return s->init &&
+                   (s->rank != ADAPT_UNSET || s->alpha != UNSET_FLOAT ||
+                    s->dropout != UNSET_FLOAT || s->is_rank_stabilised || s->is_dora || s->targets)
                ? "--init: the adapter has its own rank, alpha, dropout and targets; leave --lora "
                  "and --lora-... out"
            : s->alpha != UNSET_FLOAT && !(s->alpha > 0.0f && s->alpha <= FLT_MAX)
                ? "--lora-alpha: must be above 0, and finite"
            : s->dropout != UNSET_FLOAT && !(s->dropout >= 0.0f && s->dropout < 1.0f)
                ? "--lora-dropout: must be at least 0 and less than 1"
-           : s->rank == 0                        ? "--lora: a rank of 1 to 1024"
-           : s->epochs == 0                      ? "--epochs: must be at least 1"
-           : s->steps == 0                       ? "--steps: must be at least 1"
-           : s->every == 0                       ? "--every: must be at least 1"
+           : s->rank == 0             ? "--lora: a rank of 1 to 1024"
+           : s->epochs == 0           ? "--epochs: must be at least 1"
+           : s->steps == 0            ? "--steps: must be at least 1"
+           : s->every == 0            ? "--every: must be at least 1"
+           : s->checkpoint_every == 0 ? "--checkpoint-every: must be at least 1"
+           : !s->checkpoint && (s->is_resume || s->checkpoint_every != ADAPT_UNSET)
+               ? "--resume and --checkpoint-every need --checkpoint FILE"
+           : s->checkpoint && !*s->checkpoint    ? "--checkpoint: the path is empty"
            : !(s->lr > 0.0f && s->lr <= FLT_MAX) ? "--lr: must be greater than 0"
            : s->batch == 0                       ? "--batch: must be at least 1"
            : s->epochs != ADAPT_UNSET && s->steps != ADAPT_UNSET
@@ -114,15 +120,41 @@ static const char *adapt_check_save(const struct adapt_settings *s)
     char path[4096];
     struct system_file file;
     const char *const inputs[] = { s->model, s->data, s->part < 0 ? s->held_out : NULL };
-    for (size_t i = 0; i < sizeof inputs / sizeof *inputs; i++)
+    static const char *const parts[] = { "adapter_model.safetensors", "adapter_config.json" };
+    for (size_t i = 0; i < sizeof inputs / sizeof *inputs; i++) {
         if (inputs[i] && output_is_same(s->save, inputs[i]))
             return "--save: would replace a file that is read";
+        if (inputs[i] && s->checkpoint && output_is_same(s->checkpoint, inputs[i]))
+            return "--checkpoint: would replace a file that is read";
+        if (inputs[i] && s->hashes.path && output_is_same(s->hashes.path, inputs[i]))
+            return "--hash: would replace a file that is read";
+    }
+    if (s->hashes.path && output_is_same(s->hashes.path, s->save))
+        return "--hash: is the file of --save";
+    if (s->hashes.path && output_check(s->hashes.path) != COPSE_OK)
+        return session_error();
+    if (s->checkpoint && (output_is_same(s->checkpoint, s->save) ||
+                          (s->hashes.path && output_is_same(s->checkpoint, s->hashes.path))))
+        return "--checkpoint: is the file of --save or --hash";
+    if (s->checkpoint && s->init && output_is_same(s->checkpoint, s->init))
+        return "--checkpoint: would replace the adapter of --init";
+    for (size_t i = 0; s->checkpoint && i < sizeof parts / sizeof *parts; i++) {
+        snprintf(path, sizeof path, "%s/%s", s->save, parts[i]);
+        if (output_is_same(s->checkpoint, path))
+            return "--checkpoint: is a file of --save";
+        snprintf(path, sizeof path, "%s/%s", s->init ? s->init : s->save, parts[i]);
+        if (output_is_same(s->checkpoint, path))
+            return "--checkpoint: would replace a file of --init";
+    }
+    if (s->checkpoint && output_check(s->checkpoint) != COPSE_OK)
+        return session_error();
     const char *name = system_name(s->save);
     snprintf(path, sizeof path, "%.*sadapter_config.json", (int)(name - s->save), s->save);
     if (strcmp(name, "adapter_model.safetensors") == 0 && system_look(path, &file))
         return "--save: adapter_config.json beside the file would describe another adapter; name "
                "the folder, which gets both";
-    const bool is_file = has_ending(s->save, ".safetensors") || has_ending(s->save, ".gguf");
+    const bool is_file =
+        use_has_ending(s->save, ".safetensors") || use_has_ending(s->save, ".gguf");
     const bool is_there = system_look(s->save, &file);
     if (!is_file && is_there && file.kind != SYSTEM_FOLDER)
         return "--save: a file of this name exists; an adapter is NAME.safetensors, NAME.gguf or a "
@@ -147,9 +179,15 @@ static const char *adapt_check(struct adapt_settings *s)
         return "--data FILE: a text to train on is missing";
     if (!s->save || !*s->save)
         return "--save PATH: is missing; without it the adapter would be lost";
+    if (s->is_dora && use_has_ending(s->save, ".gguf"))
+        return adapt_no_dora;
     wrong = adapt_settle_part(s);
     if (!wrong)
         wrong = adapt_check_numbers(s);
+    if (!wrong)
+        wrong = hash_file_check(&s->hashes);
+    if (!wrong)
+        wrong = bits_check(&s->bits);
     return wrong ? wrong : adapt_check_save(s);
 }
 
@@ -164,11 +202,15 @@ int adapt_settings_parse(int argc, char **argv, struct adapt_settings *s)
 {
     *s = (struct adapt_settings){ .schedule = "cosine",
                                   .weights = { .names = use_weights, .at = use_weights },
+                                  .bits = { { .names = bits_names, .at = bits_names },
+                                            SHARDS_NOT_GIVEN },
+                                  .hashes.launches_of = HASH_NOT_GIVEN,
                                   .rank = ADAPT_UNSET,
                                   .context = ADAPT_UNSET,
                                   .epochs = ADAPT_UNSET,
                                   .steps = ADAPT_UNSET,
                                   .every = ADAPT_UNSET,
+                                  .checkpoint_every = ADAPT_UNSET,
                                   .batch = 1,
                                   .lr = 1e-3f,
                                   .seed = 1,
@@ -177,7 +219,8 @@ int adapt_settings_parse(int argc, char **argv, struct adapt_settings *s)
                                   .part = 0.1 };
     const struct option_row rows[] = {
         { "", OPTION_GROUP, NULL, NULL, "Model" },
-        { "model", OPTION_TEXT, &s->model, "FILE.gguf", "the language model; it is not changed" },
+        { "model", OPTION_TEXT, &s->model, "PATH",
+          "the language model, a GGUF file or a folder; it is not changed" },
         { "weights", OPTION_CHOICE, &s->weights, "NAME", USE_WEIGHTS_HELP },
         { "lora", OPTION_COUNT, &s->rank, "RANK", "rank of the adapter [8]" },
         { "lora-alpha", OPTION_FLOAT, &s->alpha, "X",
@@ -187,6 +230,8 @@ int adapt_settings_parse(int argc, char **argv, struct adapt_settings *s)
           "adapted weights: \"q_proj,model.layers.2?.*\" [all seven kinds]" },
         { "lora-rank-stabilised", OPTION_FLAG, &s->is_rank_stabilised, NULL,
           "scale by alpha / sqrt(rank) (rsLoRA)" },
+        { "lora-dora", OPTION_FLAG, &s->is_dora, NULL,
+          "train the length of each row of a weight, too (DoRA)" },
         { "init", OPTION_TEXT, &s->init, "ADAPTER", "continue from this adapter" },
         { "save", OPTION_TEXT, &s->save, "PATH",
           "NAME.safetensors, a folder for PEFT, or NAME.gguf for llama.cpp" },
@@ -209,11 +254,18 @@ int adapt_settings_parse(int argc, char **argv, struct adapt_settings *s)
         { "every", OPTION_COUNT, &s->every, "N", "steps between two lines [a twentieth]" },
         { "patience", OPTION_COUNT, &s->patience, "N",
           "stop after N epochs without a lower held-out loss [never]" },
+        { "checkpoint", OPTION_TEXT, &s->checkpoint, "FILE",
+          "write the state of the run after each epoch, and at a signal" },
+        { "checkpoint-every", OPTION_COUNT, &s->checkpoint_every, "N", "and after each N steps" },
+        { "resume", OPTION_FLAG, &s->is_resume, NULL,
+          "go on from the checkpoint with the same bits, or start" },
         { "", OPTION_GROUP, NULL, NULL, "Devices and output" },
         { "devices", OPTION_TEXT, &s->devices, "WHICH",
           "one replica on each of these [the first of auto]" },
         { "memory", OPTION_BYTES, &s->memory, "BYTES",
           "most memory of each device; results are computed again to keep it" },
+        HASH_OPTION_ROWS(&s->hashes, "the adapter"),
+        BITS_OPTION_ROWS(&s->bits),
         { "no-cross-check", OPTION_FLAG, &s->has_no_cross_check, NULL,
           "do not compare the first step with the host" },
         { "json", OPTION_FLAG, &s->is_json, NULL, "one JSON object per line" },
@@ -224,8 +276,6 @@ int adapt_settings_parse(int argc, char **argv, struct adapt_settings *s)
         { "trust-device", OPTION_FLAG, &s->how.trusts_unreliable, NULL,
           "use devices whose faults come and go" },
         { "verbose", OPTION_FLAG, &s->how.is_verbose, NULL, "log what the library does" },
-        { "resume", OPTION_HINT, NULL, NULL, "--init" },
-        { "checkpoint", OPTION_HINT, NULL, NULL, "--save" },
         { "cluster", OPTION_HINT, NULL, NULL, "--devices" },
         { "length", OPTION_HINT, NULL, NULL, "--context" },
         { "window", OPTION_HINT, NULL, NULL, "--context" },

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* copse train of a language model: the adapter, its data, the steps, and what is printed. */
-#include "tools/train/adapt.h"
+#include "tools/train/adapt_state.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -13,7 +13,10 @@
 #include "copse/train/audit.h"
 
 #include "tools/common/json.h"
+#include "tools/common/language_data.h"
 #include "tools/common/plural.h"
+#include "tools/common/use.h"
+#include "tools/train/model_sum.h"
 
 #define HELD_OUT_MOST ((size_t)64 << 10) /* bytes, where --held-out was not given */
 #define STEPS_AHEAD   2
@@ -28,6 +31,7 @@ struct adaptation {
     copse_schedule *schedule;
     copse_trainer *trainer;
     copse_early_stopping *stopping;
+    struct hash_file hashes;
     size_t windows, held_windows;
     uint64_t steps, step, taken; /* taken: the step of the newest result */
     double loss;                 /* of the steps since the newest line, summed */
@@ -38,7 +42,55 @@ struct adaptation {
     uint64_t best_step;    /* with the lowest held-out loss */
     bool is_chat, is_over; /* the data are conversations; --patience has ended the run */
     bool is_finishing;     /* the values to save are chosen */
+    struct adapt_data data;
+    uint64_t resumed_step;      /* 0: the run begins */
+    struct copse_position next; /* in the data */
 };
+
+static struct adapt_run adapt_run_of(const struct adaptation *a)
+{
+    return (struct adapt_run){ &a->settings, a->ctx,      a->strategy, a->language,
+                               a->trainer,   a->stopping, &a->data };
+}
+
+/* Write the checkpoint, if there is to be one; all results are taken. */
+static copse_status adapt_checkpoint(const struct adaptation *a)
+{
+    const struct adapt_run run = adapt_run_of(a);
+    const struct adapt_progress p = { .step = a->step,
+                                      .best_step = a->best_step,
+                                      .judged = a->judged,
+                                      .count = a->count,
+                                      .held_loss = a->held_loss,
+                                      .loss = a->loss,
+                                      .seconds = a->seconds,
+                                      .next = a->next };
+    return a->settings.checkpoint ? adapt_save(&run, &p) : COPSE_OK;
+}
+
+/* Go on from the checkpoint, if --resume is given and there is one. */
+static copse_status adapt_continue(struct adaptation *a)
+{
+    const struct adapt_run run = adapt_run_of(a);
+    struct adapt_progress p;
+    struct copse_early_stopping_info info = { .is_over = false };
+    bool found;
+    COPSE_TRY(adapt_resume(&run, &p, &found));
+    if (!found)
+        return COPSE_OK;
+    a->step = a->taken = a->resumed_step = p.step;
+    a->best_step = p.best_step;
+    a->judged = p.judged;
+    a->count = p.count;
+    a->held_loss = p.held_loss;
+    a->loss = p.loss;
+    a->seconds = p.seconds;
+    a->next = p.next;
+    if (a->stopping)
+        copse_early_stopping_describe(a->stopping, &info);
+    a->is_over = info.is_over;
+    return COPSE_OK;
+}
 
 static bool adapt_is_talking(const struct adaptation *a)
 {
@@ -67,9 +119,13 @@ static copse_status adapt_open_devices(struct adaptation *a)
 {
     char ids[COPSE_MAX_REPLICAS][32];
     size_t count;
+    struct copse_strategy_params params = { .kernels = NULL };
+    bits_fill(&a->settings.bits, &params);
     if (a->settings.devices)
-        return copse_strategy_open(a->ctx, a->settings.devices, NULL, &a->strategy);
+        return copse_strategy_open(a->ctx, a->settings.devices, &params, &a->strategy);
     COPSE_TRY(copse_select_devices(a->ctx, "auto", ids, COPSE_MAX_REPLICAS, &count));
+    if (bits_are_portable(&a->settings.bits))
+        return copse_strategy_open(a->ctx, ids[0], &params, &a->strategy);
     return copse_one_device_create(a->ctx, ids[0], NULL, &a->strategy);
 }
 
@@ -80,41 +136,21 @@ static copse_status adapt_open_model(struct adaptation *a)
                                               .alpha = s->alpha,
                                               .dropout = s->dropout,
                                               .is_rank_stabilised = s->is_rank_stabilised,
+                                              .is_dora = s->is_dora,
                                               .targets = s->targets,
                                               .seed = s->seed };
     const struct copse_language_params params = { .weights = (copse_weights)s->weights.at->value };
     COPSE_TRY(copse_language_open(a->strategy, s->model, &params, &a->language));
-    return s->init ? copse_language_load_adapter(a->language, s->init)
-                   : copse_language_adapt(a->language, &how);
+    COPSE_TRY(s->init ? copse_language_load_adapter(a->language, s->init)
+                      : copse_language_adapt(a->language, &how));
+    struct copse_adapter_info adapter;
+    COPSE_TRY(copse_language_describe_adapter(a->language, &adapter));
+    if (adapter.is_dora && use_has_ending(s->save, ".gguf"))
+        return session_set_error(COPSE_ERR_UNSUPPORTED, "%s", adapt_no_dora);
+    return s->checkpoint ? model_sum(s->model, &a->data.model_sum) : COPSE_OK;
 }
 
 /* ---- the data ---- */
-
-/* Where the first character is: after a byte order mark and spaces. */
-static size_t adapt_begin(const char *text, size_t size, size_t at)
-{
-    if (at == 0 && size >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0)
-        at = 3;
-    while (at < size && text[at] && strchr(" \t\r\n", text[at]))
-        at++;
-    return at;
-}
-
-/* Whether a file has conversations: JSON lines. */
-static copse_status adapt_tell_kind(const char *path, const char *text, size_t size, bool *is_chat)
-{
-    const size_t at = adapt_begin(text, size, 0);
-    *is_chat = at < size && text[at] == '{';
-    if (at < size && text[at] == '[') {
-        const size_t next = adapt_begin(text, size, at + 1);
-        if (next < size && text[next] == '{')
-            return session_set_error(COPSE_ERR_FORMAT,
-                                     "'%s' is a JSON list; conversations are one JSON object per "
-                                     "line: write one conversation per line",
-                                     path);
-    }
-    return COPSE_OK;
-}
 
 /* Where the last line of text[0, size) begins. */
 static size_t adapt_last_line(const char *text, size_t size)
@@ -175,7 +211,8 @@ static copse_status adapt_held_file(struct adaptation *a)
     COPSE_TRY(copse_read_text(a->ctx, a->settings.held_out, NULL, &bytes));
     const struct copse_array_view *view = copse_array_view(bytes);
     bool is_chat;
-    copse_status s = adapt_tell_kind(a->settings.held_out, view->data, view->shape[0], &is_chat);
+    a->data.held_sum = model_sum_bytes(MODEL_SUM_START, view->data, view->shape[0]);
+    copse_status s = conversations_tell(a->settings.held_out, view->data, view->shape[0], &is_chat);
     if (s == COPSE_OK)
         s = adapt_make_windows(a, is_chat, view->data, view->shape[0], &a->held_out);
     copse_array_release(&bytes);
@@ -186,7 +223,7 @@ static copse_status adapt_held_file(struct adaptation *a)
 static copse_status adapt_split(struct adaptation *a, const char *text, size_t size)
 {
     struct adapt_settings *s = &a->settings;
-    COPSE_TRY(adapt_tell_kind(s->data, text, size, &a->is_chat));
+    COPSE_TRY(conversations_tell(s->data, text, size, &a->is_chat));
     if (s->context == 0 && !a->is_chat)
         return session_set_error(COPSE_ERR_ARGUMENT,
                                  "--context 0: is for conversations; windows of a text have at "
@@ -220,6 +257,7 @@ static copse_status adapt_open_data(struct adaptation *a)
     struct copse_dataset_info info;
     COPSE_TRY(copse_read_text(a->ctx, s->data, NULL, &bytes));
     const struct copse_array_view *view = copse_array_view(bytes);
+    a->data.sum = model_sum_bytes(MODEL_SUM_START, view->data, view->shape[0]);
     copse_status status = adapt_split(a, view->data, view->shape[0]);
     copse_array_release(&bytes);
     if (status == COPSE_OK && s->part < 0)
@@ -240,6 +278,10 @@ static copse_status adapt_open_data(struct adaptation *a)
     COPSE_TRY(copse_loader_create(a->train, &params, &a->batches));
     const uint64_t epochs = s->epochs > 0 ? s->epochs : 1;
     a->steps = s->steps > 0 ? s->steps : epochs * copse_loader_count(a->batches);
+    a->data.batches = copse_loader_count(a->batches);
+    a->data.windows = a->windows;
+    a->data.held_windows = a->held_windows;
+    a->data.steps = a->steps;
     return COPSE_OK;
 }
 
@@ -273,6 +315,23 @@ static copse_status adapt_make_trainer(struct adaptation *a)
 
 /* ---- output ---- */
 
+/* With portable bits a device has several replicas, one after the other. */
+static void adapt_show_devices(const struct adaptation *a)
+{
+    const uint32_t count = copse_strategy_replicas(a->strategy);
+    for (uint32_t i = 0, next; i < count; i = next) {
+        const char *id = copse_strategy_device(a->strategy, i)->id;
+        next = i + 1;
+        while (bits_are_portable(&a->settings.bits) && next < count &&
+               strcmp(copse_strategy_device(a->strategy, next)->id, id) == 0)
+            next++;
+        printf("device   %s", id);
+        if (bits_are_portable(&a->settings.bits))
+            printf(", %u shard%s", next - i, plural_end(next - i));
+        printf("\n");
+    }
+}
+
 static copse_status adapt_show_start(const struct adaptation *a)
 {
     const struct adapt_settings *s = &a->settings;
@@ -288,31 +347,35 @@ static copse_status adapt_show_start(const struct adaptation *a)
         json_add_count(o, "rank", adapter.rank);
         json_add_number(o, "alpha", (double)adapter.alpha);
         cJSON_AddBoolToObject(o, "rank_stabilised", adapter.is_rank_stabilised);
+        cJSON_AddBoolToObject(o, "dora", adapter.is_dora);
         json_add_count(o, "adapted", adapter.weights);
         json_add_count(o, "adapter_parameters", adapter.parameters);
         json_add_count(o, "windows", a->windows);
         json_add_count(o, "held_out_windows", a->held_windows);
         json_add_count(o, "steps", a->steps);
+        json_add_count(o, "resumed_step", a->resumed_step);
         return json_print(o);
     }
     if (s->is_quiet)
         return COPSE_OK;
     printf("model    %s, %llu parameters\n", model.architecture,
            (unsigned long long)model.parameters);
-    printf("adapter  rank %u, alpha %g%s, dropout %g: %u weight%s, %llu parameters\n", adapter.rank,
-           (double)adapter.alpha, adapter.is_rank_stabilised ? " (rank-stabilised)" : "",
-           (double)adapter.dropout, adapter.weights, plural_end(adapter.weights),
-           (unsigned long long)adapter.parameters);
+    printf("adapter  %srank %u, alpha %g%s, dropout %g: %u weight%s, %llu parameters\n",
+           adapter.is_dora ? "DoRA, " : "", adapter.rank, (double)adapter.alpha,
+           adapter.is_rank_stabilised ? " (rank-stabilised)" : "", (double)adapter.dropout,
+           adapter.weights, plural_end(adapter.weights), (unsigned long long)adapter.parameters);
     printf("data     %zu window%s%s\n", a->windows, plural_end(a->windows),
            a->held_out ? "" : "; none is held out: nothing judges the adapter");
     if (a->held_out)
         printf("held out %zu window%s%s\n", a->held_windows, plural_end(a->held_windows),
                s->part < 0 ? " of another file" : " at the end of the text");
-    for (uint32_t i = 0; i < copse_strategy_replicas(a->strategy); i++)
-        printf("device   %s\n", copse_strategy_device(a->strategy, i)->id);
+    adapt_show_devices(a);
     printf("training %llu step%s of %u window%s each, learning rate %g (%s)\n",
            (unsigned long long)a->steps, plural_end(a->steps), s->batch, plural_end(s->batch),
            (double)s->lr, s->schedule);
+    if (a->resumed_step > 0)
+        printf("resumed  after step %llu, from '%s'\n", (unsigned long long)a->resumed_step,
+               session_shown(s->checkpoint));
     fflush(stdout);
     return COPSE_OK;
 }
@@ -395,31 +458,51 @@ static copse_status adapt_step(struct adaptation *a, const struct copse_host_bat
 {
     const uint64_t every = a->settings.every > 0 ? a->settings.every : (a->steps + 19) / 20;
     const double start = system_now();
+    COPSE_TRY(hash_file_begin(&a->hashes, a->trainer));
     COPSE_TRY(copse_trainer_step(a->trainer, batch));
     a->step++;
+    COPSE_TRY(hash_file_step(&a->hashes, a->trainer));
     const bool is_line = a->step % every == 0 || a->step == a->steps;
     COPSE_TRY(adapt_take_results(a, is_line ? 0 : STEPS_AHEAD));
     a->seconds += system_now() - start;
     return is_line && a->step < a->steps ? adapt_show(a, NULL) : COPSE_OK;
 }
 
+/* A step, and the checkpoint after it, if it is its turn. After an epoch adapt_steps writes one. */
+static copse_status adapt_step_and_state(struct adaptation *a, const struct copse_host_batch *batch)
+{
+    const uint32_t every = a->settings.checkpoint_every;
+    size_t index;
+    COPSE_TRY(adapt_step(a, batch));
+    copse_loader_position(a->batches, &a->next.epoch, &index);
+    a->next.batch = index;
+    if (every == ADAPT_UNSET || a->step % every != 0 || a->step == a->steps ||
+        index == a->data.batches)
+        return COPSE_OK;
+    COPSE_TRY(adapt_take_results(a, 0));
+    return adapt_checkpoint(a);
+}
+
 /* Epochs until all steps are done. */
 static copse_status adapt_steps(struct adaptation *a)
 {
     struct copse_host_batch batch;
-    for (uint32_t epoch = 0; a->step < a->steps && !a->is_over; epoch++) {
-        copse_status s = copse_loader_start(a->batches, epoch, 0);
+    while (a->step < a->steps && !a->is_over) {
+        const uint32_t epoch = a->next.epoch;
+        copse_status s = copse_loader_start(a->batches, epoch, (size_t)a->next.batch);
         while (s == COPSE_OK && a->step < a->steps) {
             if (signals_caught())
                 return COPSE_ERR_CANCELLED;
             s = copse_loader_next(a->batches, &batch);
             if (s == COPSE_OK)
-                s = adapt_step(a, &batch);
+                s = adapt_step_and_state(a, &batch);
         }
         if (s != COPSE_OK && s != COPSE_ERR_END)
             return s;
         COPSE_TRY(adapt_take_results(a, 0));
         COPSE_TRY(adapt_judge(a));
+        a->next = (struct copse_position){ .epoch = epoch + 1 };
+        COPSE_TRY(adapt_checkpoint(a));
     }
     return COPSE_OK;
 }
@@ -464,10 +547,14 @@ static copse_status adapt_train(struct adaptation *a)
     COPSE_TRY(adapt_open_model(a));
     COPSE_TRY(adapt_open_data(a));
     COPSE_TRY(adapt_make_trainer(a));
+    hash_file_plan(&a->hashes, &a->settings.hashes);
+    COPSE_TRY(adapt_continue(a));
     COPSE_TRY(adapt_show_start(a));
     signals_catch();
-    COPSE_TRY(adapt_judge(a));
+    if (a->resumed_step == 0)
+        COPSE_TRY(adapt_judge(a));
     COPSE_TRY(adapt_steps(a));
+    COPSE_TRY(hash_file_end(&a->hashes));
     return adapt_finish(a);
 }
 
@@ -504,12 +591,16 @@ static int adapt_stop(struct adaptation *a)
 {
     copse_status s = adapt_take_results(a, 0);
     if (s == COPSE_OK && a->step > 0)
+        s = adapt_checkpoint(a);
+    if (s == COPSE_OK && a->step > 0)
         s = copse_language_save_adapter(a->language, a->settings.save);
     if (s != COPSE_OK)
         return adapt_fail(a, s);
     fprintf(stderr, "copse train: stopped after step %llu%s%s%s\n", (unsigned long long)a->step,
             a->step > 0 ? "; '" : "", a->step > 0 ? a->settings.save : "",
-            a->step > 0 ? "' has its values; --init continues from them" : "");
+            a->step == 0             ? ""
+            : a->settings.checkpoint ? "' has its values; the same command with --resume goes on"
+                                     : "' has its values; --init continues from them");
     return 128 + signals_caught();
 }
 
@@ -523,6 +614,8 @@ int train_adapter(int argc, char **argv)
     code = s == COPSE_OK                                  ? EXIT_DONE
            : s == COPSE_ERR_CANCELLED && signals_caught() ? adapt_stop(&a)
                                                           : adapt_fail(&a, s);
+    if (hash_file_close(&a.hashes) != COPSE_OK) /* after a failure, which is reported */
+        fprintf(stderr, "copse train: %s\n", session_error());
     copse_early_stopping_release(&a.stopping);
     copse_trainer_release(&a.trainer);
     copse_schedule_release(&a.schedule);

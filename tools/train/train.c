@@ -17,6 +17,7 @@
 #include "tools/common/events.h"
 #include "tools/common/plural.h"
 #include "tools/train/adapt.h"
+#include "tools/train/train_onnx.h"
 #include "tools/train/train_run.h"
 
 #define WAIT_SHOWN         0.05 /* part of the time */
@@ -178,6 +179,7 @@ copse_status run_open(struct run *r)
 void run_close(struct run *r)
 {
     (void)run_log_close(r); /* a run without errors closed it */
+    (void)hash_file_close(&r->hashes);
     copse_monitor_release(&r->monitor);
     copse_early_stopping_release(&r->stopping);
     copse_trainer_release(&r->trainer);
@@ -419,7 +421,7 @@ static copse_status train_finish(struct run *r)
     }
     if (is_json(r))
         return event_done(p, score, run_best_epoch(r) ? run_best_epoch(r) : r->epoch, r->strategy,
-                          copse_trainer_audits(r->trainer));
+                          run_shards_each(r), copse_trainer_audits(r->trainer));
     if (!s->is_quiet && terminal_is(&columns))
         curve_draw(&r->history);
     printf("%s", s->is_quiet ? "" : "\n");
@@ -431,11 +433,10 @@ static copse_status train_finish(struct run *r)
         run_best_show(r);
     if (p->resumed_step > 0)
         printf("%llu of ", (unsigned long long)(p->step - p->resumed_step));
+    const uint32_t devices = copse_strategy_replicas_in_sync(r->strategy) / run_shards_each(r);
     printf("%llu step%s in %.1f s, %.0f samples/s on %u device%s", (unsigned long long)p->step,
            plural_end(p->step), p->seconds,
-           p->seconds > 0.0 ? (double)p->samples / p->seconds : 0.0,
-           copse_strategy_replicas_in_sync(r->strategy),
-           plural_end(copse_strategy_replicas_in_sync(r->strategy)));
+           p->seconds > 0.0 ? (double)p->samples / p->seconds : 0.0, devices, plural_end(devices));
     if (progress_wait(p) > WAIT_SHOWN && p->waited > WAIT_SHOWN_SECONDS)
         printf("; %.0f %% of the time steps waited for data", 100.0 * progress_wait(p));
     printf("\n");
@@ -484,11 +485,14 @@ static copse_status train_network(struct run *r)
     copse_dataset_describe(r->train, &train);
     copse_dataset_describe(r->held_out, &test);
     if (is_json(r) && r->fold == 0)
-        COPSE_TRY(event_start(&r->settings, r->strategy, train.rows, test.rows));
+        COPSE_TRY(
+            event_start(&r->settings, r->strategy, run_shards_each(r), train.rows, test.rows));
     COPSE_TRY(run_init(r));
     COPSE_TRY(make_monitor(r));
     COPSE_TRY(freeze_warn(r));
     COPSE_TRY(run_log_open(r));
+    if (!is_silent(r))
+        hash_file_plan(&r->hashes, &r->settings.hashes);
     r->clock = r->drawn = run_now();
     r->is_training = true;
     const copse_status s = copse_monitor_run(r->monitor, COPSE_ALL, NULL);
@@ -500,6 +504,7 @@ static copse_status train_network(struct run *r)
     else
         COPSE_TRY(note_loss(r, s));
     COPSE_TRY(run_log_close(r));
+    COPSE_TRY(hash_file_end(&r->hashes));
     if (r->fold > 0)
         return run_finish_fold(r);
     if (r->saved_epoch == 0) /* resumed with no training left */
@@ -625,8 +630,9 @@ static int train_command(int argc, char **argv, bool is_worker)
 
 int cmd_train(int argc, char **argv)
 {
-    return adapt_is_meant(argc, argv) ? train_adapter(argc, argv)
-                                      : train_command(argc, argv, false);
+    return adapt_is_meant(argc, argv)        ? train_adapter(argc, argv)
+           : train_onnx_is_meant(argc, argv) ? train_onnx(argc, argv)
+                                             : train_command(argc, argv, false);
 }
 
 int cmd_worker(int argc, char **argv)

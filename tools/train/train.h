@@ -8,6 +8,8 @@
 #include "copse/loop/monitor.h"
 
 #include "tools/tool.h"
+#include "tools/train/bits.h"
+#include "tools/train/hash_file.h"
 
 /* Values of `strategy`; the other choices use the library's enums. */
 enum {
@@ -25,6 +27,8 @@ enum { EXIT_LOST = 3 };
 struct train_settings {
     const char *network; /* the description as it was written, for messages; NULL: `model` */
     const char *data, *labels, *model, *devices, *kernels, *save, *plot, *logdir, *trace, *cluster;
+    struct hash_options hashes;
+    struct bits_options bits;
     const char *shares; /* equal, measured, or a list of numbers; NULL: measured, but for host:0 */
     const char *init;   /* file of weights to start from, or NULL */
     struct option_choice init_layout;
@@ -48,7 +52,7 @@ struct train_settings {
     const char *resize, *augment; /* of pictures; NULL: neither */
     struct option_choice scale, task, missing, header;
     struct option_choice unknown, weights; /* of `copse evaluate` */
-    const char *lora;                      /* likewise: the adapter of a language model */
+    struct option_texts lora;              /* likewise: adapters of a language model */
     struct option_choice tokens;           /* of a text */
     uint32_t context, stride;              /* 0 = default */
     struct option_choice strategy, optimizer, reduction, transfer, priority, engine, on_loss,

@@ -29,6 +29,13 @@ static copse_status choose_devices(struct run *r)
     return COPSE_OK;
 }
 
+uint32_t run_shards_each(const struct run *r)
+{
+    return bits_are_portable(&r->settings.bits)
+               ? copse_strategy_replicas(r->strategy) / (uint32_t)r->mixture.count
+               : 1;
+}
+
 copse_status run_open_strategy(struct run *r)
 {
     const struct train_settings *s = &r->settings;
@@ -36,12 +43,13 @@ copse_status run_open_strategy(struct run *r)
     float weights[COPSE_MAX_REPLICAS];
     const size_t count = shares_replicas(&r->mixture, names, weights);
     const bool is_one = s->strategy.at->value == STRATEGY_ONE_DEVICE || r->is_evaluator;
-    const struct copse_strategy_params params = {
+    struct copse_strategy_params params = {
         .reduction = (copse_reduce_algorithm)s->reduction.at->value,
         .transfer = (copse_transfer)s->transfer.at->value,
         .bucket_bytes = (size_t)s->bucket_bytes,
         .kernels = s->kernels,
     };
+    bits_fill(&s->bits, &params);
     const struct copse_accelerator_params accelerator = {
         .strategy = params,
         .steps_per_run = run_steps_per_run(r),
@@ -55,8 +63,8 @@ copse_status run_open_strategy(struct run *r)
               : run_is_accelerator(r)
                   ? copse_accelerator_create(r->ctx, names, count, &accelerator, &r->strategy)
                   : copse_mirrored_create(r->ctx, names, count, &params, &r->strategy));
-    for (uint32_t i = 0;
-         is_talking(r) && !r->is_recovering && i < copse_strategy_replicas(r->strategy); i++) {
+    const uint32_t replicas = copse_strategy_replicas(r->strategy), each = run_shards_each(r);
+    for (uint32_t i = 0; is_talking(r) && !r->is_recovering && i < replicas; i += each) {
         const struct copse_device_info *d = copse_strategy_device(r->strategy, i);
         printf("%s %-10s %s%s%s%s\n", i == 0 ? "devices " : "        ", d->id, d->name,
                d->driver[0] ? " (" : "", d->driver, d->driver[0] ? ")" : "");
@@ -73,6 +81,7 @@ copse_status run_open_devices(struct run *r)
 
 void run_drop_trainer(struct run *r)
 {
+    hash_file_forget(&r->hashes);
     copse_early_stopping_release(&r->stopping);
     copse_trainer_release(&r->trainer);
     copse_schedule_release(&r->schedule);

@@ -43,8 +43,8 @@ const char *folds_check(const struct train_settings *s)
         { s->held_out, "--folds holds each example out once: leave --held-out out" },
         { s->checkpoint || s->is_resume,
           "--folds: its runs write no checkpoints: leave --checkpoint and --resume out" },
-        { s->plot || s->logdir || s->trace,
-          "--folds makes several runs: leave --plot, --logdir and --trace out" },
+        { s->plot || s->logdir || s->trace || s->hashes.path,
+          "--folds makes several runs: leave --plot, --logdir, --trace and --hash out" },
         { settings_are_text(s), "--folds: the windows of a text overlap: leave --tokens out" },
         { s->is_worker || s->cluster || s->servers > 0 ||
               s->strategy.at->value == STRATEGY_PARAMETER_SERVER ||

@@ -7,6 +7,7 @@
 
 #include "copse/train/model_file.h"
 
+#include "tools/common/use.h"
 #include "tools/train/train.h"
 
 /* Longest description on one line, as checkpoints keep it. */
@@ -213,6 +214,14 @@ copse_status network_settle(const char *spec, float dropout, const char **out, c
     const struct copse_context_params params = { .disable = "opencl,vulkan" };
     copse_context *ctx;
     char plain[900];
+    if (use_is_onnx(spec) || use_is_language(spec))
+        return session_set_error(COPSE_ERR_ARGUMENT,
+                                 "--model: '%s' is %s, which `copse train` takes; here --model "
+                                 "takes a network of layers",
+                                 spec,
+                                 use_is_onnx(spec)   ? "an ONNX file"
+                                 : use_is_gguf(spec) ? "a GGUF file"
+                                                     : "a language model");
     COPSE_TRY(copse_context_create(&params, &ctx));
     const char *named = named_text(spec);
     if (!named && train_network_numbered(spec)) {

@@ -58,7 +58,8 @@ struct run {
     double fold_scores[FOLD_MEASURES];
     const char *const *taken; /* names of variables with values of --init; of the model */
     size_t taken_count;
-    bool is_traced;     /* --trace records */
+    bool is_traced; /* --trace records */
+    struct hash_file hashes;
     bool is_recovering; /* devices are being reopened: nothing is printed again */
 };
 
@@ -100,6 +101,8 @@ copse_status run_open_devices(struct run *r);
 copse_status run_open_strategy(struct run *r);
 copse_status run_make_trainer(struct run *r);
 /* Release what these made, in a run whose data stays. */
+/* With portable bits: the shards of each device of the list; otherwise 1. */
+uint32_t run_shards_each(const struct run *r);
 void run_drop_trainer(struct run *r);
 
 /* Take results of finished steps; wait while more than `most` are in flight. From 8 on the trainer

@@ -140,6 +140,7 @@ copse_status settings_check_files(const struct train_settings *s)
         { "plot", s->plot, true },
         { "checkpoint", s->is_one_file ? s->checkpoint : NULL, true },
         { "trace", s->trace, true },
+        { "hash", s->hashes.path, true },
     };
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
         if (!files[i].path || !files[i].is_written)
@@ -165,12 +166,6 @@ copse_status settings_check_files(const struct train_settings *s)
     return COPSE_OK;
 }
 
-static bool ends_with(const char *text, const char *end)
-{
-    const size_t length = strlen(text), n = strlen(end);
-    return length > n && strcmp(text + length - n, end) == 0;
-}
-
 /* "100" steps or "30s"; NULL: the library's default. */
 static bool parse_every(const char *text, struct train_settings *s)
 {
@@ -180,7 +175,7 @@ static bool parse_every(const char *text, struct train_settings *s)
     if (text[0] < '0' || text[0] > '9')
         return false;
     errno = 0;
-    if (ends_with(text, "s")) {
+    if (use_has_ending(text, "s")) {
         s->every_seconds = strtod(text, &end);
         return strcmp(end, "s") == 0 && s->every_seconds > 0.0 && s->every_seconds <= 1e9;
     }
@@ -202,7 +197,7 @@ static const char *check_checkpoints(struct train_settings *s, const char *every
         return "--checkpoint: the path is empty";
     if (!parse_every(every, s))
         return "--checkpoint-every: write steps, such as 100, or seconds, such as 30s";
-    s->is_one_file = s->checkpoint && ends_with(s->checkpoint, ".safetensors");
+    s->is_one_file = s->checkpoint && use_has_ending(s->checkpoint, ".safetensors");
     if (s->is_one_file && s->keep > 1)
         return "--keep: one file keeps one checkpoint; name a folder with --checkpoint";
     return NULL;
@@ -268,10 +263,23 @@ static int train_settings_check(struct train_settings *s, const char *every)
         wrong = "--data and --labels: a path is empty";
     else if (s->init && !*s->init)
         wrong = "--init: the path is empty";
+    else if (use_is_onnx(s->save))
+        wrong =
+            "--save: a network of layers is saved as a model, not as an ONNX file: name another "
+            "file, then `copse export` writes it with --onnx FILE.onnx";
     else if (s->logdir && !*s->logdir)
         wrong = "--logdir: the path is empty";
     else if (s->trace && !*s->trace)
         wrong = "--trace: the path is empty";
+    else if (bits_check(&s->bits))
+        wrong = bits_check(&s->bits);
+    else if (bits_are_portable(&s->bits) && s->shares && strcmp(s->shares, "equal") != 0)
+        wrong = "--bits portable: all shards are equal; leave --shares out";
+    else if (bits_are_portable(&s->bits) && s->strategy.at->value != STRATEGY_AUTO &&
+             s->strategy.at->value != STRATEGY_MIRRORED)
+        wrong = "--bits portable: is for --strategy mirrored; leave --strategy out";
+    else if (hash_file_check(&s->hashes))
+        wrong = hash_file_check(&s->hashes);
     else if (!s->init && s->init_layout.at->value != COPSE_LAYOUT_AUTO)
         wrong = "--init-layout belongs to --init";
     else if (s->label && (!*s->label || strcmp(s->label, "0") == 0))
@@ -347,6 +355,8 @@ static int parse_as(int argc, char **argv, enum command_kind kind, struct train_
         .reduction = CHOICE(reductions),
         .transfer = CHOICE(transfers),
         .priority = CHOICE(priorities),
+        .bits = { CHOICE(bits_names), SHARDS_NOT_GIVEN },
+        .hashes.launches_of = HASH_NOT_GIVEN,
         .precision = CHOICE(precisions),
         .momentum = UNSET_MOMENTUM,
         .body_lr = UNSET_BODY,
@@ -481,6 +491,7 @@ static int parse_as(int argc, char **argv, enum command_kind kind, struct train_
         { "bucket-bytes", OPTION_U64, &s->bucket_bytes, "N", "gradients summed together [4 MiB]" },
         { "kernel", OPTION_TEXT, &s->kernels, "LIST",
           "force variants: matmul=wide,column_sum=reduce; a wrong name lists them" },
+        BITS_OPTION_ROWS(&s->bits),
         { "priority", OPTION_CHOICE, &s->priority, "NAME",
           "of the work, if the driver has it: low, normal, high [normal]" },
         { "no-cache", OPTION_FLAG, &s->how.no_cache, NULL, "compile all kernels anew" },
@@ -505,6 +516,7 @@ static int parse_as(int argc, char **argv, enum command_kind kind, struct train_
           "write losses, variables and filters for TensorBoard" },
         { "trace", OPTION_TEXT, &s->trace, "FILE.json",
           "record host and devices for ui.perfetto.dev; say what limits a step" },
+        HASH_OPTION_ROWS(&s->hashes, "the variables"),
         { "json", OPTION_FLAG, &s->is_json, NULL, "one JSON object per line" },
         { "quiet", OPTION_FLAG, &s->is_quiet, NULL, "only the result" },
         { "verbose", OPTION_FLAG, &s->how.is_verbose, NULL, "log what the library does" },
@@ -566,16 +578,18 @@ static int parse_as(int argc, char **argv, enum command_kind kind, struct train_
             ? "Trains for a few steps while the learning rate grows exponentially, prints the "
               "losses, and\nsuggests a rate: a tenth of the one with the lowest smoothed loss. "
               "Writes no model."
-        : is_worker ? "Runs one task of a job of several workers. The environment "
-                      "or --cluster describes the job;\nall workers need the same "
-                      "options of `copse train`. Without errors it prints nothing.\n"
-                      "A ps task serves variables until the workers exit, and "
-                      "prints a summary line;\nan evaluator prints the loss and "
-                      "accuracy of each checkpoint."
-                    : "Trains a network on labelled data, with one replica on "
-                      "each device, and prints the accuracy\non held-out data (a "
-                      "fifth of the examples). With --model FILE.gguf it adapts a language\n"
-                      "model to a text: `copse train --lora 8 --help`.");
+        : is_worker
+            ? "Runs one task of a job of several workers. The environment "
+              "or --cluster describes the job;\nall workers need the same "
+              "options of `copse train`. Without errors it prints nothing.\n"
+              "A ps task serves variables until the workers exit, and "
+              "prints a summary line;\nan evaluator prints the loss and "
+              "accuracy of each checkpoint."
+            : "Trains a network on labelled data, with one replica on each device, and prints the "
+              "accuracy\non held-out data (a fifth of the examples). With a language model as "
+              "--model, which is\nFILE.gguf or a folder, it adapts that to a text: `copse train "
+              "--lora 8 --help`. With\n--model FILE.onnx it trains a network of an ONNX file: "
+              "`copse train --model FILE.onnx --help`.");
     if (code >= 0)
         return code;
     s->how.priority = (copse_priority)s->priority.at->value;
@@ -634,15 +648,14 @@ int evaluate_settings_parse(int argc, char **argv, struct train_settings *s)
     };
     const struct option_row rows[] = {
         { "", OPTION_WORDS, &s->words, "[MODEL DATA]",
-          "a model that was saved and labelled data, or a GGUF file and a text" },
+          "a saved model and labelled data, or a language model and a text" },
         { "plot", OPTION_TEXT, &s->plot, "FILE.svg", "MODEL: draw the confusion matrix" },
         { "logdir", OPTION_TEXT, &s->logdir, "DIR",
           "MODEL: write the pictures with the largest losses for TensorBoard" },
         { "missing", OPTION_CHOICE, &s->missing, "NAME", "MODEL: " USE_MISSING_HELP },
         { "unknown", OPTION_CHOICE, &s->unknown, "NAME", "MODEL: " USE_UNKNOWN_HELP },
         { "weights", OPTION_CHOICE, &s->weights, "NAME", "MODEL: " USE_WEIGHTS_HELP },
-        { "lora", OPTION_TEXT, &s->lora, "ADAPTER",
-          "MODEL is a language model: with this adapter" },
+        { "lora", OPTION_TEXTS, &s->lora, "ADAPTER", "MODEL: " USE_LORA_HELP },
         { "checkpoint", OPTION_TEXT, &s->checkpoint, "PATH",
           "instead of MODEL: checkpoints of a run, a folder or FILE.safetensors" },
         { "data", OPTION_TEXT, &s->data, "PATH", "the data of that run [the digits set]" },
@@ -682,12 +695,12 @@ int evaluate_settings_parse(int argc, char **argv, struct train_settings *s)
     const bool is_model = s->words.count == 2 && !s->checkpoint && s->is_default_data;
     const bool has_cells = s->missing.at != use_missings || s->unknown.at != use_unknowns;
     const char *wrong =
-        s->words.count > 0 && !is_model ? "give MODEL and DATA, or --checkpoint PATH"
-        : s->plot && !is_model          ? "--plot belongs to MODEL and DATA"
-        : s->lora && !is_model          ? "--lora belongs to MODEL and DATA"
-        : s->logdir && !is_model        ? "--logdir belongs to MODEL and DATA"
-        : s->held_out && is_model       ? "--held-out belongs to --checkpoint: DATA is what judges"
-        : has_cells && !is_model        ? "--missing and --unknown belong to MODEL and DATA"
+        s->words.count > 0 && !is_model  ? "give MODEL and DATA, or --checkpoint PATH"
+        : s->plot && !is_model           ? "--plot belongs to MODEL and DATA"
+        : s->lora.count > 0 && !is_model ? "--lora belongs to MODEL and DATA"
+        : s->logdir && !is_model         ? "--logdir belongs to MODEL and DATA"
+        : s->held_out && is_model        ? "--held-out belongs to --checkpoint: DATA is what judges"
+        : has_cells && !is_model         ? "--missing and --unknown belong to MODEL and DATA"
         : s->weights.at != use_weights && !is_model ? "--weights belongs to MODEL and DATA"
         : s->logdir && !*s->logdir                  ? "--logdir: the path is empty"
         : is_model                                  ? s->is_watching || s->evaluator_patience > 0
@@ -701,6 +714,6 @@ int evaluate_settings_parse(int argc, char **argv, struct train_settings *s)
             : NULL;
     if (wrong)
         fprintf(stderr, "copse evaluate: %s\n", wrong);
-    s->is_one_file = s->checkpoint && ends_with(s->checkpoint, ".safetensors");
+    s->is_one_file = s->checkpoint && use_has_ending(s->checkpoint, ".safetensors");
     return wrong ? EXIT_BAD_INPUT : -1;
 }

@@ -60,7 +60,8 @@ static bool setting_take(struct train_settings *s, const char *name, const char 
     else if (strcmp(name, "--augment") == 0)
         s->augment = *value ? value : NULL;
     else
-        return strcmp(name, "--data") == 0 /* the content of the data, not its path */ ||
+        return strcmp(name, "--bits") == 0 ||
+               strcmp(name, "--data") == 0 /* the content of the data, not its path */ ||
                split_take(s, name, value) || text_take(s, name, value);
     return *s->model != '\0';
 }

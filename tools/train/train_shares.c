@@ -224,7 +224,8 @@ static copse_status settle_measured(struct run *r, struct mixture *m)
 copse_status shares_settle(struct run *r, struct mixture *m)
 {
     const char *text = r->settings.shares;
-    const bool wants_equal = text && strcmp(text, "equal") == 0,
+    const bool wants_equal =
+                   bits_are_portable(&r->settings.bits) || (text && strcmp(text, "equal") == 0),
                wants_measured = text && strcmp(text, "measured") == 0;
     set_equal(m);
     if (wants_equal) {

@@ -101,6 +101,8 @@ static copse_status train_state_describe(const struct run *r, bool is_for_file, 
         add_number(t, "--average", (double)s->average);
     if (s->precision.at->value != COPSE_F32 || !is_for_file) /* files without it are of f32 */
         train_state_add(t, "--precision", s->precision.at->name);
+    if (bits_are_portable(&s->bits) || !is_for_file) /* files without it have fast ones */
+        train_state_add(t, "--bits", bits_text(&s->bits));
     add_number(t, "--dropout", (double)s->dropout);
     add_count(t, "--batch", s->batch);
     if (is_for_file)
@@ -185,9 +187,10 @@ static copse_status check_settings(const struct run *r, const copse_checkpoint *
     static const char before[] =
         "--scale=max\n--task=auto\n--missing=refuse\n--header=auto\n--label=\n--ignore=\n";
     struct text now = { .used = 0 };
-    static const char precision[] = "--precision=f32\n", loss[] = "--loss=\n",
-                      split[] = "--held-out=0.2\n--split=random\n";
-    char then[sizeof now.bytes + sizeof before + sizeof precision + sizeof loss + sizeof split];
+    static const char precision[] = "--precision=f32\n", bits[] = "--bits=fast\n",
+                      loss[] = "--loss=\n", split[] = "--held-out=0.2\n--split=random\n";
+    char then[sizeof now.bytes + sizeof before + sizeof precision + sizeof bits + sizeof loss +
+              sizeof split];
     const char *found = run_find(file, SETTINGS);
     if (!found || strlen(found) >= sizeof now.bytes)
         return session_set_error(COPSE_ERR_ARGUMENT, "'%s' was not made by copse train", path);
@@ -197,9 +200,9 @@ static copse_status check_settings(const struct run *r, const copse_checkpoint *
                                  "'%s' is of a version that split at random: give --split random, "
                                  "or another --checkpoint",
                                  path);
-    snprintf(then, sizeof then, "%s%s%s%s%s", found, strstr(found, "--scale=") ? "" : before,
-             strstr(found, "--precision=") ? "" : precision, strstr(found, "--loss=") ? "" : loss,
-             strstr(found, "--held-out=") ? "" : split);
+    snprintf(then, sizeof then, "%s%s%s%s%s%s", found, strstr(found, "--scale=") ? "" : before,
+             strstr(found, "--precision=") ? "" : precision, strstr(found, "--bits=") ? "" : bits,
+             strstr(found, "--loss=") ? "" : loss, strstr(found, "--held-out=") ? "" : split);
     return train_state_compare(path, then, now.bytes);
 }
 

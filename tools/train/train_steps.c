@@ -64,7 +64,11 @@ copse_status run_train(struct run *r, const struct copse_host_batch *first)
     struct progress *p = &r->progress;
     const uint64_t compiled = compiling_so_far().kernels, samples = p->samples;
     const double start = run_now(), waited = p->waited;
-    const copse_status s = train_on(r, first);
+    copse_status s = hash_file_begin(&r->hashes, r->trainer);
+    if (s == COPSE_OK)
+        s = train_on(r, first);
+    if (s == COPSE_OK)
+        s = hash_file_step(&r->hashes, r->trainer);
     if (compiling_so_far().kernels == compiled)
         return s;
     p->waited = waited;

@@ -10,6 +10,7 @@
 #include "copse/train/model_file.h"
 
 #include "tools/common/plural.h"
+#include "tools/common/use.h"
 #include "tools/train/train_run.h"
 
 #define TEXT_MODEL "embedding in 24; flatten; dense 256 relu; dense out"
@@ -109,12 +110,6 @@ const char *text_tokens_name(const struct train_settings *s)
 
 /* ---- the data ---- */
 
-static bool ends_with(const char *text, const char *end)
-{
-    const size_t length = strlen(text), n = strlen(end);
-    return length >= n && strcmp(text + length - n, end) == 0;
-}
-
 /* A file that was read as a table, and whose name is not that of one. */
 static copse_status train_text_hint(const struct train_settings *s, const char *path,
                                     copse_status status)
@@ -123,7 +118,7 @@ static copse_status train_text_hint(const struct train_settings *s, const char *
                                           ".npy.gz", "ubyte",   "ubyte.gz", "/" };
     char plain[900];
     for (size_t i = 0; i < sizeof tables / sizeof *tables; i++)
-        if (ends_with(path, tables[i]))
+        if (use_has_ending(path, tables[i]))
             return status;
     if (status != COPSE_ERR_FORMAT || s->labels || !strstr(session_error(), "csv: ") ||
         strstr(session_error(), ", which is not read; "))

@@ -35,6 +35,27 @@ class Languages(InFolder):
                 other = self.model(device)
                 other.load_adapter(path)
                 self.assertAlmostEqual(other.evaluate(windows).loss, after.loss, 5)
+            model.save_merged("merged.gguf", "float32")
+            merged = copse.LanguageModel(copse.Strategy(device), "merged.gguf")
+            self.assertAlmostEqual(merged.evaluate(windows).loss, after.loss, 5)
+            other = self.model(device)
+            other.load_adapters({"adapter": 0.25, "adapter.gguf": 0.75})
+            self.assertAlmostEqual(other.evaluate(windows).loss, after.loss, 5)
+
+    def test_dora(self):
+        model = self.model()
+        before = model.evaluate(TEXT, 16).loss
+        model.adapt(2, dora=True)
+        windows = model.windows(TEXT, 16)
+        copse.Trainer(model.strategy, model, learning_rate=0.02).fit(windows, 1, verbose=0)
+        after = model.evaluate(TEXT, 16).loss
+        self.assertLess(after, before - 0.5)
+        model.save_adapter("dora")
+        model.save_merged("merged.gguf")
+        merged = copse.LanguageModel(copse.Strategy("host:0"), "merged.gguf")
+        self.assertAlmostEqual(merged.evaluate(TEXT, 16).loss, after, 5)
+        with self.assertRaisesRegex(copse.errors.UnsupportedError, "cannot hold DoRA"):
+            model.save_adapter("dora.gguf")
 
     def test_texts(self):
         model = self.model()
@@ -60,6 +81,10 @@ class Languages(InFolder):
             model.adapt(2, targets="lm_head")
         with self.assertRaisesRegex(copse.errors.ArgumentError, "has none to save"):
             model.save_adapter("adapter")
+        with self.assertRaisesRegex(copse.errors.ArgumentError, "has no adapter"):
+            model.save_merged("merged.gguf")
+        with self.assertRaisesRegex(ValueError, "dtype 'int8'"):
+            model.save_merged("merged.gguf", "int8")
         with self.assertRaises(copse.errors.Error):
             model.load_adapter("missing")
 

@@ -57,6 +57,49 @@ class Strategies(unittest.TestCase):
         trainer.run()
         self.assertEqual([r.step for r in trainer.results()], [1, 2])
 
+    def test_hashes(self):
+        x, y = toy()
+
+        def hashes(seed):
+            strategy = copse.Strategy("host:0")
+            w = strategy.variable("w", (4, 3), init="he_normal", seed=seed)
+            b = strategy.variable("b", (3,))
+            trainer = copse.Trainer(
+                strategy, lambda i: ops.sparse_cross_entropy(ops.dense(i["x"], w, b), i["y"]), optimizer="sgd",
+                learning_rate=0.1)
+            found = []
+            for _ in range(2):
+                trainer.step({"x": x, "y": y})
+                found.append(trainer.hashes())
+            return found
+
+        first, again, other = hashes(1), hashes(1), hashes(2)
+        self.assertEqual(first, again)
+        self.assertEqual(set(first[0]), {"", "w", "b"})
+        self.assertTrue(all(0 <= h < 2 ** 64 for h in first[0].values()))
+        for name in "", "w", "b":
+            self.assertNotEqual(first[0][name], first[1][name])
+            self.assertNotEqual(first[0][name], other[0][name])
+
+    def test_portable_shards(self):
+        devices = {d.id for d in copse.devices() if d.is_usable}
+        if "opencl:0" not in devices:
+            self.skipTest("portable bits: there is no opencl:0")
+        x, y = toy()
+        found = []
+        for ids in "opencl:0", "opencl:0,opencl:0,opencl:0":
+            strategy = copse.Strategy(ids, portable_shards=12)
+            self.assertEqual((strategy.kind, strategy.replicas), ("mirrored", 12))
+            trainer = copse.Trainer(strategy, perceptron(strategy, 8, 3, 4), optimizer="sgd", learning_rate=0.1)
+            for _ in range(3):
+                trainer.step({"x": x, "y": y})
+            found.append(trainer.hashes())
+        self.assertEqual(found[0], found[1])
+        with self.assertRaisesRegex(copse.errors.ArgumentError, "5 shards are no multiple of 2 devices"):
+            copse.Strategy("opencl:0,opencl:0", portable_shards=5)
+        with self.assertRaises(copse.errors.ArgumentError):
+            copse.Strategy("opencl:0", portable_shards=65)
+
     def test_settings_of_another_kind_are_refused(self):
         for settings, what in (({"steps_per_run": 2}, "steps_per_run"), ({"parameter_device": "host:0"}, "parameter device"),
                                ({"kind": "one_device"}, "one device"), ({"kind": "mirored"}, "mirrored")):

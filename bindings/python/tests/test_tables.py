@@ -196,6 +196,20 @@ class Cells(unittest.TestCase):
         for column in (np.array([1, "x"], object), np.array(["a"]), np.array(["2020-01-01"], "M8[D]"), [1.0, 2]):
             self.assertIsInstance(_cells_in(column), list)
 
+    def test_cells_of_one_row(self):
+        """Numbers where a double holds them."""
+        for x, number in ((1.5, 1.5), (np.float32(0.25), 0.25), (2**53, 2.0**53), (np.int64(-3), -3.0), (-0.0, -0.0),
+                          (2**53 + 1, None), (np.uint64(2**64 - 1), None), (True, None), (np.bool_(False), None), ("2", None)):
+            cells = table.Cells(["a", "b"], [[x], ["text"]])
+            self.assertEqual(cells.struct.numbers[1], ffi.NULL)
+            if number is None:
+                self.assertEqual(cells.struct.numbers[0], ffi.NULL)
+                self.assertEqual(ffi.string(cells.struct.cells[0]), str(x).encode())
+            else:
+                self.assertEqual(np.float64(cells.struct.numbers[0][0]).tobytes(), np.float64(number).tobytes())
+            self.assertEqual([ffi.string(cells.struct.names[i]) for i in range(2)], [b"a", b"b"])
+            self.assertEqual(ffi.string(cells.struct.cells[1]), b"text")
+
     @unittest.skipUnless(importlib.util.find_spec("pandas"), "pandas is not installed")
     def test_missing_cells_of_pandas(self):
         import pandas
@@ -211,6 +225,26 @@ class Cells(unittest.TestCase):
             [b"1.0", None], [b"x", None], [b"2020-01-02 00:00:00", None], [None, b"0.5"], [b"9007199254740993", None],
             [b"True", None], [None, b"255.0"]])
         self.assertEqual([isinstance(c, np.ndarray) for c in columns], [c in "adg" for c in "abcdefg"])
+
+    @unittest.skipUnless(importlib.util.find_spec("pandas"), "pandas is not installed")
+    def test_one_row_of_pandas_equals_one_of_many(self):
+        """Another path, since pandas takes long for a column of one cell."""
+        import pandas
+        frame = pandas.DataFrame({"f": [1.0, np.nan], "f32": np.array([.1, -0.0], np.float32), "i": [2**60, 1],
+                                  "b": [True, False], "s": ["a", None], "c": pandas.Categorical(["x", None]),
+                                  "d": pandas.to_datetime(["2020-01-01", None]), "n": pandas.array([1, None], "Int64"),
+                                  "o": pandas.Series([1, None], dtype=object)})
+        frame.columns = ["f", "f", *frame.columns[2:]]  # two of one name
+        for i in range(2):
+            names, columns = columns_of(frame.iloc[[i]])
+            self.assertEqual(names, list(frame.columns))
+            for alone, all_rows in zip(columns, columns_of(frame)[1]):
+                one, many = (table.Cells(["x"], [c]) for c in (alone, all_rows))
+                if one.struct.numbers[0] and many.struct.numbers[0]:
+                    self.assertEqual(*(np.float64(x).tobytes() for x in
+                                       (one.struct.numbers[0][0], many.struct.numbers[0][i])))
+                else:
+                    self.assertEqual(_cell(alone[0]), _cell(all_rows[i]))
 
     def test_numbers_of_every_type_are_the_same_table(self):
         """The bits of a table of texts, in training and in predictions; a category and a class that are numbers, too."""
@@ -228,6 +262,11 @@ class Cells(unittest.TestCase):
         self.assertEqual(models[0].classes, ["3", "7"])
         np.testing.assert_array_equal(models[0].predict(columns), models[1].predict(texts))
         np.testing.assert_array_equal(models[0].predict(texts), models[1].predict(columns))
+        many = models[0].predict(columns)  # one row has another path
+        for i in range(6):
+            for row in ({k: c[i] for k, c in columns.items()}, {k: c[i] for k, c in texts.items()},
+                        {k: getattr(c[i], "item", lambda: c[i])() for k, c in columns.items()}):
+                np.testing.assert_array_equal(models[0].predict(row), many[i:i + 1])
         self.assertEqual(models[0].evaluate(columns).accuracy, models[0].evaluate(texts).accuracy)
         codes = copse.Dataset.table({"code": ["1", "2", "x"] * 20, "y": np.arange(60) % 2})
         model = copse.Model(copse.Strategy("host"), codes, "dense out", seed=1)

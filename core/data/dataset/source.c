@@ -9,12 +9,6 @@
 #include "core/data/dataset/dataset.h"
 #include "core/data/reader/byte_stream.h"
 
-static bool ends_with(const char *text, const char *end)
-{
-    size_t n = strlen(text), m = strlen(end);
-    return n >= m && strcmp(text + n - m, end) == 0;
-}
-
 /* Position of "images", followed by "idx3", in the last component of a path; NULL if absent. */
 static const char *images_word(const char *path)
 {
@@ -45,7 +39,7 @@ static char *source_join(struct copse_mem *mem, const char *folder, const char *
 
     char *path = copse__alloc(mem, room, 1);
     if (path != NULL)
-        snprintf(path, room, "%s%s%s", folder, ends_with(folder, "/") ? "" : "/", name);
+        snprintf(path, room, "%s%s%s", folder, copse__path_ends(folder, "/") ? "" : "/", name);
     return path;
 }
 
@@ -71,7 +65,7 @@ static copse_status find_labels(struct copse_mem *mem, const char *images, char 
     strstr(word, "idx3")[3] = '1';
     *found = source_exists(path);
     if (!*found) { /* one of the two may be decompressed */
-        if (ends_with(path, ".gz"))
+        if (copse__path_ends(path, ".gz"))
             path[size - 3] = 0;
         else
             strcpy(path + size, ".gz");
@@ -106,7 +100,7 @@ static bool source_consider(void *user, const char *name)
         best->status = find_labels(best->mem, images, &labels, &is_pair);
     if (best->status == COPSE_OK) {
         int rank = (is_pair ? 4 : 0) + (strncmp(name, "train", 5) == 0 ? 2 : 0) +
-                   (ends_with(name, ".gz") ? 0 : 1);
+                   (copse__path_ends(name, ".gz") ? 0 : 1);
         if (best->images == NULL || rank > best->rank ||
             (rank == best->rank && strcmp(images, best->images) < 0)) {
             char *worse[] = { best->images, best->labels };
@@ -199,7 +193,7 @@ static copse_status read_file(copse_context *ctx, const char *path,
 /* `labels` is the last name tried, with or without ".gz". */
 static copse_status no_pair(const char *images, const char *labels)
 {
-    size_t size = strlen(labels) - (ends_with(labels, ".gz") ? 3 : 0);
+    size_t size = strlen(labels) - (copse__path_ends(labels, ".gz") ? 3 : 0);
 
     return copse_fail(COPSE_ERR_IO,
                       "dataset: %s has no labels: no readable file %.*s, nor one with .gz", images,

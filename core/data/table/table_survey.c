@@ -108,8 +108,11 @@ static copse_status take_label(struct survey *v, bool may_be_header)
             COPSE_TRY(find_name(v, p->label_name, &at));
         if (at == SIZE_MAX)
             return copse_fail(COPSE_ERR_ARGUMENT,
-                              "csv: %s has no column named \"%s\" in its first row", v->csv->path,
-                              p->label_name);
+                              "csv: %s has no column named \"%s\" in its first row%s", v->csv->path,
+                              p->label_name,
+                              strchr(p->label_name, ',') ? "; several targets are an array in a "
+                                                           "file of its own (labels, --labels)"
+                                                         : "");
         v->is_open = false;
         f->has_header = true;
         f->label = at;

@@ -42,6 +42,26 @@ typedef struct copse_elements copse_host_elements_fn(const void *params, const i
    none. */
 typedef bool copse_split_fn(const struct copse_command *c, struct copse_split *out);
 
+/* Lines of a launch. The host computes each line alone: it reads whole operands, and writes words
+   that no other line reads or writes. The results are floats. */
+#define COPSE_LINE_WORDS 2
+struct copse_line_words {
+    uint32_t buffer;
+    size_t first, count;
+};
+typedef void copse_host_line_fn(const void *params, const int32_t *spec,
+                                const struct copse_host_arg *args, size_t line);
+struct copse_lines {
+    uint64_t (*count)(const void *params);
+    copse_host_line_fn *host, *size; /* the results, and S; operands may be f32 or double */
+    /* what belongs to a line of the results, also words that it leaves as they are; returns how
+       many entries of `out` */
+    size_t (*words)(const void *params, const int32_t *spec, size_t line,
+                    struct copse_line_words out[COPSE_LINE_WORDS]);
+};
+/* The parameters that the functions of lines take, from the kernel's. */
+typedef void copse_line_params_fn(const void *params, uint32_t out[COPSE_MAX_PARAM_WORDS]);
+
 /* A result y may be wrong by u (ulp max(|y|, floor) + ratio S); u is 2^-24. All zero: the same
    bits. Checks while training allow more: COPSE_BOUND_MARGIN (core/check/bound.h). */
 struct copse_limit {
@@ -93,7 +113,9 @@ struct copse_law {
     copse_host_place_fn *place; /* the word of an element             [its number] */
     /* how many elements [the first parameter, one operation each] */
     copse_host_elements_fn *elements;
-    copse_split_fn *split; /* independent units                  [none] */
+    copse_split_fn *split;             /* independent units                  [none] */
+    const struct copse_lines *lines;   /*                                  [none] */
+    copse_line_params_fn *line_params; /* for `lines`                    [the kernel's own] */
     /* more than to read and write words [the operations of all elements, or none] */
     copse_work_fn *work;
     struct copse_limit limit; /*                                    [the same bits] */

@@ -44,7 +44,8 @@ enum { COPSE_ATTENTION_FORWARD, COPSE_ATTENTION_GRADIENT };
 /* The input of the family: small, as jobs of mode tune have no tensors. */
 struct copse_attention_work {
     uint32_t kind, keys, width;
-    uint64_t words; /* of the largest operand */
+    uint64_t key_tiles; /* of the queries of all heads that share a key */
+    uint64_t words;     /* of the largest operand */
     const struct copse_attention_launch *of;
 };
 
@@ -52,5 +53,6 @@ struct copse_attention_work {
 copse_status copse__attention_plain(struct copse_lowering *l, const void *work);
 copse_status copse__attention_wide(struct copse_lowering *l, const void *work);
 copse_status copse__attention_texel(struct copse_lowering *l, const void *work);
+copse_status copse__attention_tile(struct copse_lowering *l, const void *work);
 
 #endif

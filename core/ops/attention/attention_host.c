@@ -2,7 +2,6 @@
 /* Host functions and self-tests of the kernels of attention. */
 #include <math.h>
 
-#include "core/device/kernel/launch_split.h"
 #include "core/ops/attention/attention_map.h"
 #include "core/ops/attention/attention_sizes.h"
 #include "core/ops/self_tests.h"
@@ -25,48 +24,53 @@ static double score_of(const struct copse_attention_map *m, const struct copse_h
            copse__attention_bias(m, &args[3], item, h, i, j);
 }
 
-static void attention_host(const void *params, const int32_t *spec,
-                           const struct copse_host_arg *args)
+static void attention_line(const void *params, const int32_t *spec,
+                           const struct copse_host_arg *args, size_t row)
 {
     const struct copse_params_attention *p = params;
     const struct copse_attention_map m = COPSE_ATTENTION_MAP(p, spec, 2);
     const struct copse_host_arg *v = &args[2], *state = &args[5], *y = &args[6];
     const size_t end = COPSE_MIN((size_t)p->first + p->count, m.keys);
     const bool is_last = end == m.keys, has_values = spec[1] != 0;
-    for (size_t row = 0; row < p->rows; row++) {
-        const size_t i = row % m.queries, h = row / m.queries % m.heads,
-                     item = row / m.queries / m.heads;
-        const size_t to = copse__attention_y(&m, item, h, i);
-        const size_t keys =
-            copse__attention_keys(&m, copse__attention_length(&m, &args[4], item), i);
-        const double before = p->first ? copse__load(state, STATE * row) : -INFINITY;
-        double sums[WIDEST] = { 0 }, top = before;
-        for (size_t j = p->first; j < end; j++) {
-            if (!copse__attention_sees(&m, i, j, keys))
-                continue;
-            const double s = score_of(&m, args, item, h, i, j);
-            if (s > top)
-                top = s;
-        }
-        const double shift = top == -INFINITY ? 0 : top, keep = exp(before - shift);
-        double total = p->first ? copse__load(state, STATE * row + 1) * keep : 0;
-        for (size_t c = 0; has_values && p->first && c < m.width; c++)
-            sums[c] = copse__load(y, to + c) * keep;
-        for (size_t j = p->first; j < end; j++) {
-            if (!copse__attention_sees(&m, i, j, keys))
-                continue;
-            const double e = exp(score_of(&m, args, item, h, i, j) - shift);
-            total += e;
-            for (size_t c = 0; has_values && c < m.width; c++)
-                sums[c] += e * copse__load(v, copse__attention_v(&m, item, h, j) + c);
-        }
-        const bool is_empty = m.has_mask ? total == 0 : !sees_a_key(&m, i, keys);
-        copse__store(state, STATE * row, is_last && is_empty ? 0 : top);
-        copse__store(state, STATE * row + 1, !is_last ? total : is_empty ? 0 : 1 / total);
-        copse__store(state, STATE * row + 3, (double)keys);
-        for (size_t c = 0; has_values && c < m.width; c++)
-            copse__store(y, to + c, !is_last ? sums[c] : is_empty ? 0 : sums[c] / total);
+    const size_t i = row % m.queries, h = row / m.queries % m.heads,
+                 item = row / m.queries / m.heads;
+    const size_t to = copse__attention_y(&m, item, h, i);
+    const size_t keys = copse__attention_keys(&m, copse__attention_length(&m, &args[4], item), i);
+    const double before = p->first ? copse__load(state, STATE * row) : -INFINITY;
+    double sums[WIDEST] = { 0 }, top = before;
+    for (size_t j = p->first; j < end; j++) {
+        if (!copse__attention_sees(&m, i, j, keys))
+            continue;
+        const double s = score_of(&m, args, item, h, i, j);
+        if (s > top)
+            top = s;
     }
+    const double shift = top == -INFINITY ? 0 : top, keep = exp(before - shift);
+    double total = p->first ? copse__load(state, STATE * row + 1) * keep : 0;
+    for (size_t c = 0; has_values && p->first && c < m.width; c++)
+        sums[c] = copse__load(y, to + c) * keep;
+    for (size_t j = p->first; j < end; j++) {
+        if (!copse__attention_sees(&m, i, j, keys))
+            continue;
+        const double e = exp(score_of(&m, args, item, h, i, j) - shift);
+        total += e;
+        for (size_t c = 0; has_values && c < m.width; c++)
+            sums[c] += e * copse__load(v, copse__attention_v(&m, item, h, j) + c);
+    }
+    const bool is_empty = m.has_mask ? total == 0 : !sees_a_key(&m, i, keys);
+    copse__store(state, STATE * row, is_last && is_empty ? 0 : top);
+    copse__store(state, STATE * row + 1, !is_last ? total : is_empty ? 0 : 1 / total);
+    copse__store(state, STATE * row + 3, (double)keys);
+    for (size_t c = 0; has_values && c < m.width; c++)
+        copse__store(y, to + c, !is_last ? sums[c] : is_empty ? 0 : sums[c] / total);
+}
+
+static void attention_host(const void *params, const int32_t *spec,
+                           const struct copse_host_arg *args)
+{
+    const struct copse_params_attention *p = params;
+    for (size_t row = 0; row < p->rows; row++)
+        attention_line(params, spec, args, row);
 }
 
 /* P of a query and a key from its score and the state. */
@@ -75,41 +79,47 @@ static double share_of(const struct copse_host_arg *state, size_t row, double sc
     return exp(score - copse__load(state, STATE * row)) * copse__load(state, STATE * row + 1);
 }
 
-static void attention_grad_query_host(const void *params, const int32_t *spec,
-                                      const struct copse_host_arg *args)
+static void grad_query_line(const void *params, const int32_t *spec,
+                            const struct copse_host_arg *args, size_t row)
 {
     const struct copse_params_attention_grad_query *p = params;
     const struct copse_attention_map m = COPSE_ATTENTION_MAP(p, spec, 1);
     const struct copse_host_arg *k = &args[1], *v = &args[2], *y = &args[4], *dy = &args[5],
                                 *state = &args[6], *to = &args[7];
     const size_t end = COPSE_MIN((size_t)p->first + p->count, m.keys);
-    for (size_t row = 0; row < p->rows; row++) {
-        const size_t i = row % m.queries, h = row / m.queries % m.heads,
-                     item = row / m.queries / m.heads;
-        const size_t of_y = copse__attention_y(&m, item, h, i);
-        const size_t keys = m.lengths ? (size_t)copse__load(state, STATE * row + 3) : m.keys;
-        const size_t at = (item * m.queries + i) * p->to_stride + p->to_first + h * m.width;
-        const double along = copse__attention_dot(dy, of_y, y, of_y, m.width);
-        double sums[WIDEST] = { 0 };
-        for (size_t j = p->first; j < end; j++) {
-            if (!copse__attention_sees(&m, i, j, keys))
-                continue;
-            const size_t of_k = copse__attention_k(&m, item, h, j),
-                         of_v = copse__attention_v(&m, item, h, j);
-            const double share = share_of(state, row, score_of(&m, args, item, h, i, j));
-            const double slope =
-                share * (copse__attention_dot(dy, of_y, v, of_v, m.width) - along) * m.scale;
-            for (size_t c = 0; c < m.width; c++)
-                sums[c] += slope * copse__load(k, of_k + c);
-        }
-        copse__store(state, STATE * row + 2, along);
+    const size_t i = row % m.queries, h = row / m.queries % m.heads,
+                 item = row / m.queries / m.heads;
+    const size_t of_y = copse__attention_y(&m, item, h, i);
+    const size_t keys = m.lengths ? (size_t)copse__load(state, STATE * row + 3) : m.keys;
+    const size_t at = (item * m.queries + i) * p->to_stride + p->to_first + h * m.width;
+    const double along = copse__attention_dot(dy, of_y, y, of_y, m.width);
+    double sums[WIDEST] = { 0 };
+    for (size_t j = p->first; j < end; j++) {
+        if (!copse__attention_sees(&m, i, j, keys))
+            continue;
+        const size_t of_k = copse__attention_k(&m, item, h, j),
+                     of_v = copse__attention_v(&m, item, h, j);
+        const double share = share_of(state, row, score_of(&m, args, item, h, i, j));
+        const double slope =
+            share * (copse__attention_dot(dy, of_y, v, of_v, m.width) - along) * m.scale;
         for (size_t c = 0; c < m.width; c++)
-            copse__store(to, at + c, sums[c] + (p->first ? copse__load(to, at + c) : 0));
+            sums[c] += slope * copse__load(k, of_k + c);
     }
+    copse__store(state, STATE * row + 2, along);
+    for (size_t c = 0; c < m.width; c++)
+        copse__store(to, at + c, sums[c] + (p->first ? copse__load(to, at + c) : 0));
 }
 
-static void attention_grad_key_host(const void *params, const int32_t *spec,
-                                    const struct copse_host_arg *args)
+static void attention_grad_query_host(const void *params, const int32_t *spec,
+                                      const struct copse_host_arg *args)
+{
+    const struct copse_params_attention_grad_query *p = params;
+    for (size_t row = 0; row < p->rows; row++)
+        grad_query_line(params, spec, args, row);
+}
+
+static void grad_key_line(const void *params, const int32_t *spec,
+                          const struct copse_host_arg *args, size_t row)
 {
     const struct copse_params_attention_grad_key *p = params;
     const struct copse_attention_map m = COPSE_ATTENTION_MAP(p, spec, 1);
@@ -117,36 +127,41 @@ static void attention_grad_key_host(const void *params, const int32_t *spec,
                                 *to = &args[6];
     const size_t end = COPSE_MIN((size_t)p->first + p->count, m.queries),
                  kv_heads = m.heads / m.share;
-    for (size_t row = 0; row < p->rows; row++) {
-        const size_t j = row % m.keys, kv = row / m.keys % kv_heads, item = row / m.keys / kv_heads;
-        const size_t h = kv * m.share + p->head,
-                     at = (item * m.keys + j) * p->to_stride + kv * m.width;
-        const size_t of_v = copse__attention_v(&m, item, h, j);
-        const size_t length = copse__attention_state_length(&m, state, item, h);
-        const bool adds = p->first + p->head > 0;
-        double sums_k[WIDEST] = { 0 }, sums_v[WIDEST] = { 0 };
-        for (size_t i = p->first; i < end; i++) {
-            if (!copse__attention_sees(&m, i, j, copse__attention_keys(&m, length, i)))
-                continue;
-            const size_t of_q = copse__attention_q(&m, item, h, i),
-                         of_y = copse__attention_y(&m, item, h, i);
-            const size_t line = (item * m.heads + h) * m.queries + i;
-            const double share = share_of(state, line, score_of(&m, args, item, h, i, j));
-            const double slope = share * m.scale *
-                                 (copse__attention_dot(dy, of_y, v, of_v, m.width) -
-                                  copse__load(state, STATE * line + 2));
-            for (size_t c = 0; c < m.width; c++) {
-                sums_k[c] += slope * copse__load(q, of_q + c);
-                sums_v[c] += share * copse__load(dy, of_y + c);
-            }
-        }
+    const size_t j = row % m.keys, kv = row / m.keys % kv_heads, item = row / m.keys / kv_heads;
+    const size_t h = kv * m.share + p->head, at = (item * m.keys + j) * p->to_stride + kv * m.width;
+    const size_t of_v = copse__attention_v(&m, item, h, j);
+    const size_t length = copse__attention_state_length(&m, state, item, h);
+    const bool adds = p->first + p->head > 0;
+    double sums_k[WIDEST] = { 0 }, sums_v[WIDEST] = { 0 };
+    for (size_t i = p->first; i < end; i++) {
+        if (!copse__attention_sees(&m, i, j, copse__attention_keys(&m, length, i)))
+            continue;
+        const size_t of_q = copse__attention_q(&m, item, h, i),
+                     of_y = copse__attention_y(&m, item, h, i);
+        const size_t line = (item * m.heads + h) * m.queries + i;
+        const double share = share_of(state, line, score_of(&m, args, item, h, i, j));
+        const double slope = share * m.scale *
+                             (copse__attention_dot(dy, of_y, v, of_v, m.width) -
+                              copse__load(state, STATE * line + 2));
         for (size_t c = 0; c < m.width; c++) {
-            copse__store(to, p->to_k + at + c,
-                         sums_k[c] + (adds ? copse__load(to, p->to_k + at + c) : 0));
-            copse__store(to, p->to_v + at + c,
-                         sums_v[c] + (adds ? copse__load(to, p->to_v + at + c) : 0));
+            sums_k[c] += slope * copse__load(q, of_q + c);
+            sums_v[c] += share * copse__load(dy, of_y + c);
         }
     }
+    for (size_t c = 0; c < m.width; c++) {
+        copse__store(to, p->to_k + at + c,
+                     sums_k[c] + (adds ? copse__load(to, p->to_k + at + c) : 0));
+        copse__store(to, p->to_v + at + c,
+                     sums_v[c] + (adds ? copse__load(to, p->to_v + at + c) : 0));
+    }
+}
+
+static void attention_grad_key_host(const void *params, const int32_t *spec,
+                                    const struct copse_host_arg *args)
+{
+    const struct copse_params_attention_grad_key *p = params;
+    for (size_t row = 0; row < p->rows; row++)
+        grad_key_line(params, spec, args, row);
 }
 
 /* ---- the wide kernels: 16 queries or keys to an invocation, in one launch ---- */
@@ -194,6 +209,30 @@ static void attention_grad_key_texel_host(const void *params, const int32_t *spe
 {
     const struct copse_params_attention_grad_key p = copse__attention_key_of_texel(params);
     attention_grad_key_host(&p, spec, args);
+}
+
+/* ---- the kernels for GPUs ---- */
+
+static void attention_tile_host(const void *params, const int32_t *spec,
+                                const struct copse_host_arg *args)
+{
+    const struct copse_params_attention p = copse__attention_of_tile(params);
+    attention_host(&p, spec, args);
+}
+
+static void attention_grad_query_tile_host(const void *params, const int32_t *spec,
+                                           const struct copse_host_arg *args)
+{
+    const struct copse_params_attention_grad_query p = copse__attention_query_of_tile(params);
+    attention_grad_query_host(&p, spec, args);
+}
+
+static void attention_grad_key_tile_host(const void *params, const int32_t *spec,
+                                         const struct copse_host_arg *args)
+{
+    struct copse_params_attention_grad_key p = copse__attention_key_of_tile(params);
+    for (; p.head < p.share; p.head++)
+        attention_grad_key_host(&p, spec, args);
 }
 
 /* ---- self-tests ---- */
@@ -326,186 +365,191 @@ static void attention_grad_key_texel_test(const struct copse_kernel *k, struct c
     t->slack = COPSE_SELF_TEST_SLACK;
 }
 
-/* ---- units: items, whose queries see only their own keys ---- */
+#define TILE_PARAMS_OF(width_)                                                                  \
+    .queries = QUERIES, .keys = KEYS, .heads = HEADS, .share = HEADS, .width = width_,          \
+    .window = 4, .q_stride = HEADS * (width_), .k_stride = width_, .mask_head = QUERIES * KEYS, \
+    .mask_query = KEYS, .scale = 0.0625f / (float)(width_)
 
-/* Of a launch, and the parameter that is a number of items times `per`. */
-struct items {
-    uint64_t count, per;
-    const uint32_t *word;
-};
-
-static struct items items_of(const uint32_t *word, uint64_t per)
+static uint32_t tile_width(const struct copse_kernel *k, uint32_t spec)
 {
-    return (struct items){ per > 0 && *word % per == 0 ? *word / per : 0, per, word };
+    return 32u << k->spec[spec];
 }
 
-/* `rows` rows of an item, `stride` words apart. `used` words of a row belong to this operand: with
-   others in the same rows, or from *first on, alone. */
-static void split_rows(struct copse_split *o, uint32_t buffer, uint64_t rows, uint64_t stride,
-                       uint32_t *first, uint64_t used)
+static void attention_tile_test(const struct copse_kernel *k, struct copse_self_test *t)
 {
-    copse__split_buffer(o, buffer, rows * stride);
-    if (*first + used > stride) {
-        o->buffers[buffer].first = *first;
-        *first = 0;
-    }
+    const uint32_t width = tile_width(k, 4);
+    const struct copse_params_attention_tile p = { TILE_PARAMS_OF(width), .blocks = HEADS };
+    COPSE_SELF_TEST(t, p, p.blocks, ROWS * width, KEYS * width, KEYS * width, MASK_WORDS, 1,
+                    STATE * ROWS, ROWS * width);
+    t->slack = COPSE_SELF_TEST_SLACK;
 }
 
-static bool split_operands(struct copse_split *o, const struct copse_attention_map *m,
-                           uint32_t *q_first, uint32_t *k_first, uint32_t *v_first,
-                           struct items items)
+static void attention_grad_query_tile_test(const struct copse_kernel *k, struct copse_self_test *t)
 {
-    const uint64_t kv = m->heads / COPSE_MAX(m->share, 1) * m->width;
-    split_rows(o, 0, m->queries, m->q_stride, q_first, (uint64_t)m->heads * m->width);
-    split_rows(o, 1, m->keys, m->k_stride, k_first, kv);
-    split_rows(o, 2, m->keys, m->k_stride, v_first, kv);
-    copse__split_buffer(o, 3, m->has_mask ? m->mask_item : 0);
-    copse__split_count(o, items.word, items.per);
-    o->units = items.count;
-    return items.count > 0;
+    const uint32_t width = tile_width(k, 3);
+    const struct copse_params_attention_grad_query_tile p = { TILE_PARAMS_OF(width),
+                                                              .blocks = HEADS,
+                                                              .to_stride = HEADS * width };
+    COPSE_SELF_TEST(t, p, p.blocks, ROWS * width, KEYS * width, KEYS * width, MASK_WORDS,
+                    ROWS * width, ROWS * width, STATE * ROWS, ROWS * width);
+    set_state(t, 6);
+    t->slack = COPSE_SELF_TEST_SLACK;
 }
 
-/* Words of an item: outputs or their gradients, states. */
-static uint64_t item_outputs(const struct copse_attention_map *m)
+static void attention_grad_key_tile_test(const struct copse_kernel *k, struct copse_self_test *t)
 {
-    return (uint64_t)m->queries * m->heads * m->width;
-}
-static uint64_t item_states(const struct copse_attention_map *m)
-{
-    return (uint64_t)m->queries * m->heads * STATE;
-}
-
-static void split_forward(struct copse_split *o, const struct copse_attention_map *m,
-                          bool has_values)
-{
-    copse__split_buffer(o, 4, m->lengths ? 1 : 0);
-    copse__split_buffer(o, 5, item_states(m));
-    copse__split_buffer(o, 6, has_values ? item_outputs(m) : 0);
+    const uint32_t width = tile_width(k, 3);
+    const struct copse_params_attention_grad_key_tile p = { TILE_PARAMS_OF(width), .blocks = 1,
+                                                            .to_v = KEYS * width,
+                                                            .to_stride = width };
+    COPSE_SELF_TEST(t, p, p.blocks, ROWS * width, KEYS * width, KEYS * width, MASK_WORDS,
+                    ROWS * width, STATE * ROWS, 2 * KEYS * width);
+    set_state(t, 5);
+    t->slack = COPSE_SELF_TEST_SLACK;
 }
 
-static void split_grad_query(struct copse_split *o, const struct copse_attention_map *m,
-                             uint32_t *to_first, uint32_t to_stride)
+/* ---- lines: rows of queries, or of keys ---- */
+
+static uint64_t count_lines(const void *params)
 {
-    copse__split_buffer(o, 4, item_outputs(m));
-    copse__split_buffer(o, 5, item_outputs(m));
-    copse__split_buffer(o, 6, item_states(m));
-    split_rows(o, 7, m->queries, to_stride, to_first, (uint64_t)m->heads * m->width);
+    return ((const struct copse_params_attention *)params)->rows;
 }
 
-/* Gradients of keys and values are in the rows of one array, or in two arrays, one after the other.
-   False: they are elsewhere. */
-static bool split_grad_key(struct copse_split *o, const struct copse_attention_map *m,
-                           uint32_t *to_k, uint32_t *to_v, uint32_t to_stride, uint64_t items)
+static uint64_t count_query_lines(const void *params)
 {
-    const uint64_t each = (uint64_t)m->keys * to_stride,
-                   kv = m->heads / COPSE_MAX(m->share, 1) * m->width;
-    copse__split_buffer(o, 4, item_outputs(m));
-    copse__split_buffer(o, 5, item_states(m));
-    copse__split_buffer(o, 6, each);
-    if (*to_k + kv <= to_stride && *to_v + kv <= to_stride)
-        return true;
-    if (*to_v < *to_k + items * each)
-        return false;
-    o->buffers[6] = (struct copse_split_buffer){
-        .pieces = 2, .pitch = *to_v - *to_k, .each = each, .first = *to_k
+    return ((const struct copse_params_attention_grad_query *)params)->rows;
+}
+
+static uint64_t count_key_lines(const void *params)
+{
+    return ((const struct copse_params_attention_grad_key *)params)->rows;
+}
+
+static size_t words_of_line(const void *params, const int32_t *spec, size_t line,
+                            struct copse_line_words out[COPSE_LINE_WORDS])
+{
+    const struct copse_params_attention *p = params;
+    const struct copse_attention_map m = COPSE_ATTENTION_MAP(p, spec, 2);
+    const size_t i = line % m.queries, h = line / m.queries % m.heads,
+                 item = line / m.queries / m.heads;
+    out[0] = (struct copse_line_words){ 5, STATE * line, STATE };
+    out[1] = (struct copse_line_words){ 6, copse__attention_y(&m, item, h, i), m.width };
+    return spec[1] != 0 ? 2 : 1;
+}
+
+static size_t words_of_query_line(const void *params, const int32_t *spec, size_t line,
+                                  struct copse_line_words out[COPSE_LINE_WORDS])
+{
+    const struct copse_params_attention_grad_query *p = params;
+    const size_t i = line % p->queries, h = line / p->queries % p->heads,
+                 item = line / p->queries / p->heads;
+    (void)spec;
+    out[0] = (struct copse_line_words){ 6, STATE * line, STATE };
+    out[1] = (struct copse_line_words){
+        7, (item * p->queries + i) * p->to_stride + p->to_first + h * p->width, p->width
     };
-    copse__split_count(o, to_v, each);
-    *to_k = 0;
-    return true;
+    return 2;
 }
 
-#define OPERANDS(p) &(p)->q_first, &(p)->k_first, &(p)->v_first
-
-/* Blocks of 16 of a number of queries or keys. */
-static uint64_t blocks_of(uint32_t n)
+static size_t words_of_key_line(const void *params, const int32_t *spec, size_t line,
+                                struct copse_line_words out[COPSE_LINE_WORDS])
 {
-    return ((uint64_t)n + COPSE_ATTENTION_LANES - 1) / COPSE_ATTENTION_LANES;
+    const struct copse_params_attention_grad_key *p = params;
+    const size_t kv_heads = p->heads / p->share, j = line % p->keys, kv = line / p->keys % kv_heads,
+                 item = line / p->keys / kv_heads;
+    const size_t at = (item * p->keys + j) * p->to_stride + kv * p->width;
+    (void)spec;
+    out[0] = (struct copse_line_words){ 6, p->to_k + at, p->width };
+    out[1] = (struct copse_line_words){ 6, p->to_v + at, p->width };
+    return 2;
 }
 
-static bool attention_split(const struct copse_command *c, struct copse_split *o)
+/* All heads that share a key head, as the wide kernel and the one for GPUs compute them. */
+static void add_heads(copse_host_line_fn *of_head, const void *params, const int32_t *spec,
+                      const struct copse_host_arg *args, size_t line)
 {
-    struct copse_params_attention *p = COPSE_SPLIT_PARAMS(attention, o);
-    const struct copse_attention_map m = COPSE_ATTENTION_MAP(p, copse__law_spec(c), 2);
-    const struct items items = items_of(&p->rows, (uint64_t)p->heads * p->queries);
-    split_forward(o, &m, copse__law_spec(c)[1] != 0);
-    return split_operands(o, &m, OPERANDS(p), items);
+    struct copse_params_attention_grad_key p =
+        *(const struct copse_params_attention_grad_key *)params;
+    for (; p.head < p.share; p.head++)
+        of_head(&p, spec, args, line);
 }
 
-static bool attention_grad_query_split(const struct copse_command *c, struct copse_split *o)
+static void grad_key_wide_line(const void *params, const int32_t *spec,
+                               const struct copse_host_arg *args, size_t line)
 {
-    struct copse_params_attention_grad_query *p = COPSE_SPLIT_PARAMS(attention_grad_query, o);
-    const struct copse_attention_map m = COPSE_ATTENTION_MAP(p, copse__law_spec(c), 1);
-    const struct items items = items_of(&p->rows, (uint64_t)p->heads * p->queries);
-    split_grad_query(o, &m, &p->to_first, p->to_stride);
-    return split_operands(o, &m, OPERANDS(p), items);
+    add_heads(grad_key_line, params, spec, args, line);
 }
 
-static bool attention_grad_key_split(const struct copse_command *c, struct copse_split *o)
+static void grad_key_wide_line_size(const void *params, const int32_t *spec,
+                                    const struct copse_host_arg *args, size_t line)
 {
-    struct copse_params_attention_grad_key *p = COPSE_SPLIT_PARAMS(attention_grad_key, o);
-    const struct copse_attention_map m = COPSE_ATTENTION_MAP(p, copse__law_spec(c), 1);
-    const struct items items =
-        items_of(&p->rows, (uint64_t)(p->heads / COPSE_MAX(p->share, 1)) * p->keys);
-    return split_grad_key(o, &m, &p->to_k, &p->to_v, p->to_stride, items.count) &&
-           split_operands(o, &m, OPERANDS(p), items);
+    add_heads(copse__attention_grad_key_line_size, params, spec, args, line);
 }
 
-static bool attention_wide_split(const struct copse_command *c, struct copse_split *o)
+static const struct copse_lines lines_of_queries = { count_lines, attention_line,
+                                                     copse__attention_line_size, words_of_line };
+static const struct copse_lines lines_of_query_gradients = { count_query_lines, grad_query_line,
+                                                             copse__attention_grad_query_line_size,
+                                                             words_of_query_line };
+static const struct copse_lines lines_of_key_gradients = { count_key_lines, grad_key_line,
+                                                           copse__attention_grad_key_line_size,
+                                                           words_of_key_line };
+static const struct copse_lines lines_of_key_gradients_wide = { count_key_lines, grad_key_wide_line,
+                                                                grad_key_wide_line_size,
+                                                                words_of_key_line };
+
+static void wide_line_params(const void *params, uint32_t out[COPSE_MAX_PARAM_WORDS])
 {
-    struct copse_params_attention_wide *p = COPSE_SPLIT_PARAMS(attention_wide, o);
-    const struct copse_attention_map m = COPSE_ATTENTION_MAP(p, copse__law_spec(c), 2);
-    const struct items items = items_of(&p->blocks, (uint64_t)p->heads * blocks_of(p->queries));
-    split_forward(o, &m, copse__law_spec(c)[1] != 0);
-    return split_operands(o, &m, OPERANDS(p), items);
+    const struct copse_params_attention p = copse__attention_of_wide(params);
+    memcpy(out, &p, sizeof p);
 }
 
-static bool attention_grad_query_wide_split(const struct copse_command *c, struct copse_split *o)
+static void query_wide_line_params(const void *params, uint32_t out[COPSE_MAX_PARAM_WORDS])
 {
-    struct copse_params_attention_grad_query_wide *p =
-        COPSE_SPLIT_PARAMS(attention_grad_query_wide, o);
-    const struct copse_attention_map m = COPSE_ATTENTION_MAP(p, copse__law_spec(c), 1);
-    const struct items items = items_of(&p->blocks, (uint64_t)p->heads * blocks_of(p->queries));
-    split_grad_query(o, &m, &p->to_first, p->to_stride);
-    return split_operands(o, &m, OPERANDS(p), items);
+    const struct copse_params_attention_grad_query p = copse__attention_query_of_wide(params);
+    memcpy(out, &p, sizeof p);
 }
 
-static bool attention_grad_key_wide_split(const struct copse_command *c, struct copse_split *o)
+static void key_wide_line_params(const void *params, uint32_t out[COPSE_MAX_PARAM_WORDS])
 {
-    struct copse_params_attention_grad_key_wide *p = COPSE_SPLIT_PARAMS(attention_grad_key_wide, o);
-    const struct copse_attention_map m = COPSE_ATTENTION_MAP(p, copse__law_spec(c), 1);
-    const struct items items =
-        items_of(&p->blocks, (uint64_t)(p->heads / COPSE_MAX(p->share, 1)) * blocks_of(p->keys));
-    return split_grad_key(o, &m, &p->to_k, &p->to_v, p->to_stride, items.count) &&
-           split_operands(o, &m, OPERANDS(p), items);
+    const struct copse_params_attention_grad_key p = copse__attention_key_of_wide(params);
+    memcpy(out, &p, sizeof p);
 }
 
-static bool attention_texel_split(const struct copse_command *c, struct copse_split *o)
+static void texel_line_params(const void *params, uint32_t out[COPSE_MAX_PARAM_WORDS])
 {
-    struct copse_params_attention_texel *p = COPSE_SPLIT_PARAMS(attention_texel, o);
-    const struct copse_attention_map m = COPSE_ATTENTION_MAP(p, copse__law_spec(c), 2);
-    const struct items items = items_of(&p->lines, p->heads);
-    split_forward(o, &m, copse__law_spec(c)[1] != 0);
-    return split_operands(o, &m, OPERANDS(p), items);
+    const struct copse_params_attention p = copse__attention_of_texel(params);
+    memcpy(out, &p, sizeof p);
 }
 
-static bool attention_grad_query_texel_split(const struct copse_command *c, struct copse_split *o)
+static void query_texel_line_params(const void *params, uint32_t out[COPSE_MAX_PARAM_WORDS])
 {
-    struct copse_params_attention_grad_query_texel *p =
-        COPSE_SPLIT_PARAMS(attention_grad_query_texel, o);
-    const struct copse_attention_map m = COPSE_ATTENTION_MAP(p, copse__law_spec(c), 1);
-    const struct items items = items_of(&p->lines, p->heads);
-    split_grad_query(o, &m, &p->to_first, p->to_stride);
-    return split_operands(o, &m, OPERANDS(p), items);
+    const struct copse_params_attention_grad_query p = copse__attention_query_of_texel(params);
+    memcpy(out, &p, sizeof p);
 }
 
-static bool attention_grad_key_texel_split(const struct copse_command *c, struct copse_split *o)
+static void key_texel_line_params(const void *params, uint32_t out[COPSE_MAX_PARAM_WORDS])
 {
-    struct copse_params_attention_grad_key_texel *p =
-        COPSE_SPLIT_PARAMS(attention_grad_key_texel, o);
-    const struct copse_attention_map m = COPSE_ATTENTION_MAP(p, copse__law_spec(c), 1);
-    const struct items items = items_of(&p->lines, p->heads / COPSE_MAX(p->share, 1));
-    return split_grad_key(o, &m, &p->to_k, &p->to_v, p->to_stride, items.count) &&
-           split_operands(o, &m, OPERANDS(p), items);
+    const struct copse_params_attention_grad_key p = copse__attention_key_of_texel(params);
+    memcpy(out, &p, sizeof p);
+}
+
+static void tile_line_params(const void *params, uint32_t out[COPSE_MAX_PARAM_WORDS])
+{
+    const struct copse_params_attention p = copse__attention_of_tile(params);
+    memcpy(out, &p, sizeof p);
+}
+
+static void query_tile_line_params(const void *params, uint32_t out[COPSE_MAX_PARAM_WORDS])
+{
+    const struct copse_params_attention_grad_query p = copse__attention_query_of_tile(params);
+    memcpy(out, &p, sizeof p);
+}
+
+static void key_tile_line_params(const void *params, uint32_t out[COPSE_MAX_PARAM_WORDS])
+{
+    const struct copse_params_attention_grad_key p = copse__attention_key_of_tile(params);
+    memcpy(out, &p, sizeof p);
 }
 
 /* ---- laws ---- */
@@ -574,66 +618,114 @@ static uint64_t attention_grad_key_texel_work(const void *params, const int32_t 
     return attention_grad_key_work(&p, spec);
 }
 
+static uint64_t attention_tile_work(const void *params, const int32_t *spec)
+{
+    const struct copse_params_attention p = copse__attention_of_tile(params);
+    return attention_work(&p, spec);
+}
+
+static uint64_t attention_grad_query_tile_work(const void *params, const int32_t *spec)
+{
+    const struct copse_params_attention_grad_query p = copse__attention_query_of_tile(params);
+    return attention_grad_query_work(&p, spec);
+}
+
+static uint64_t attention_grad_key_tile_work(const void *params, const int32_t *spec)
+{
+    const struct copse_params_attention_grad_key p = copse__attention_key_of_tile(params);
+    return p.share * attention_grad_key_work(&p, spec);
+}
+
 const struct copse_law copse_law_attention = {
     .host = attention_host,
-    .split = attention_split,
+    .lines = &lines_of_queries,
     .work = attention_work,
     .limit = { .ulp = 1, .ratio = 16, .size = copse__attention_size },
     .self_test = attention_test,
 };
 const struct copse_law copse_law_attention_grad_query = {
     .host = attention_grad_query_host,
-    .split = attention_grad_query_split,
+    .lines = &lines_of_query_gradients,
     .work = attention_grad_query_work,
     .limit = { .ulp = 1, .ratio = 16, .size = copse__attention_grad_query_size },
     .self_test = attention_grad_query_test,
 };
 const struct copse_law copse_law_attention_grad_key = {
     .host = attention_grad_key_host,
-    .split = attention_grad_key_split,
+    .lines = &lines_of_key_gradients,
     .work = attention_grad_key_work,
     .limit = { .ulp = 1, .ratio = 16, .size = copse__attention_grad_key_size },
     .self_test = attention_grad_key_test,
 };
 const struct copse_law copse_law_attention_wide = {
     .host = attention_wide_host,
-    .split = attention_wide_split,
+    .lines = &lines_of_queries,
+    .line_params = wide_line_params,
     .work = attention_wide_work,
     .limit = { .ulp = 1, .ratio = 16, .size = copse__attention_wide_size },
     .self_test = attention_wide_test,
 };
 const struct copse_law copse_law_attention_grad_query_wide = {
     .host = attention_grad_query_wide_host,
-    .split = attention_grad_query_wide_split,
+    .lines = &lines_of_query_gradients,
+    .line_params = query_wide_line_params,
     .work = attention_grad_query_wide_work,
     .limit = { .ulp = 1, .ratio = 16, .size = copse__attention_grad_query_wide_size },
     .self_test = attention_grad_query_wide_test,
 };
 const struct copse_law copse_law_attention_grad_key_wide = {
     .host = attention_grad_key_wide_host,
-    .split = attention_grad_key_wide_split,
+    .lines = &lines_of_key_gradients_wide,
+    .line_params = key_wide_line_params,
     .work = attention_grad_key_wide_work,
     .limit = { .ulp = 1, .ratio = 16, .size = copse__attention_grad_key_wide_size },
     .self_test = attention_grad_key_wide_test,
 };
 const struct copse_law copse_law_attention_texel = {
     .host = attention_texel_host,
-    .split = attention_texel_split,
+    .lines = &lines_of_queries,
+    .line_params = texel_line_params,
     .work = attention_texel_work,
     .limit = { .ulp = 1, .ratio = 16, .size = copse__attention_texel_size },
     .self_test = attention_texel_test,
 };
 const struct copse_law copse_law_attention_grad_query_texel = {
     .host = attention_grad_query_texel_host,
-    .split = attention_grad_query_texel_split,
+    .lines = &lines_of_query_gradients,
+    .line_params = query_texel_line_params,
     .work = attention_grad_query_texel_work,
     .limit = { .ulp = 1, .ratio = 16, .size = copse__attention_grad_query_texel_size },
     .self_test = attention_grad_query_texel_test,
 };
 const struct copse_law copse_law_attention_grad_key_texel = {
     .host = attention_grad_key_texel_host,
-    .split = attention_grad_key_texel_split,
+    .lines = &lines_of_key_gradients,
+    .line_params = key_texel_line_params,
     .work = attention_grad_key_texel_work,
     .limit = { .ulp = 1, .ratio = 16, .size = copse__attention_grad_key_texel_size },
     .self_test = attention_grad_key_texel_test,
+};
+const struct copse_law copse_law_attention_tile = {
+    .host = attention_tile_host,
+    .lines = &lines_of_queries,
+    .line_params = tile_line_params,
+    .work = attention_tile_work,
+    .limit = { .ulp = 1, .ratio = 16, .size = copse__attention_tile_size },
+    .self_test = attention_tile_test,
+};
+const struct copse_law copse_law_attention_grad_query_tile = {
+    .host = attention_grad_query_tile_host,
+    .lines = &lines_of_query_gradients,
+    .line_params = query_tile_line_params,
+    .work = attention_grad_query_tile_work,
+    .limit = { .ulp = 1, .ratio = 16, .size = copse__attention_grad_query_tile_size },
+    .self_test = attention_grad_query_tile_test,
+};
+const struct copse_law copse_law_attention_grad_key_tile = {
+    .host = attention_grad_key_tile_host,
+    .lines = &lines_of_key_gradients_wide,
+    .line_params = key_tile_line_params,
+    .work = attention_grad_key_tile_work,
+    .limit = { .ulp = 1, .ratio = 16, .size = copse__attention_grad_key_tile_size },
+    .self_test = attention_grad_key_tile_test,
 };

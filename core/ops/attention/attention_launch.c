@@ -96,11 +96,9 @@ copse_status copse__attention_plain(struct copse_lowering *l, const void *work)
 
 /* ---- wide vectors: 16 queries or keys per invocation ---- */
 
-#define LANES 16u
-
 static uint32_t blocks_of(uint32_t length)
 {
-    return (length + LANES - 1) / LANES;
+    return (length + COPSE_ATTENTION_LANES - 1) / COPSE_ATTENTION_LANES;
 }
 
 static copse_status wide_forward(struct copse_lowering *l, const struct copse_attention_launch *w,
@@ -200,4 +198,44 @@ copse_status copse__attention_texel(struct copse_lowering *l, const void *work)
             COPSE_TRY(COPSE_LAUNCH(l, attention_grad_key_texel, spec, k, of_k, w->q, w->k, w->v,
                                    w->mask, w->dy, w->state, w->dx));
     return COPSE_OK;
+}
+
+/* ---- GPUs: 64 queries or keys per group ---- */
+
+static uint32_t groups_of(uint32_t length)
+{
+    return (length + COPSE_ATTENTION_GROUP - 1) / COPSE_ATTENTION_GROUP;
+}
+
+copse_status copse__attention_tile(struct copse_lowering *l, const void *work)
+{
+    const struct copse_attention_work *a = work;
+    const struct copse_attention_launch *w = a->of;
+    const struct copse_attention_sizes *x = &w->at;
+    const bool has_values = a->kind == COPSE_ATTENTION_FORWARD;
+    const int32_t log_width = x->width == 32 ? 0 : x->width == 64 ? 1 : 2;
+    const int32_t forward[COPSE_MAX_SPECS] = { w->attr.is_causal, has_values, w->attr.has_mask,
+                                               w->attr.lengths, log_width };
+    const int32_t spec[COPSE_MAX_SPECS] = { w->attr.is_causal, w->attr.has_mask, w->attr.lengths,
+                                            log_width };
+    const struct copse_params_attention_tile p = {
+        FIELDS(x, &w->attr), .blocks = x->items * x->heads * groups_of(x->queries)
+    };
+    struct copse_operand y;
+    COPSE_TRY(values_of(l, w, has_values, &y));
+    COPSE_TRY(COPSE_LAUNCH(l, attention_tile, forward, p, p.blocks, w->q, w->k, w->v, w->mask,
+                           w->lengths, w->state, y));
+    if (has_values)
+        return COPSE_OK;
+    const struct copse_params_attention_grad_query_tile q = {
+        FIELDS(x, &w->attr), .blocks = p.blocks, .to_first = w->to.q, .to_stride = w->to.q_stride
+    };
+    const struct copse_params_attention_grad_key_tile k = {
+        FIELDS(x, &w->attr), .blocks = x->items * x->kv_heads * groups_of(x->keys), .to_k = w->to.k,
+        .to_v = w->to.v, .to_stride = w->to.k_stride
+    };
+    COPSE_TRY(COPSE_LAUNCH(l, attention_grad_query_tile, spec, q, q.blocks, w->q, w->k, w->v,
+                           w->mask, w->y, w->dy, w->state, w->dx));
+    return COPSE_LAUNCH(l, attention_grad_key_tile, spec, k, k.blocks, w->q, w->k, w->v, w->mask,
+                        w->dy, w->state, w->dx);
 }

@@ -33,7 +33,7 @@ struct copse_attention_map {
             (spec)[(at) + 1]                                                                      \
     }
 
-/* The same fields of a kernel for wide vectors, with all keys or queries in one launch. */
+/* The same fields of a kernel for wide vectors or for GPUs, with all keys or queries in one launch. */
 #define COPSE_ATTENTION_WIDE(w)                                                                   \
     .queries = (w)->queries, .keys = (w)->keys, .heads = (w)->heads, .share = (w)->share,         \
     .width = (w)->width, .window = (w)->window, .q_first = (w)->q_first, .k_first = (w)->k_first, \
@@ -124,24 +124,29 @@ static inline double copse__attention_dot(const struct copse_host_arg *a, size_t
 
 /* ---- parameters of base kernels, from the parameters of variants ---- */
 
-#define COPSE_ATTENTION_LANES 16u /* queries or keys of an invocation of the wide kernels */
+#define COPSE_ATTENTION_LANES      16u  /* queries or keys of an invocation of the wide kernels */
+#define COPSE_ATTENTION_GROUP      64u  /* of a group of the kernels for GPUs */
+#define COPSE_ATTENTION_TILE_GROUP 256u /* invocations of such a group */
 
-static inline uint32_t copse__attention_rows(uint32_t blocks, uint32_t length)
+/* Of `blocks` blocks of `each` queries or keys. */
+static inline uint32_t copse__attention_rows(uint32_t blocks, uint32_t length, uint32_t each)
 {
-    return blocks / ((length + COPSE_ATTENTION_LANES - 1) / COPSE_ATTENTION_LANES) * length;
+    return blocks / ((length + each - 1) / each) * length;
 }
 static inline struct copse_params_attention copse__attention_of_wide(const void *params)
 {
     const struct copse_params_attention_wide *w = params;
     return (struct copse_params_attention){ COPSE_ATTENTION_WIDE(w),
-                                            .rows = copse__attention_rows(w->blocks, w->queries) };
+                                            .rows = copse__attention_rows(w->blocks, w->queries,
+                                                                          COPSE_ATTENTION_LANES) };
 }
 static inline struct copse_params_attention_grad_query
 copse__attention_query_of_wide(const void *params)
 {
     const struct copse_params_attention_grad_query_wide *w = params;
     return (struct copse_params_attention_grad_query){
-        COPSE_ATTENTION_WIDE(w), .rows = copse__attention_rows(w->blocks, w->queries),
+        COPSE_ATTENTION_WIDE(w),
+        .rows = copse__attention_rows(w->blocks, w->queries, COPSE_ATTENTION_LANES),
         .to_first = w->to_first, .to_stride = w->to_stride
     };
 }
@@ -151,7 +156,8 @@ copse__attention_key_of_wide(const void *params)
 {
     const struct copse_params_attention_grad_key_wide *w = params;
     return (struct copse_params_attention_grad_key){
-        COPSE_ATTENTION_WIDE(w), .rows = copse__attention_rows(w->blocks, w->keys), .to_k = w->to_k,
+        COPSE_ATTENTION_WIDE(w),
+        .rows = copse__attention_rows(w->blocks, w->keys, COPSE_ATTENTION_LANES), .to_k = w->to_k,
         .to_v = w->to_v, .to_stride = w->to_stride
     };
 }
@@ -177,6 +183,34 @@ copse__attention_key_of_texel(const void *params)
     return (struct copse_params_attention_grad_key){
         COPSE_ATTENTION_TEXEL(t), .rows = t->lines * t->keys, .head = t->head, .to_k = t->to_k,
         .to_v = t->to_v,          .to_stride = t->to_stride
+    };
+}
+static inline struct copse_params_attention copse__attention_of_tile(const void *params)
+{
+    const struct copse_params_attention_tile *w = params;
+    return (struct copse_params_attention){ COPSE_ATTENTION_WIDE(w),
+                                            .rows = copse__attention_rows(w->blocks, w->queries,
+                                                                          COPSE_ATTENTION_GROUP) };
+}
+static inline struct copse_params_attention_grad_query
+copse__attention_query_of_tile(const void *params)
+{
+    const struct copse_params_attention_grad_query_tile *w = params;
+    return (struct copse_params_attention_grad_query){
+        COPSE_ATTENTION_WIDE(w),
+        .rows = copse__attention_rows(w->blocks, w->queries, COPSE_ATTENTION_GROUP),
+        .to_first = w->to_first, .to_stride = w->to_stride
+    };
+}
+/* Of the first head; the kernel computes p.share of them. */
+static inline struct copse_params_attention_grad_key
+copse__attention_key_of_tile(const void *params)
+{
+    const struct copse_params_attention_grad_key_tile *w = params;
+    return (struct copse_params_attention_grad_key){
+        COPSE_ATTENTION_WIDE(w),
+        .rows = copse__attention_rows(w->blocks, w->keys, COPSE_ATTENTION_GROUP), .to_k = w->to_k,
+        .to_v = w->to_v, .to_stride = w->to_stride
     };
 }
 

@@ -11,6 +11,7 @@
 #include "core/ops/product/precision.h"
 
 #define MOST_LENGTH 16384u
+#define MOST_ROUNDS 65000u /* of the loops of an invocation: drivers stop at 65,535 */
 
 /* ---- sizes ---- */
 
@@ -77,23 +78,56 @@ static bool fits_texels(const struct copse_limits *limits, const void *work)
            w->words <= COPSE_MIN(limits->max_binding_bytes / 4, 4 * limits->max_texel_elements);
 }
 
+static uint64_t key_tiles_of(uint32_t queries, uint32_t share)
+{
+    return (uint64_t)share * ((queries + COPSE_ATTENTION_GROUP - 1) / COPSE_ATTENTION_GROUP);
+}
+
+/* Rounds of all loops of an invocation of attention_grad_key_tile for a tile that rows see in part:
+   the tile, its head, two products of strips of 16 numbers, and for each of two products with 64
+   numbers of the heads the 64 columns in two parts (heads of 32: 32 columns in one). The other two
+   kernels have fewer, at most 149 for each of 256 tiles. */
+static uint64_t rounds_of_tile(uint32_t width)
+{
+    const uint64_t strips = 2 * (width / 16), weighed = width == 32 ? 33 : width / 64 * 66;
+    return 2 + strips + 2 * weighed;
+}
+
+/* The kernels for GPUs are written for these widths and groups of 256, and a launch of the gradient
+   walks all queries that share a key. */
+static bool fits_tiles(const struct copse_limits *limits, const void *work)
+{
+    const struct copse_attention_work *w = work;
+    if ((w->width != 32 && w->width != 64 && w->width != 128) ||
+        limits->max_group_size < COPSE_ATTENTION_TILE_GROUP)
+        return false;
+    return w->kind == COPSE_ATTENTION_FORWARD ||
+           w->key_tiles * rounds_of_tile(w->width) <= MOST_ROUNDS;
+}
+
 static const struct copse_variant variants[] = {
     { "plain",
       COPSE_KERNEL_attention,
-      { 0, 1, 1, 0 },
+      { 0, 1, 1, 1 },
       .lower = copse__attention_plain,
       COPSE_NEEDS(COPSE_KERNEL_attention_grad_query, COPSE_KERNEL_attention_grad_key) },
     { "wide",
       COPSE_KERNEL_attention_wide,
-      { 1, 0, 2, 1 },
+      { 1, 0, 2, 2 },
       .lower = copse__attention_wide,
       COPSE_NEEDS(COPSE_KERNEL_attention_grad_query_wide, COPSE_KERNEL_attention_grad_key_wide) },
     { "texel",
       COPSE_KERNEL_attention_texel,
-      { 2, 2, 0, 2 },
+      { 2, 2, 0, 3 },
       .fits = fits_texels,
       .lower = copse__attention_texel,
       COPSE_NEEDS(COPSE_KERNEL_attention_grad_query_texel, COPSE_KERNEL_attention_grad_key_texel) },
+    { "tile", /* by its instructions; no GPU has been measured with it */
+      COPSE_KERNEL_attention_tile,
+      { COPSE_ON_GPUS_ONLY, 0 },
+      .fits = fits_tiles,
+      .lower = copse__attention_tile,
+      COPSE_NEEDS(COPSE_KERNEL_attention_grad_query_tile, COPSE_KERNEL_attention_grad_key_tile) },
 };
 
 #define JOB_WIDTH 32
@@ -110,7 +144,10 @@ static void attention_job(const struct copse_size *at, struct copse_tune_job *j)
 {
     const struct copse_attention_work w = { at->kind ? COPSE_ATTENTION_GRADIENT
                                                      : COPSE_ATTENTION_FORWARD,
-                                            at->of[0], JOB_WIDTH, 16 * JOB_WIDTH * at->of[0],
+                                            at->of[0],
+                                            JOB_WIDTH,
+                                            key_tiles_of(at->of[0], 1),
+                                            16 * JOB_WIDTH * at->of[0],
                                             NULL };
     COPSE_JOB_WORK(j, w);
     snprintf(j->name, sizeof j->name, "4 x %u x 4 x %d, causal%s", (unsigned)w.keys, JOB_WIDTH,
@@ -155,7 +192,9 @@ static copse_status attention_choose(struct copse_lowering *l, uint32_t kind,
                    most = COPSE_MAX(q, k);
     return copse__lower_variant(
         l, &copse_family_attention,
-        &(struct copse_attention_work){ kind, x->keys, x->width, COPSE_MAX(most, state), w });
+        &(struct copse_attention_work){ kind, x->keys, x->width,
+                                        key_tiles_of(x->queries, x->heads / x->kv_heads),
+                                        COPSE_MAX(most, state), w });
 }
 
 /* ---- the derivatives: of y, dy and the operands, in one tensor ---- */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Reshape: a view of the operand. */
+/* Views of an operand: with another shape, or without a derivative. */
 #include "core/ops/ops.h"
 
 static copse_status reshape_infer(const copse_tensor *y, copse_shape *shape, copse_type *type)
@@ -36,4 +36,32 @@ copse_tensor *copse_reshape(copse_graph *g, copse_tensor *x, copse_shape shape)
     if (copse__shape_equal(x->shape, shape))
         return copse__own(g, x);
     return COPSE_NODE(g, &op_reshape, &shape, x);
+}
+
+/* ---- a view without a derivative ---- */
+
+static copse_status detach_infer(const copse_tensor *y, copse_shape *shape, copse_type *type)
+{
+    *shape = y->in[0]->shape;
+    *type = y->in[0]->type;
+    return COPSE_OK;
+}
+
+static void detach_gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy,
+                            copse_tensor **dx)
+{
+    (void)g, (void)y, (void)dy, (void)dx; /* zero */
+}
+
+static const struct copse_op op_detach = {
+    .name = "detach",
+    .takes_stored = true,
+    .infer = detach_infer,
+    .gradient = detach_gradient,
+};
+
+copse_tensor *copse__detach(copse_graph *g, copse_tensor *x)
+{
+    COPSE_LATCH(g, COPSE_CHECK_OPERANDS("detach", g, x));
+    return COPSE_NODE(g, &op_detach, NULL, x);
 }

@@ -89,22 +89,13 @@ static copse_status infer_pair(const copse_tensor *y, copse_shape *shape, copse_
     return COPSE_OK;
 }
 
-/* Part `i` of a pair [2, batches, channels]. */
-static copse_tensor *part_of(copse_graph *g, copse_tensor *pair, uint32_t i)
-{
-    const uint32_t batches = pair->shape.dims[1], channels = pair->shape.dims[2];
-    copse_tensor *part = copse_slice(g, pair, (const uint32_t[]){ i, 0, 0 },
-                                     (const uint32_t[]){ 1, batches, channels });
-    return copse_reshape(g, part, COPSE_SHAPE(batches, channels));
-}
-
 /* That of the variance alone. The rest is a rounding error of the mean; and the differences from
    the mean of all replicas add up to 0, so that the mean gets nothing. */
 static void spread_gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy,
                             copse_tensor **dx)
 {
     const copse_shape x = y->in[0]->shape;
-    dy = part_of(g, dy, 0);
+    dy = copse__channel_part(g, dy, 0);
     copse_tensor *mean = copse_reshape(g, y->in[1], COPSE_SHAPE(x.dims[0], 1, x.dims[2]));
     copse_tensor *d = copse_sub(g, y->in[0], mean);
     d = copse_multiply_by(g, d, 2);
@@ -150,7 +141,7 @@ static copse_tensor *compose_unit(copse_graph *g, copse_tensor *x, copse_tensor 
                                   copse_tensor *inverse)
 {
     for (uint32_t i = 0; i < 2; i++) {
-        copse_tensor *t = part_of(g, centre, i);
+        copse_tensor *t = copse__channel_part(g, centre, i);
         t = for_places(g, t);
         x = copse_sub(g, x, t);
     }
@@ -164,10 +155,10 @@ static void gradient_second(copse_graph *g, const copse_tensor *y, copse_tensor 
 {
     copse_tensor *u = compose_unit(g, y->in[0], y->in[1], y->in[2]), *dx, *t;
     dx = copse_mul(g, y->in[4], y->in[3]);
-    t = part_of(g, y->in[5], 0);
+    t = copse__channel_part(g, y->in[5], 0);
     t = for_places(g, t);
     dx = copse_sub(g, dx, t);
-    t = part_of(g, y->in[5], 1);
+    t = copse__channel_part(g, y->in[5], 1);
     t = for_places(g, t);
     u = copse_mul(g, u, t);
     dx = copse_sub(g, dx, u);
@@ -224,7 +215,7 @@ static const struct copse_op op_slopes = {
 /* Part `i` of the slopes, added over the batches. */
 static copse_tensor *over_batches(copse_graph *g, copse_tensor *slopes, uint32_t i)
 {
-    copse_tensor *t = part_of(g, slopes, i);
+    copse_tensor *t = copse__channel_part(g, slopes, i);
     return t->shape.dims[0] == 1 ? copse_reshape(g, t, COPSE_SHAPE(t->shape.dims[1]))
                                  : copse__column_sum(g, t);
 }
@@ -275,44 +266,21 @@ static const struct copse_op op_norm = {
     .lower = norm_lower,
 };
 
-/* The variance is that about mean + rest: E d^2 - (E d)^2 with d = x - mean. The rest corrects a
-   mean larger than sigma; of a smaller one it is only rounding errors. */
-static copse_tensor *channel_norm_finish(copse_graph *g, copse_tensor *mean, copse_tensor *spread,
-                                         float epsilon, copse_tensor **variance,
-                                         copse_tensor **inverse)
-{
-    const copse_shape shape = mean->shape;
-    *variance = part_of(g, spread, 0);
-    copse_tensor *rest = part_of(g, spread, 1);
-    copse_tensor *t = copse_square(g, rest);
-    t = copse_sub(g, *variance, t);
-    *variance = copse_relu(g, t);
-    t = copse_square(g, mean);
-    t = copse_less(g, t, *variance);
-    copse_tensor *small = copse_fill(g, COPSE_F32, COPSE_SCALAR, 0);
-    rest = copse_where(g, t, small, rest);
-    small = copse_fill(g, COPSE_F32, COPSE_SCALAR, (double)epsilon);
-    t = copse_add(g, *variance, small);
-    *inverse = copse_rsqrt(g, t);
-    copse_tensor *centre = copse_concat(g, (copse_tensor *[]){ mean, rest }, 2, 0);
-    return copse_reshape(g, centre, COPSE_SHAPE(2, shape.dims[0], shape.dims[1]));
-}
-
 copse_tensor *copse__channel_norm(copse_graph *g, const struct copse_channel_norm *n,
                                   copse_tensor **mean, copse_tensor **variance)
 {
     const struct attr a = { n->groups, n->is_synchronised };
-    copse_tensor *v, *inverse;
     copse_tensor *m = COPSE_NODE(g, &op_mean, &a, n->x);
     if (n->is_synchronised)
         m = copse__mean_over_batch(g, m);
     copse_tensor *spread = COPSE_NODE(g, &op_spread, &a, n->x, m);
     if (n->is_synchronised)
         spread = copse__mean_over_batch(g, spread);
-    copse_tensor *centre = channel_norm_finish(g, m, spread, n->epsilon, &v, &inverse);
+    copse_tensor *centre = copse__channel_finish(g, COPSE_CHANNEL_CENTRE, m, spread, n->epsilon);
+    copse_tensor *inverse = copse__channel_finish(g, COPSE_CHANNEL_INVERSE, m, spread, n->epsilon);
     if (mean)
         *mean = m;
     if (variance)
-        *variance = v;
+        *variance = copse__channel_finish(g, COPSE_CHANNEL_VARIANCE, m, spread, n->epsilon);
     return COPSE_NODE(g, &op_norm, &a, n->x, centre, inverse, n->scale, n->offset);
 }

@@ -42,6 +42,15 @@ copse_status copse__lower_channel_sums(struct copse_lowering *l, const copse_ten
 copse_status copse__lower_channel_norm(struct copse_lowering *l, const copse_tensor *y,
                                        bool is_gradient);
 
+/* What channels are normalised by, from the mean [batches, channels] and the variance about it with
+   the rest [2, batches, channels] (channel_finish.c): mean and rest [2, batches, channels], 1 /
+   sigma, the variance. */
+enum copse_channel_finish { COPSE_CHANNEL_CENTRE, COPSE_CHANNEL_INVERSE, COPSE_CHANNEL_VARIANCE };
+copse_tensor *copse__channel_finish(copse_graph *g, enum copse_channel_finish op,
+                                    copse_tensor *mean, copse_tensor *spread, float epsilon);
+/* Part `i` of a pair [2, batches, channels]. */
+copse_tensor *copse__channel_part(copse_graph *g, copse_tensor *pair, uint32_t i);
+
 /* Least channels of the kernels for wide vectors: one vector. */
 #define COPSE_WIDE_CHANNELS 16u
 

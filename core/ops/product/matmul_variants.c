@@ -115,16 +115,17 @@ static copse_status wide_turn_a(struct copse_lowering *l, const struct copse_pro
                         turn.batch * (row / 16) * divide_up(p->m, 64), p->a, *a);
 }
 
+static int32_t wide_vectors(const struct copse_product *p)
+{
+    return p->n <= 16 ? 0 : p->n <= 32 ? 1 : 2; /* the binary logarithm of their number */
+}
+
 static copse_status wide_panels_b(struct copse_lowering *l, const struct copse_product *p,
-                                  uint32_t width, struct copse_params_matmul_wide *params,
                                   struct copse_operand *b)
 {
-    const uint32_t count = p->of_b.count;
+    const uint32_t count = p->of_b.count, width = 16u << wide_vectors(p);
     const uint64_t panels = divide_up(p->n, width), padded = panels * width;
     COPSE_TRY(copse__scratch(l, count * padded * p->k, b));
-    params->b_panel = p->k * width;
-    params->b_step = width;
-    params->b_batch = (uint32_t)(padded * p->k);
     if (!p->b_transposed) {
         const struct copse_params_matmul_wide_pack pack = { p->k, p->n, width, count };
         return COPSE_LAUNCH(l, matmul_wide_pack, NULL, pack, count * panels * divide_up(p->k, 64),
@@ -134,10 +135,10 @@ static copse_status wide_panels_b(struct copse_lowering *l, const struct copse_p
         .rows = p->n,
         .cols = p->k,
         .width = width,
-        .panel = params->b_panel,
+        .panel = p->k * width,
         .step = width,
         .padded = (uint32_t)padded,
-        .to_batch = params->b_batch,
+        .to_batch = (uint32_t)(padded * p->k),
         .batch = count,
     };
     return COPSE_LAUNCH(l, matmul_wide_turn, NULL, turn,
@@ -149,7 +150,7 @@ static copse_status lower_wide(struct copse_lowering *l, const void *work)
     struct copse_product operands;
     const struct copse_product *p = &operands;
     COPSE_TRY(matmul_widened(l, work, &operands));
-    const int32_t log_vectors = p->n <= 16 ? 0 : p->n <= 32 ? 1 : 2;
+    const int32_t log_vectors = wide_vectors(p);
     const uint32_t width = 16u << log_vectors;
     const uint64_t size_a = (uint64_t)p->m * p->k, size_b = (uint64_t)p->k * p->n;
     const int32_t spec[COPSE_MAX_SPECS] = { p->bias != NULL, (int32_t)p->activation, log_vectors };
@@ -174,8 +175,16 @@ static copse_status lower_wide(struct copse_lowering *l, const void *work)
         COPSE_TRY(wide_turn_a(l, p, &params, &a));
     /* With few rows of A the copy does not pay off. */
     const bool is_large = size_b > WIDE_MAX_B && p->m > 4 * WIDE_ROWS;
-    if (p->b_transposed || p->n % width != 0 || is_large)
-        COPSE_TRY(wide_panels_b(l, p, width, &params, &b));
+    const bool is_copied = p->b_transposed || p->n % width != 0 || is_large;
+    if (p->has_panels)
+        b = p->panels;
+    else if (is_copied)
+        COPSE_TRY(wide_panels_b(l, p, &b));
+    if (p->has_panels || is_copied) {
+        params.b_panel = p->k * width;
+        params.b_step = width;
+        params.b_batch = (uint32_t)(divide_up(p->n, width) * width * p->k);
+    }
     const uint64_t groups = p->batch * divide_up(p->m, WIDE_ROWS) * divide_up(p->n, width);
     return COPSE_LAUNCH(l, matmul_wide, spec, params, groups, a, b, bias_of(p), p->c);
 }
@@ -469,15 +478,33 @@ static copse_type type_of(const struct copse_operand *x)
     return x->kind == COPSE_OPERAND_TENSOR ? x->tensor->type : COPSE_F32;
 }
 
+/* Complete it, and choose. */
+static copse_status choose_product(struct copse_lowering *l, struct copse_product *p,
+                                   const struct copse_variant **v)
+{
+    const struct copse_product_items all = { 1, p->batch };
+    p->of_a = p->of_a.count ? p->of_a : all;
+    p->of_b = p->of_b.count ? p->of_b : all;
+    p->type = type_of(&p->a) == type_of(&p->b) ? type_of(&p->a) : COPSE_F32;
+    return copse__choose(l, &copse_family_matmul, p, v);
+}
+
+copse_status copse__product_share(struct copse_lowering *l, struct copse_product *p)
+{
+    const struct copse_variant *v;
+    COPSE_TRY(choose_product(l, p, &v));
+    if (v->kernel != COPSE_KERNEL_matmul_wide || type_of(&p->b) != COPSE_F32 ||
+        (uint64_t)p->batch * p->m * p->n * p->k == 0)
+        return COPSE_OK;
+    p->has_panels = true;
+    return wide_panels_b(l, p, &p->panels);
+}
+
 copse_status copse__lower_product(struct copse_lowering *l, const struct copse_product *product)
 {
-    const struct copse_product_items all = { 1, product->batch };
     struct copse_product p = *product;
     const struct copse_variant *v;
-    p.of_a = p.of_a.count ? p.of_a : all;
-    p.of_b = p.of_b.count ? p.of_b : all;
-    p.type = type_of(&p.a) == type_of(&p.b) ? type_of(&p.a) : COPSE_F32;
-    COPSE_TRY(copse__choose(l, &copse_family_matmul, &p, &v));
+    COPSE_TRY(choose_product(l, &p, &v));
     if (p.m == 0 || p.n == 0 || p.batch == 0)
         return COPSE_OK;
     COPSE_TRY(copse__give_bytes(l, p.k, &p.a));

@@ -23,6 +23,9 @@ struct copse_product {
     struct copse_product_items of_a, of_b; /* a zeroed one = a matrix for each product */
     bool a_transposed, b_transposed;
     copse_activation activation; /* up to COPSE_TANH */
+    /* copse__product_share sets them: b as the chosen kernel reads it */
+    struct copse_operand panels;
+    bool has_panels;
 };
 
 /* The content of a buffer of a self-test: multiples of 1/16, so that sums are in the non-flat range
@@ -36,6 +39,11 @@ double copse__activate(int32_t activation, double z);
 /* dz = dy f'(z) from y = f(z), f up to COPSE_TANH; dy itself for COPSE_LINEAR (dense.c). */
 copse_tensor *copse__activation_gradient(copse_graph *g, copse_activation activation,
                                          copse_tensor *y, copse_tensor *dy);
+
+/* Before several products of these shapes with the same b: if the chosen kernel is matmul_wide and b
+   is f32, copy b once into scratch memory in the panels that it reads, also where one product would
+   read b in place; else nothing. Not within a round of a loop. */
+copse_status copse__product_share(struct copse_lowering *l, struct copse_product *p);
 
 /* Launch it with a variant of the family matmul. */
 copse_status copse__lower_product(struct copse_lowering *l, const struct copse_product *p);

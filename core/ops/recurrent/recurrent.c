@@ -5,7 +5,7 @@
 #include "copse/matmul.h"
 #include "core/graph/type.h"
 #include "core/ops/ops.h"
-#include "core/ops/recurrent/recurrent_steps.h"
+#include "core/ops/recurrent/recurrent_variants.h"
 
 struct layer {
     const char *name;

@@ -3,7 +3,7 @@
 #include <math.h>
 
 #include "core/ops/recurrent/recurrent_sizes.h"
-#include "core/ops/recurrent/recurrent_steps.h"
+#include "core/ops/recurrent/recurrent_variants.h"
 #include "core/ops/self_tests.h"
 
 /* ---- references ---- */
@@ -158,6 +158,25 @@ static void recurrent_grad_host(const void *params, const int32_t *spec,
 
 /* Three sequences of 7 units, one or two of them ended; operands begin after other words. */
 enum { ROWS = 3, UNITS = 7, N = ROWS * UNITS };
+/* More than a vector of 16 units. */
+enum { WIDE_UNITS = 18, WIDE_N = ROWS * WIDE_UNITS };
+
+/* The states before the step, and the lengths. */
+static void set_states(struct copse_self_test *t, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++)
+        copse__test_set(t, 3, i, 0.25f * (float)(i % 7) - 0.5f);
+    memcpy(t->words[2], (const uint32_t[]){ 3, 2, 9 }, ROWS * sizeof(uint32_t));
+    t->slack = COPSE_SELF_TEST_SLACK;
+}
+
+static void set_carry(struct copse_self_test *t)
+{
+    for (uint32_t i = 0; i < t->counts[5]; i++)
+        copse__test_set(t, 5, i, 0.25f * (float)(i % 5) - 0.5f);
+    memcpy(t->words[2], (const uint32_t[]){ 3, 2, 9 }, ROWS * sizeof(uint32_t));
+    t->slack = COPSE_SELF_TEST_SLACK;
+}
 
 static void recurrent_test(const struct copse_kernel *k, struct copse_self_test *t)
 {
@@ -169,10 +188,23 @@ static void recurrent_test(const struct copse_kernel *k, struct copse_self_test 
     copse__divisor(UNITS, &p.m, &p.h);
     COPSE_SELF_TEST(t, p, copse__test_groups(k, N), p.from_first + gates * N, gates * N, ROWS,
                     p.after + states * N, N);
-    for (uint32_t i = 0; i < p.after; i++) /* the state before the step */
-        copse__test_set(t, 3, i, 0.25f * (float)(i % 7) - 0.5f);
-    memcpy(t->words[2], (const uint32_t[]){ 3, 2, 9 }, ROWS * sizeof(uint32_t));
-    t->slack = COPSE_SELF_TEST_SLACK;
+    set_states(t, p.after);
+}
+
+static void recurrent_wide_test(const struct copse_kernel *k, struct copse_self_test *t)
+{
+    const uint32_t gates = copse__recurrent_gates(k->spec[0]),
+                   states = copse__recurrent_states(k->spec[0]);
+    const struct copse_params_recurrent_wide p = { .n = WIDE_N,
+                                                   .width = WIDE_UNITS,
+                                                   .step = 2,
+                                                   .from_first = 3,
+                                                   .before = 1,
+                                                   .after = 1 + states * WIDE_N,
+                                                   .each = 2 };
+    COPSE_SELF_TEST(t, p, 2, p.from_first + gates * WIDE_N, gates * WIDE_N, ROWS,
+                    p.after + states * WIDE_N, WIDE_N);
+    set_states(t, p.after);
 }
 
 static void recurrent_grad_test(const struct copse_kernel *k, struct copse_self_test *t)
@@ -193,21 +225,48 @@ static void recurrent_grad_test(const struct copse_kernel *k, struct copse_self_
                     p.from_first + gates * N, ROWS, p.before + states * N,
                     p.slope_first + states * N, p.passed + states * N, p.to_first + wide * N,
                     gates * N);
-    for (uint32_t i = 0; i < t->counts[5]; i++)
-        copse__test_set(t, 5, i, 0.25f * (float)(i % 5) - 0.5f);
-    memcpy(t->words[2], (const uint32_t[]){ 3, 2, 9 }, ROWS * sizeof(uint32_t));
-    t->slack = COPSE_SELF_TEST_SLACK;
+    set_carry(t);
 }
 
-/* ---- laws ---- */
+static void recurrent_grad_wide_test(const struct copse_kernel *k, struct copse_self_test *t)
+{
+    const uint32_t gates = copse__recurrent_gates(k->spec[0]),
+                   states = copse__recurrent_states(k->spec[0]),
+                   wide = gates + (k->spec[0] == COPSE_RECURRENT_GRU);
+    const struct copse_params_recurrent_grad_wide p = { .n = WIDE_N,
+                                                        .width = WIDE_UNITS,
+                                                        .step = 2,
+                                                        .from_first = 3,
+                                                        .before = 1,
+                                                        .slope_first = 2,
+                                                        .passed = WIDE_N + 4,
+                                                        .to_first = 5,
+                                                        .each = 2 };
+    COPSE_SELF_TEST(t, p, 2, p.from_first + gates * WIDE_N, p.from_first + gates * WIDE_N, ROWS,
+                    p.before + states * WIDE_N, p.slope_first + states * WIDE_N,
+                    p.passed + states * WIDE_N, p.to_first + wide * WIDE_N, gates * WIDE_N);
+    set_carry(t);
+}
+
+/* ---- laws: the kernels for wide vectors have the same first parameters ---- */
 
 const struct copse_law copse_law_recurrent = {
     .host = recurrent_host,
     .limit = { .ulp = 1, .ratio = 16, .size = copse__recurrent_size },
     .self_test = recurrent_test,
 };
+const struct copse_law copse_law_recurrent_wide = {
+    .host = recurrent_host,
+    .limit = { .ulp = 1, .ratio = 16, .size = copse__recurrent_size },
+    .self_test = recurrent_wide_test,
+};
 const struct copse_law copse_law_recurrent_grad = {
     .host = recurrent_grad_host,
     .limit = { .ulp = 1, .ratio = 16, .size = copse__recurrent_grad_size },
     .self_test = recurrent_grad_test,
+};
+const struct copse_law copse_law_recurrent_grad_wide = {
+    .host = recurrent_grad_host,
+    .limit = { .ulp = 1, .ratio = 16, .size = copse__recurrent_grad_size },
+    .self_test = recurrent_grad_wide_test,
 };

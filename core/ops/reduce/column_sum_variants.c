@@ -1,15 +1,19 @@
 /* SPDX-License-Identifier: MIT */
-/* Sums down columns: the op, and its kernel variants with their launches. */
+/* Sums down columns: the op, and its kernel variants with their launches. Several sums of matrices
+   of one shape share a launch of the variant `group`. */
 #include <stdio.h>
 
+#include "core/device/kernel/launch_split.h"
 #include "core/graph/variant.h"
 #include "core/ops/ops.h"
 #include "core/ops/reduce/column_sum.h"
 #include "core/ops/self_tests.h"
 
+enum { MOST_SUMS = 4 }; /* of a launch */
+
 struct column_sum {
-    uint32_t rows, cols;
-    const copse_tensor *y;
+    uint32_t rows, cols, count;
+    const copse_tensor *const *y; /* [count] */
 };
 
 /* ---- launches ---- */
@@ -17,8 +21,10 @@ struct column_sum {
 static copse_status lower_reduce(struct copse_lowering *l, const void *work)
 {
     const struct column_sum *s = work;
-    return copse__lower_reduce(l, COPSE_AXIS_SUM, 1, s->rows, s->cols, copse__of(s->y->in[0]),
-                               copse__of(s->y));
+    for (uint32_t i = 0; i < s->count; i++)
+        COPSE_TRY(copse__lower_reduce(l, COPSE_AXIS_SUM, 1, s->rows, s->cols,
+                                      copse__of(s->y[i]->in[0]), copse__of(s->y[i])));
+    return COPSE_OK;
 }
 
 static bool has_elements(const struct copse_limits *limits, const void *work)
@@ -28,20 +34,20 @@ static bool has_elements(const struct copse_limits *limits, const void *work)
     return s->rows > 0 && s->cols > 0;
 }
 
-static copse_status lower_wide(struct copse_lowering *l, const void *work)
+static copse_status sum_wide(struct copse_lowering *l, const copse_tensor *y)
 {
     enum { BLOCK = 4096 }; /* rows that an invocation sums */
-    const struct column_sum *s = work;
-    struct copse_operand from = copse__of(s->y->in[0]), to;
-    uint32_t rows = s->rows;
+    struct copse_operand from = copse__of(y->in[0]), to;
+    uint32_t rows = y->in[0]->shape.dims[0];
+    const uint32_t cols = y->shape.dims[0];
     for (;;) {
-        const struct copse_params_column_sum_wide p = { rows, s->cols, BLOCK };
+        const struct copse_params_column_sum_wide p = { rows, cols, BLOCK };
         const uint32_t blocks = (rows + BLOCK - 1) / BLOCK;
-        to = copse__of(s->y);
+        to = copse__of(y);
         if (blocks > 1)
-            COPSE_TRY(copse__scratch(l, (uint64_t)blocks * s->cols, &to));
-        COPSE_TRY(COPSE_LAUNCH(l, column_sum_wide, NULL, p,
-                               (uint64_t)blocks * ((s->cols + 31) / 32), from, to));
+            COPSE_TRY(copse__scratch(l, (uint64_t)blocks * cols, &to));
+        COPSE_TRY(COPSE_LAUNCH(l, column_sum_wide, NULL, p, (uint64_t)blocks * ((cols + 31) / 32),
+                               from, to));
         if (blocks == 1)
             return COPSE_OK;
         from = to;
@@ -49,15 +55,76 @@ static copse_status lower_wide(struct copse_lowering *l, const void *work)
     }
 }
 
+static copse_status lower_wide(struct copse_lowering *l, const void *work)
+{
+    const struct column_sum *s = work;
+    for (uint32_t i = 0; i < s->count; i++)
+        COPSE_TRY(sum_wide(l, s->y[i]));
+    return COPSE_OK;
+}
+
+/* kernels/reduce/column_sums.cl: rows that two passes of at most COPSE_CHAIN sum; and its WIDTH. */
+#define MOST_ROWS (COPSE_CHAIN * COPSE_CHAIN)
+enum { WIDTH = 16 };
+
+/* Passes of `reduce` until few enough rows are left. */
+static copse_status reduce_rows(struct copse_lowering *l, uint32_t cols, uint32_t *rows,
+                                struct copse_operand *from)
+{
+    const int32_t spec[COPSE_MAX_SPECS] = { COPSE_AXIS_SUM };
+    while (*rows > MOST_ROWS) {
+        const uint32_t chunks = (*rows + COPSE_CHAIN - 1) / COPSE_CHAIN;
+        const struct copse_params_reduce p = { chunks * cols, *rows, chunks, cols, (float)*rows };
+        struct copse_operand part;
+        COPSE_TRY(copse__scratch(l, p.n, &part));
+        COPSE_TRY(COPSE_LAUNCH(l, reduce, spec, p, copse__groups_for(l, COPSE_KERNEL_reduce, p.n),
+                               *from, part));
+        *from = part;
+        *rows = chunks;
+    }
+    return COPSE_OK;
+}
+
+/* A matrix that is absent is bound as the first one, its sums as words that nothing writes. */
+static copse_status lower_group(struct copse_lowering *l, const void *work)
+{
+    const struct column_sum *s = work;
+    const int32_t spec[COPSE_MAX_SPECS] = { (int32_t)s->count };
+    const uint32_t width = COPSE_MIN(copse__group_size(l, COPSE_KERNEL_column_sums), WIDTH);
+    struct copse_operand args[2 * MOST_SUMS];
+    uint32_t rows = s->rows;
+    for (uint32_t i = 0; i < MOST_SUMS; i++) {
+        if (i < s->count) {
+            rows = s->rows;
+            args[i] = copse__of(s->y[i]->in[0]);
+            args[MOST_SUMS + i] = copse__of(s->y[i]);
+            COPSE_TRY(reduce_rows(l, s->cols, &rows, &args[i]));
+        } else {
+            args[i] = args[0];
+            COPSE_TRY(copse__scratch(l, s->cols, &args[MOST_SUMS + i]));
+        }
+    }
+    const struct copse_params_column_sums p = { rows, s->cols,
+                                                (rows + COPSE_CHAIN - 1) / COPSE_CHAIN };
+    return copse__launch(l, COPSE_KERNEL_column_sums, spec, &p,
+                         (uint64_t)s->count * ((p.cols + width - 1) / width), args, 2 * MOST_SUMS);
+}
+
 /* ---- the family ---- */
 
 static const struct copse_variant variants[] = {
-    { "reduce", COPSE_KERNEL_reduce, { 0, 1, 0, 0 }, .lower = lower_reduce },
+    { "reduce", COPSE_KERNEL_reduce, { 0, 1, 1, 1 }, .lower = lower_reduce },
     { "wide",
       COPSE_KERNEL_column_sum_wide,
-      { 1, 0, 1, 1 },
+      { 1, 0, 2, 2 },
       .fits = has_elements,
       .lower = lower_wide },
+    { "group",
+      COPSE_KERNEL_column_sums,
+      { 2, 2, 0, 0 },
+      .fits = has_elements,
+      .lower = lower_group,
+      COPSE_NEEDS(COPSE_KERNEL_reduce) },
 };
 
 static bool column_sum_size(const void *work, struct copse_size *out)
@@ -70,7 +137,7 @@ static bool column_sum_size(const void *work, struct copse_size *out)
 
 static void column_sum_job(const struct copse_size *at, struct copse_tune_job *j)
 {
-    const struct column_sum s = { .rows = at->of[0], .cols = at->of[1] };
+    const struct column_sum s = { .rows = at->of[0], .cols = at->of[1], .count = 1 };
     COPSE_JOB_WORK(j, s);
     j->in[0] = COPSE_SHAPE(s.rows, s.cols);
 }
@@ -101,10 +168,25 @@ static copse_status column_sum_infer(const copse_tensor *y, copse_shape *shape, 
     return COPSE_OK;
 }
 
+static copse_status lower_many(struct copse_lowering *l, const copse_tensor *const *y,
+                               uint32_t count)
+{
+    const struct column_sum s = { y[0]->in[0]->shape.dims[0], y[0]->shape.dims[0], count, y };
+    return copse__lower_variant(l, &copse_family_column_sum, &s);
+}
+
+static uint32_t most_sums(const struct copse_lowering *l, const copse_tensor *y)
+{
+    const struct column_sum s = { y->in[0]->shape.dims[0], y->shape.dims[0], 1, &y };
+    const struct copse_variant *v;
+    const bool is_chosen = copse__choose(l, &copse_family_column_sum, &s, &v) == COPSE_OK;
+    return is_chosen && v->kernel == COPSE_KERNEL_column_sums && s.rows <= MOST_ROWS ? MOST_SUMS
+                                                                                     : 1;
+}
+
 static copse_status column_sum_lower(struct copse_lowering *l, const copse_tensor *y)
 {
-    const struct column_sum s = { y->in[0]->shape.dims[0], y->shape.dims[0], y };
-    return copse__lower_variant(l, &copse_family_column_sum, &s);
+    return lower_many(l, &y, 1);
 }
 
 static void column_sum_gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy,
@@ -118,6 +200,8 @@ static const struct copse_op op_bias_grad = {
     .infer = column_sum_infer,
     .gradient = column_sum_gradient,
     .lower = column_sum_lower,
+    .lower_many = lower_many,
+    .most = most_sums,
 };
 
 copse_tensor *copse__column_sum(copse_graph *g, copse_tensor *x)
@@ -125,7 +209,20 @@ copse_tensor *copse__column_sum(copse_graph *g, copse_tensor *x)
     return COPSE_NODE(g, &op_bias_grad, NULL, x);
 }
 
-/* ---- self-test ---- */
+/* ---- references ---- */
+
+static void column_sums_host(const void *params, const int32_t *spec,
+                             const struct copse_host_arg *args)
+{
+    const struct copse_params_column_sums *p = params;
+    for (int32_t m = 0; m < spec[0]; m++)
+        for (size_t col = 0; col < p->cols; col++) {
+            double sum = 0;
+            for (size_t i = 0; i < p->rows; i++)
+                sum += copse__load(&args[m], i * p->cols + col);
+            copse__store(&args[MOST_SUMS + m], col, sum);
+        }
+}
 
 static double column_sum_wide_at(const void *params, const int32_t *spec,
                                  const struct copse_host_arg *args, size_t place)
@@ -154,7 +251,46 @@ static void column_sum_wide_test(const struct copse_kernel *k, struct copse_self
     COPSE_SELF_TEST(t, p, 2, p.rows * p.cols, p.cols);
 }
 
+/* ---- self-tests ---- */
+
+static void column_sums_test(const struct copse_kernel *k, struct copse_self_test *t)
+{
+    const uint32_t width = COPSE_MIN(k->group_x * k->group_y, WIDTH);
+    const struct copse_params_column_sums p = { COPSE_TEST_LINE, 18, 2 };
+    const uint32_t n = p.rows * p.cols;
+    COPSE_SELF_TEST(t, p, (uint64_t)k->spec[0] * ((p.cols + width - 1) / width), n, n, n, n, p.cols,
+                    p.cols, p.cols, p.cols);
+}
+
 /* ---- laws ---- */
+
+static bool column_sums_split(const struct copse_command *c, struct copse_split *o)
+{
+    struct copse_params_column_sums *p = COPSE_SPLIT_PARAMS(column_sums, o);
+    (void)c;
+    for (uint32_t i = 0; i < MOST_SUMS; i++) {
+        copse__split_pieces(o, i, p->rows, p->cols, 1);
+        copse__split_pieces(o, MOST_SUMS + i, 1, p->cols, 1);
+    }
+    o->units = p->cols;
+    copse__split_count(o, &p->cols, 1);
+    return true;
+}
+
+/* 8 sums of 8 in a chunk, and 8 of 8 chunks. */
+static struct copse_sum column_sums_sum(const void *params, const int32_t *spec)
+{
+    (void)params, (void)spec;
+    return (struct copse_sum){ 2 * (8 + 3), 1 };
+}
+
+const struct copse_law copse_law_column_sums = {
+    .host = column_sums_host,
+    .split = column_sums_split,
+    .limit = { .ulp = 0.5, .ratio = 4 },
+    .sum = column_sums_sum,
+    .self_test = column_sums_test,
+};
 
 static struct copse_elements column_sum_wide_elements(const void *params, const int32_t *spec)
 {

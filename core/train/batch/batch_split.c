@@ -25,6 +25,10 @@ copse_status copse__split_init(struct copse_split *split, copse_strategy *st,
                           "trainer: shards are measured within one process; give "
                           "those of all workers' replicas instead");
     COPSE_TRY(copse_need_known("trainer", "split", p->sharding, COPSE_SHARD_MEASURED));
+    if (st->params.portable_shards > 0 && copse__split_is_weighted(split))
+        return copse_fail(COPSE_ERR_ARGUMENT,
+                          "trainer: portable bits need equal shards: weights and measured times "
+                          "depend on the devices; leave `sharding` out");
     if (p->sharding == COPSE_SHARD_FIXED && (p->batch_size == 0 || p->batch_size % replicas))
         return copse_fail(
             COPSE_ERR_ARGUMENT,

@@ -276,8 +276,8 @@ struct copse_blocked_kernel {
 
 /** What conformance has found out about a device, with its present driver. */
 struct copse_device_state {
-    /** "run grad (quick, 2026-11-23)": the modes that were run, the tier and the day (UTC); "" =
-       never tested */
+    /** "run grad (quick, 2026-11-23); run of softmax (standard, 2026-11-30)": the modes that were
+       run, the ops if not all of them, the tier and the day (UTC); "" = never tested */
     char modes[256];
     /** its faults come and go: strategies refuse it, and "auto" omits it. A case failed and
        passed since, or when it was repeated. Three runs in a row in which all such cases pass make

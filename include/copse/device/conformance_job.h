@@ -36,6 +36,8 @@ typedef enum copse_conformance_event_kind {
     COPSE_CONFORM_RESULT,  /**< `result`: a case has ended */
     COPSE_CONFORM_MODE,    /**< all cases of a device and mode have ended */
     COPSE_CONFORM_SUMMARY, /**< last; files are written afterwards */
+    /** kernels are compiled ahead: `json` has device, kernels and how many are done */
+    COPSE_CONFORM_COMPILING,
 } copse_conformance_event_kind;
 
 /** An event of a job. Texts live during the call. */

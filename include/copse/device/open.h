@@ -20,7 +20,8 @@ COPSE_API const char *copse_device_kind_name(copse_device_kind kind);
 struct copse_device_params {
     uint32_t part;        /**< which part of the device, < parts */
     uint32_t parts;       /**< parts of an OpenCL CPU (sub-devices)  [0 = 1] */
-    uint64_t reserved[4]; /**< 0 */
+    bool is_portable;     /**< bits that no driver decides: distribute/portable.h */
+    uint64_t reserved[3]; /**< 0 */
 };
 
 /**

@@ -6,6 +6,9 @@
  * An adapter adds s B (A x) to the product W x of each adapted weight W, [outputs, inputs]. A is
  * [rank, inputs], B is [outputs, rank]; they are variables of the strategy, the only ones of the
  * model that trainers train. Their names are those that PEFT gives them.
+ *
+ * With magnitudes (DoRA) row r of the weight is m[r] times row r of W + s B A, divided by its
+ * length. The length is computed in each step, and has no derivative.
  */
 #ifndef COPSE_PUBLIC_TRAIN_ADAPT_H
 #define COPSE_PUBLIC_TRAIN_ADAPT_H
@@ -24,6 +27,9 @@ struct copse_adapter_params {
     float dropout; /**< of what enters A, in training; 0 to below 1 [0] */
     /** s = alpha / sqrt(rank) (Kalajdzievski, "rsLoRA", arXiv:2312.03732, 2023) [false] */
     bool is_rank_stabilised;
+    /** each row of an adapted weight has a trained length m, its magnitude, which begins as it is
+        (Liu et al., "DoRA", arXiv:2402.09353, 2024) [false] */
+    bool is_dora;
     /** patterns of the adapted weights, separated by commas: a last name such as "q_proj", or a
         whole one such as "model.layers.2?.mlp.*"; `*` is any text, `?` one character
         [NULL: q_proj, k_proj, v_proj, o_proj, gate_proj, up_proj, down_proj of all layers] */
@@ -36,6 +42,8 @@ struct copse_adapter_params {
  * Give a model an adapter. Its outputs stay what they are until B is trained.
  * @retval COPSE_ERR_ARGUMENT  `params` breaks a rule, a pattern fits no weight, or the model has an
  *                             adapter.
+ * @retval COPSE_ERR_IO        With magnitudes: the file of the model, which is read again, cannot
+ *                             be read.
  * Blocks.
  */
 COPSE_API COPSE_CHECKED copse_status
@@ -46,9 +54,9 @@ struct copse_adapter_info {
     uint32_t rank; /**< 0: the model has none */
     float alpha, dropout;
     float scale; /**< s */
-    bool is_rank_stabilised;
+    bool is_rank_stabilised, is_dora;
     uint32_t weights;     /**< adapted ones */
-    uint64_t parameters;  /**< of A and B */
+    uint64_t parameters;  /**< of A, B and magnitudes */
     uint64_t reserved[4]; /**< 0 */
 };
 COPSE_API COPSE_CHECKED copse_status
@@ -57,7 +65,8 @@ copse_language_describe_adapter(const copse_language *language, struct copse_ada
 /**
  * Write the adapter. The ending of the path decides the form:
  *   - ".safetensors": one file, with the settings of the adapter in its metadata;
- *   - ".gguf": a file that llama.cpp loads; it keeps the scale, not dropout and rank stabilisation;
+ *   - ".gguf": a file that llama.cpp loads; it keeps the scale, not dropout and rank stabilisation,
+ *     and has no magnitudes;
  *   - otherwise a folder as PEFT reads and writes it, with adapter_model.safetensors and
  *     adapter_config.json. It is made if it does not exist; its parent must exist.
  * A file is replaced as a whole. Both files of a folder are complete before one gets its name, the
@@ -66,6 +75,7 @@ copse_language_describe_adapter(const copse_language *language, struct copse_ada
  * error.
  * @retval COPSE_ERR_ARGUMENT   The model has no adapter, or there is no path; or the file is GGUF,
  *                              and alpha sqrt(rank) of a rank-stabilised adapter is above 1e30.
+ * @retval COPSE_ERR_UNSUPPORTED  The file is GGUF, and the adapter has magnitudes.
  * @retval COPSE_ERR_NONFINITE  A value is NaN or infinite.
  * @retval COPSE_ERR_IO         A file cannot be written; an older one is unchanged. If only the
  *                              file of settings fails, the folder has the newer adapter.
@@ -80,14 +90,71 @@ COPSE_API COPSE_CHECKED copse_status copse_language_save_adapter(copse_language 
  * @retval COPSE_ERR_IO           A file cannot be read.
  * @retval COPSE_ERR_FORMAT       It breaks a rule of its form; settings are missing.
  * @retval COPSE_ERR_SHAPE        It is the adapter of another model; the text names a weight.
- * @retval COPSE_ERR_UNSUPPORTED  It is no LoRA, or has what this version lacks: DoRA, trained
- *                                biases, ranks that differ, an adapter of another weight, or values
+ * @retval COPSE_ERR_UNSUPPORTED  It is no LoRA, or has what this version lacks: trained biases,
+ *                                ranks that differ, an adapter of another weight, or values
  *                                that began with changed weights of the model (PiSSA, OLoRA).
  * @retval COPSE_ERR_ARGUMENT     The model has an adapter, which stays.
  * After another error the model has none. Blocks.
  */
 COPSE_API COPSE_CHECKED copse_status copse_language_load_adapter(copse_language *language,
                                                                  const char *path);
+
+/**
+ * Give a model the sum of several adapters, each times its factor, as one adapter. Its rank is the
+ * sum of their ranks, its scale 1, its dropout 0: the factors and scales are in B. One adapter with
+ * the factor 1 stays as it is in its file.
+ * @param paths    [count] files and folders, as of copse_language_load_adapter.
+ * @param factors  [count] 1e-30 to 1e30, or their negatives [NULL: all are 1].
+ * @retval COPSE_ERR_ARGUMENT  Also: no path; a factor breaks its rule; the ranks are above 1,024
+ *                             together.
+ * @retval COPSE_ERR_UNSUPPORTED  Also: one of them has magnitudes, and is not the only one with the
+ *                                factor 1.
+ * Other errors, and blocking: as copse_language_load_adapter.
+ */
+COPSE_API COPSE_CHECKED copse_status copse_language_load_adapters(copse_language *language,
+                                                                  const char *const *paths,
+                                                                  const float *factors,
+                                                                  size_t count);
+
+/** How a model is merged with its adapter. */
+struct copse_merge_params {
+    /** of the merged weights, if `has_type`: COPSE_F32, COPSE_F16 or COPSE_BF16 [as the weight
+        has in the file; COPSE_F32 where it is quantised] */
+    copse_type type;
+    bool has_type;
+    uint64_t reserved[4]; /**< 0 */
+};
+
+/** What was merged. */
+struct copse_merge_info {
+    uint32_t weights;     /**< merged ones */
+    uint32_t quantised;   /**< of these, in the file of the model */
+    uint64_t reserved[3]; /**< 0 */
+};
+
+/**
+ * Write the model with its adapter as a model of its own: each adapted weight W becomes W + s B A,
+ * with its magnitudes, rounded to f32 and then to its type. The file that the model was opened from
+ * is read again. A GGUF file gives a GGUF file with the same keys, also "general.file_type", and
+ * the other tensors as they are; it replaces an older file when it is complete. A folder gives a new
+ * folder, which gets its name when it is complete: config.json; files of the tokenizer and of
+ * generation; one file of weights, without the metadata of the older ones. Other files are not
+ * copied. Where `type` changes a weight, "torch_dtype" and "dtype" in config.json become the type
+ * that all tensors have, else float32.
+ * @param path    Of the file, or of a folder that does not exist. Its parent must exist.
+ * @param params  NULL: the defaults.
+ * @param info    NULL: not wanted.
+ * @retval COPSE_ERR_ARGUMENT   The model has no adapter; the type is another one; the folder
+ *                              exists; the path is the model's own; or there is no path.
+ * @retval COPSE_ERR_NONFINITE  A value is NaN or infinite, or above the type's largest one.
+ * @retval COPSE_ERR_FORMAT     An adapted weight in the file of the model has another shape than
+ *                              when the model was opened. Changed values are not noticed.
+ * @retval COPSE_ERR_IO         A file cannot be read or written. Nothing is left of a new folder.
+ * Blocks until the bytes are on the disk.
+ */
+COPSE_API COPSE_CHECKED copse_status
+copse_language_save_merged(copse_language *language, const char *path,
+                           const struct copse_merge_params *params, struct copse_merge_info *info);
 
 /**
  * The loss of windows of tokens, for a trainer: the mean cross-entropy of the tokens to predict.

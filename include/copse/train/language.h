@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /** @file
- * Language models that other programs trained, from GGUF files: docs/language-models.md.
+ * Language models that other programs trained, from GGUF files and folders:
+ * docs/language-models.md.
  */
 #ifndef COPSE_PUBLIC_TRAIN_LANGUAGE_H
 #define COPSE_PUBLIC_TRAIN_LANGUAGE_H
@@ -35,7 +36,7 @@ struct copse_language_params {
 
 /** What a model is. */
 struct copse_language_info {
-    const char *architecture; /**< "llama", "qwen2" or "qwen3" */
+    const char *architecture; /**< "llama", "qwen2", "qwen3" or "gemma" */
     const char *chat;         /**< the form of its conversations, such as "chatml"; "": unknown */
     uint64_t parameters;
     uint32_t layers, width, heads, kv_heads, vocabulary;
@@ -53,12 +54,15 @@ struct copse_language_evaluation {
 };
 
 /**
- * Open a GGUF file and make its variables.
+ * Open a model and make its variables.
  * @param st      Generation uses its first device.
+ * @param path    A GGUF file; a folder with config.json, tokenizer.json and model.safetensors, or
+ *                model.safetensors.index.json and its files; or a .safetensors file beside the two.
  * @param params  NULL: the defaults.
  * @retval COPSE_ERR_FORMAT       The file breaks a rule; a weight is missing or has another shape.
- * @retval COPSE_ERR_UNSUPPORTED  Its architecture, its tokenizer, the type of a weight, or a weight
- *                                that the architecture has not; the text names it.
+ * @retval COPSE_ERR_UNSUPPORTED  Its architecture, its tokenizer, a setting of config.json, the
+ *                                type of a weight, or a weight that the architecture does not
+ *                                have; the text names it.
  * @retval COPSE_ERR_NO_MEMORY    Also: of the device.
  * After an error the strategy has no variable of the model.
  * Blocks until the weights are on the device.

@@ -3,7 +3,7 @@
    bias; in[2] is r, in[3] the first state. The result has every hidden state of a sequence, then
    its last state. */
 #include "copse/ops/recurrent.h"
-#include "core/ops/recurrent/recurrent_steps.h"
+#include "core/ops/recurrent/recurrent_variants.h"
 #include "prover/cases/cases.h"
 
 #define NO_LENGTHS \
@@ -181,6 +181,7 @@ static void recurrent_refusals(struct copse_refusals *r)
 /* ---- the cases ---- */
 
 #define LIMITS .forward = { .of_max = 2e-6 }, .backward = { .of_max = 4e-6 }
+#define FORCED .family = "recurrent" /* what has steps of a sequence looks for a variant */
 #define CASE(op_, label, settings, states, gates, batch, time, features, units, ...) \
     {                                                                                \
         .op = op_, .name = label, .build = recurrent_build, .user = settings,        \
@@ -190,16 +191,16 @@ static void recurrent_refusals(struct copse_refusals *r)
                     UNIFORM(-1, 1, DIMS(states, batch, units))),                     \
         LIMITS, __VA_ARGS__                                                          \
     }
-#define GRU(label, settings, ...)  CASE("gru", label, settings, 1, 3, __VA_ARGS__)
-#define LSTM(label, settings, ...) CASE("lstm", label, settings, 2, 4, __VA_ARGS__)
-#define RNN(label, settings, ...)  CASE("rnn", label, settings, 1, 1, __VA_ARGS__)
+#define GRU(label, settings, ...)  CASE("gru", label, settings, 1, 3, __VA_ARGS__, FORCED)
+#define LSTM(label, settings, ...) CASE("lstm", label, settings, 2, 4, __VA_ARGS__, FORCED)
+#define RNN(label, settings, ...)  CASE("rnn", label, settings, 1, 1, __VA_ARGS__, FORCED)
 #define PLAIN(op_, label, settings, gates, batch, time, features, units, ...) \
     {                                                                         \
         .op = op_, .name = label, .build = recurrent_build, .user = settings, \
         THREE_INPUTS(FILL(NORMAL, DIMS(batch, time, features)),               \
                      UNIFORM(-0.7, 0.7, DIMS(features, gates * units)),       \
                      UNIFORM(-0.7, 0.7, DIMS(units, gates * units))),         \
-        LIMITS, __VA_ARGS__                                                   \
+        LIMITS, FORCED, __VA_ARGS__                                           \
     }
 #define ROUGH .skips_differences = true
 /* One unit whose gates are open or closed: the result shows which weight belongs to each gate. */
@@ -208,7 +209,7 @@ static void recurrent_refusals(struct copse_refusals *r)
         .op = op_, .name = label, .build = recurrent_build, .user = settings,          \
         FOUR_INPUTS(VALUES(x, DIMS(1, steps, 1)), VALUES(rows, DIMS(3, gates)),        \
                     VALUES(zeros, DIMS(1, gates)), VALUES(state, DIMS(states, 1, 1))), \
-        LIMITS, .want = want_, .has_no_gradient = true, .is_poor = true, QUICK         \
+        LIMITS, FORCED, .want = want_, .has_no_gradient = true, .is_poor = true, QUICK \
     }
 
 #define TANH_HALF    0.46211715726000975
@@ -258,9 +259,9 @@ static const struct copse_case cases[] = {
     GRU("37 units, many steps", &gru, 5, 70, 9, 37, STANDARD, ROUGH),
     LSTM("32 units, many steps", &lstm, 2, 130, 16, 32, FULL, ROUGH),
     GRU("several groups", &gru, 9, 4, 16, 128, FULL, ROUGH),
-    GRU("no steps", &gru, 2, 0, 2, 3, STANDARD, .is_poor = true),
-    LSTM("no steps", &lstm, 2, 0, 2, 3, STANDARD, .is_poor = true),
-    GRU("no sequences", &gru, 0, 3, 2, 3, STANDARD),
+    CASE("gru", "no steps", &gru, 1, 3, 2, 0, 2, 3, STANDARD, .is_poor = true),
+    CASE("lstm", "no steps", &lstm, 2, 4, 2, 0, 2, 3, STANDARD, .is_poor = true),
+    CASE("gru", "no sequences", &gru, 1, 3, 0, 3, 2, 3, STANDARD),
     LSTM("no features", &lstm, 2, 3, 0, 3, STANDARD),
 };
 

@@ -13,6 +13,20 @@ static copse_tensor *column_sum_build(copse_graph *g, copse_tensor *const *in, c
     return copse__column_sum(g, in[0]);
 }
 
+/* Of several matrices of one shape: with the variant `group` in one launch for four of them. */
+static copse_tensor *several_build(copse_graph *g, copse_tensor *const *in, const void *user)
+{
+    const uint32_t count = *(const uint32_t *)user;
+    copse_tensor *sums[5], *x = in[0];
+    for (uint32_t i = 0; i < count; i++) {
+        if (i > 0)
+            x = copse_add(g, x, in[1]);
+        sums[i] = copse__column_sum(g, x);
+    }
+    return copse_stack(g, sums, count, 0);
+}
+static const uint32_t two = 2, three = 3, four = 4, five = 5;
+
 static const struct copse_case_op ops[] = {
     /* not public: the derivative of a bias */
     { .name = "column_sum", .accuracy = COPSE_ACCURACY_sum },
@@ -43,7 +57,17 @@ static const struct copse_case speeds[] = {
     }
 #define ROW(label, in_, ...)         PLAIN(label, in_, .family = "column_sum", __VA_ARGS__)
 #define SIZE(label, rows, cols, ...) ROW(label, FILL(INTEGERS, DIMS(rows, cols)), __VA_ARGS__)
-#define WITHIN                       .forward = { .ratio = 4 }
+#define WHOLE_NUMBERS(...)                                                   \
+    {                                                                        \
+        .type = COPSE_F32, .shape = __VA_ARGS__, .fill = COPSE_FILL_INTEGERS \
+    }
+#define SEVERAL(label, count, rows, cols, ...)                                                     \
+    {                                                                                              \
+        .op = "column_sum", .name = label, .build = several_build, .user = &(count),               \
+        .in = { WHOLE_NUMBERS(DIMS(rows, cols)), WHOLE_NUMBERS(DIMS(rows, cols)) }, .in_count = 2, \
+        .has_no_gradient = true, .family = "column_sum", __VA_ARGS__                               \
+    }
+#define WITHIN .forward = { .ratio = 4 }
 
 static const double huge_and_tiny[] = { 0x1p40, 0.1,  0.2, 0.3, -0.1,   0.7, 0.5,  -0.25,
                                         0.125,  3,    0.3, 0.2, 0.1,    0.7, -0.1, 0.25,
@@ -75,6 +99,10 @@ static const struct copse_case cases[] = {
     ROW("magnitudes from 2^-60 to 2^60", FILL(SPREAD, DIMS(1000, 37)), WITHIN, STANDARD),
     ROW("one huge number among tiny ones", VALUES(huge_and_tiny, DIMS(97, 64)), WITHIN, STANDARD),
     ROW("NaN and infinities", VALUES(nan_and_infinities, DIMS(3, 7)), STANDARD),
+    SEVERAL("two matrices, 70 x 18", two, 70, 18, STANDARD),
+    SEVERAL("three matrices, 4096 x 17", three, 4096, 17, STANDARD),
+    SEVERAL("four matrices, 9 x 40", four, 9, 40, QUICK),
+    SEVERAL("five matrices, 129 x 3", five, 129, 3, STANDARD),
 };
 
 COPSE_CASE_TABLE(column_sum, OPS, STRESS, SPEEDS)

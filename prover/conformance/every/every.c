@@ -261,7 +261,7 @@ static copse_status every_check(struct copse_conform_run *r, void *user,
 void copse__conform_every(struct copse_conform_run *r, const char *mode, enum copse_every_what what)
 {
     char op[32], name[64];
-    if (r->params->tier < COPSE_CONFORM_EXHAUSTIVE && !r->params->case_name)
+    if (r->wants || (r->params->tier < COPSE_CONFORM_EXHAUSTIVE && !r->params->case_name))
         return;
     for (size_t i = 0; i < copse_launch_elementwise.count && !r->is_stopped; i++) {
         const struct copse_launch_form *f = &copse_launch_elementwise.forms[i];

@@ -45,6 +45,9 @@ struct copse_rig_program;
    support. */
 copse_status copse__rig_program_open(struct copse_rig *rig, copse_device *dev, const char *variant,
                                      struct copse_rig_program **out);
+/* Add the kernels of this program to a list, without making it. */
+copse_status copse__rig_kernels(struct copse_rig *rig, copse_device *dev, const char *variant,
+                                struct copse_kernel_wants *wants);
 /* Write the inputs, run, read everything back. Writes out of range and missing results are reported
    in `out`, verdict FAIL. */
 copse_status copse__rig_program_run(struct copse_rig_program *p, struct copse_conform_outcome *out);

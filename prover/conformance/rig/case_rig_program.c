@@ -176,7 +176,9 @@ static bool is_claimed(const struct copse_rig *rig, const copse_device *dev, con
     return !*variant || dev->limits->has_library_gemm;
 }
 
-copse_status copse__rig_program_open(struct copse_rig *rig, copse_device *dev, const char *variant,
+/* The program; or only its kernels, into `wants`. */
+static copse_status rig_program_make(struct copse_rig *rig, copse_device *dev, const char *variant,
+                                     struct copse_kernel_wants *wants,
                                      struct copse_rig_program **out)
 {
     const struct copse_choice choice = { rig->c->family, variant };
@@ -201,13 +203,30 @@ copse_status copse__rig_program_open(struct copse_rig *rig, copse_device *dev, c
         .choices = &choice,
         .choice_count = *variant != '\0',
     };
-    COPSE_TRY_OR(fail, s, copse__recording_compile(&p->recording, &params));
+    COPSE_TRY_OR(fail, s,
+                 wants ? copse__recording_kernels(&p->recording, &params, wants)
+                       : copse__recording_compile(&p->recording, &params));
     return COPSE_OK;
 fail:
     if (s == COPSE_ERR_UNSUPPORTED && is_claimed(rig, dev, variant))
         s = copse_fail(COPSE_ERR_INTERNAL, "unsupported, though the device claims it: %s",
                        copse_last_error());
     copse__rig_program_close(out);
+    return s;
+}
+
+copse_status copse__rig_program_open(struct copse_rig *rig, copse_device *dev, const char *variant,
+                                     struct copse_rig_program **out)
+{
+    return rig_program_make(rig, dev, variant, NULL, out);
+}
+
+copse_status copse__rig_kernels(struct copse_rig *rig, copse_device *dev, const char *variant,
+                                struct copse_kernel_wants *wants)
+{
+    struct copse_rig_program *p = NULL;
+    const copse_status s = rig_program_make(rig, dev, variant, wants, &p);
+    copse__rig_program_close(&p);
     return s;
 }
 

@@ -36,6 +36,32 @@ static const struct copse_family *family_of(const char *mode, const struct copse
     return is_used ? copse__family(c->family) : NULL;
 }
 
+/* A case whose kernels are not found compiles them when it runs, and says what is wrong. */
+static void want_kernels(struct copse_conform_run *r, const char *mode, const struct copse_case *c,
+                         const char *variant)
+{
+    struct copse_rig rig;
+    const bool has_gradient = strcmp(mode, "grad") == 0;
+    if (copse__now_ns() >= r->deadline_ns ||
+        !copse__conform_begin(r, mode, c->op, c->name, variant))
+        return;
+    const copse_status s = copse__rig_open(
+        r->ctx, c, copse__run_seed(r->params->seed, c->op, c->name), has_gradient, &rig);
+    rig.first = has_gradient;
+    if (s == COPSE_OK)
+        (void)copse__rig_kernels(&rig, r->dev, variant, r->wants);
+    copse__rig_close(&rig);
+}
+
+static void want_case(struct copse_conform_run *r, const char *mode, const struct copse_case *c)
+{
+    const struct copse_family *f = family_of(mode, c);
+    want_kernels(r, mode, c, "");
+    for (size_t i = 0; f && i < f->count && walk_forces(r, false); i++)
+        if (!f->takes_operands || f->takes_operands(&f->variants[i], c->operands))
+            want_kernels(r, mode, c, copse__variant_kernel(&f->variants[i]));
+}
+
 static void take_case(struct copse_conform_run *r, const char *mode, const struct copse_case *c,
                       bool always_forces, copse_walk_fn *run)
 {
@@ -128,6 +154,10 @@ void copse__conform_walk(struct copse_conform_run *r, const char *mode,
 {
     for (size_t t = 0; r->tables[t]; t++)
         for (size_t i = 0; i < r->tables[t]->count && !r->is_stopped; i++)
-            if (walk_selects(r, r->tables[t], i, takes))
+            if (!walk_selects(r, r->tables[t], i, takes))
+                continue;
+            else if (r->wants)
+                want_case(r, mode, &r->tables[t]->cases[i]);
+            else
                 take_case(r, mode, &r->tables[t]->cases[i], false, run);
 }

@@ -89,12 +89,13 @@ struct copse_conform_run {
     struct copse_lending *lending; /* during mode import */
     struct copse_conformance_summary *summary;
     uint64_t deadline_ns, began_ns;
-    bool is_listing;            /* report every case, run none */
-    bool is_probing;            /* report nothing; only check which filters match a case */
-    bool is_past;               /* params->after was reached */
-    bool is_stopped;            /* begin requested it */
-    uint64_t ops_met;           /* probing: bits by position in params->ops */
-    bool has_case, has_variant; /* probing: a match was found */
+    struct copse_kernel_wants *wants; /* run no case: collect the kernels that they need */
+    bool is_listing;                  /* report every case, run none */
+    bool is_probing;                  /* report nothing; only check which filters match a case */
+    bool is_past;                     /* params->after was reached */
+    bool is_stopped;                  /* begin requested it */
+    uint64_t ops_met;                 /* probing: bits by position in params->ops */
+    bool has_case, has_variant;       /* probing: a match was found */
     bool has_variants;  /* of the case: they follow if it fails, and then copse__verdicts_settle */
     bool is_shared;     /* other devices take part in the case: no kernel is blamed */
     bool has_unreached; /* cases were left out because the time was over */

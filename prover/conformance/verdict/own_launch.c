@@ -6,6 +6,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "core/base/files.h"
 #include "core/data/reader/number.h"
 #include "core/graph/op.h"
 
@@ -411,10 +412,10 @@ copse_status copse__own_launch_read(struct copse_mem *mem, const struct copse_ow
                                     struct copse_own_launch *out)
 {
     const char *path = own->kernel + 1;
-    FILE *f = fopen(path, "rb");
-    if (!f)
-        return copse_fail(COPSE_ERR_IO, "cannot read '%s', which describes the launch of a kernel",
-                          path);
+    FILE *f;
+    uint64_t bytes;
+    COPSE_TRY(
+        copse_note(copse__file_open(path, &f, &bytes), "it describes the launch of a kernel"));
     char *text = copse__alloc(mem, MOST_TEXT + 1, 1);
     const size_t size = text ? fread(text, 1, MOST_TEXT + 1, f) : 0;
     copse_status s = copse_need_memory(text, "conformance");

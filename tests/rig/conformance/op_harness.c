@@ -202,13 +202,25 @@ static void count(void *user, const struct copse_case_result *r)
                     r->expected, r->worst, r->metric, r->limit);
 }
 
+/* The tier that COPSE_TEST_TIER names; standard without it. */
+static enum copse_conformance_tier tier_of_environment(void)
+{
+    const char *name = getenv("COPSE_TEST_TIER");
+    if (!name || strcmp(name, "standard") == 0)
+        return COPSE_CONFORM_STANDARD;
+    if (strcmp(name, "quick") == 0)
+        return COPSE_CONFORM_QUICK;
+    if (strcmp(name, "full") != 0)
+        fail_msg("COPSE_TEST_TIER is '%s', not quick, standard or full", name);
+    return COPSE_CONFORM_FULL;
+}
+
 void harness_run(const struct copse_case_table *table)
 {
     const struct copse_case_table *const tables[] = { table, NULL };
-    const char *tier = getenv("COPSE_TEST_TIER");
     struct tally t = { 0, 0 };
     struct copse_conformance_params params = {
-        .tier = tier && strcmp(tier, "full") == 0 ? COPSE_CONFORM_FULL : COPSE_CONFORM_STANDARD,
+        .tier = tier_of_environment(),
         .result = count,
         .user = &t,
     };

@@ -17,8 +17,8 @@ copse_device *harness_device(size_t i);
 copse_context *harness_context(void);
 
 /* Run every case of a table, forward and backward, with every variant of its kernels, on every
-   device. Each failed case is printed; then the test fails. COPSE_TEST_TIER ("full") runs more than
-   the standard tier. */
+   device. Each failed case is printed; then the test fails. COPSE_TEST_TIER names the tier: quick,
+   standard (without it) or full. */
 void harness_run(const struct copse_case_table *table);
 /* The library's table of this name. */
 void harness_run_named(const char *family);

@@ -42,9 +42,13 @@ static inline bool spec_of(enum copse_kernel_id id, uint32_t turn, int32_t *spec
         spec[1] = 2 + (int32_t)turn % 3;
         spec[2] = 3;
         return turn < 3;
+    case COPSE_KERNEL_column_sums:
+        spec[0] = 1 + (int32_t)turn;
+        return turn < 4;
     case COPSE_KERNEL_channel_sums:
     case COPSE_KERNEL_channel_sums_wide:
     case COPSE_KERNEL_channel_merge:
+    case COPSE_KERNEL_channel_finish:
     case COPSE_KERNEL_resize:
     case COPSE_KERNEL_resize_grad:
         spec[0] = (int32_t)turn;
@@ -68,6 +72,13 @@ static inline bool spec_of(enum copse_kernel_id id, uint32_t turn, int32_t *spec
     case COPSE_KERNEL_conv_weight_texel:
         spec[0] = (int32_t)turn;
         return turn < 4;
+    case COPSE_KERNEL_attention_tile: /* each width with and without each of the others */
+    case COPSE_KERNEL_attention_grad_query_tile:
+    case COPSE_KERNEL_attention_grad_key_tile:
+        for (uint32_t i = 0; i < count; i++)
+            spec[i] = (int32_t)(turn >> i & 1u);
+        spec[count - 1] = (int32_t)turn % 3;
+        return turn < 6;
     case COPSE_KERNEL_matmul_tile:
         spec[0] = (int32_t)turn % 2;
         spec[1] = (int32_t)turn % 2;
@@ -126,10 +137,12 @@ static inline bool spec_of(enum copse_kernel_id id, uint32_t turn, int32_t *spec
         spec[5] = turn == 9;
         return turn < 10;
     case COPSE_KERNEL_recurrent:
+    case COPSE_KERNEL_recurrent_wide:
     case COPSE_KERNEL_recurrent_grad:
+    case COPSE_KERNEL_recurrent_grad_wide:
         spec[0] = (int32_t)turn % 3;
         spec[1] = (int32_t)turn / 3;
-        spec[2] = id == COPSE_KERNEL_recurrent_grad && turn != 4;
+        spec[2] = turn != 4 && id != COPSE_KERNEL_recurrent && id != COPSE_KERNEL_recurrent_wide;
         return turn < 6;
     case COPSE_KERNEL_mean: /* f32, i32, f32 by a power of two */
         spec[0] = turn ? 32 : 7;

@@ -56,12 +56,13 @@ static void fill_all(void)
    quantised where their rows are whole blocks. */
 struct kind {
     const char *name;
-    bool is_interleaved, has_biases, norms_heads, is_tied, is_quantised;
+    bool is_interleaved, has_biases, norms_heads, is_tied, is_quantised, is_gemma;
 };
-static const struct kind llama = { "llama", true, false, false, true, false },
-                         llama_blocks = { "llama", true, false, false, true, true },
-                         qwen2 = { "qwen2", false, true, false, false, false },
-                         qwen3 = { "qwen3", false, false, true, true, false };
+static const struct kind llama = { "llama", true, false, false, true, false, false },
+                         llama_blocks = { "llama", true, false, false, true, true, false },
+                         qwen2 = { "qwen2", false, true, false, false, false, false },
+                         qwen3 = { "qwen3", false, false, true, true, false, false },
+                         gemma = { "gemma", false, false, false, true, false, true };
 
 /* Blocks of 32: Q8_0 (8 bits, without an offset) or Q4_1. Each block has one of two scales. */
 struct grid {

@@ -16,6 +16,7 @@ from .inputs import Inputs
 from .language import LanguageEvaluation, LanguageModel
 from .model import Evaluation, LearningRates, Loaded, Model
 from .monitor import Monitor
+from .onnx import OnnxModel
 from .ops import GradientTape, gradients
 from .replica import (Function, ReplicaContext, current_strategy, function, has_strategy, in_cross_replica_context,
                       replica_context, require_replica_context)
@@ -49,7 +50,7 @@ DIGITS = _os.environ.get("COPSE_DIGITS") or _digits()
 __all__ = [
     "Classifier", "Cluster", "DIGITS", "Dataset", "Device", "Distributed", "Error", "Evaluation", "EventFile",
     "Function", "GradientTape", "History", "InputContext", "Inputs", "LanguageEvaluation", "LanguageModel", "LearningRates",
-    "Loaded", "Loader", "Model", "Monitor", "PerReplica", "Regressor", "ReplicaContext", "Schedule", "SingleLossStep", "Step", "StepResult", "Strategy",
+    "Loaded", "Loader", "Model", "Monitor", "OnnxModel", "PerReplica", "Regressor", "ReplicaContext", "Schedule", "SingleLossStep", "Step", "StepResult", "Strategy",
     "Tensor", "TowerOptimizer", "TraceSummary", "TrainStep", "TrainStepResult", "Trainer", "Value", "ValueContext", "Variable",
     "conformance", "context", "current_strategy", "devices", "errors", "function", "global_step", "gradients",
     "has_strategy", "in_cross_replica_context", "nn", "ops", "options", "prioritize", "replica_context",

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: MIT
-"""Language models that other programs trained, from GGUF files, and low-rank adapters of them."""
+"""Language models that other programs trained, from GGUF files and folders, and low-rank adapters of them."""
 from __future__ import annotations
 
 import codecs
 import json
 import math
 from dataclasses import dataclass
-from typing import Any, Optional, Sequence, Union
+from typing import Any, Mapping, Optional, Sequence, Union
 
 from ._library import c_string, check, ffi, lib, make, text
 from ._names import named_options
@@ -34,7 +34,7 @@ def _data(given: Union[str, bytes]) -> bytes:
 
 
 class LanguageModel:
-    """A language model of a GGUF file, with at most one adapter. Its weights are frozen: a Trainer trains the adapter, on the
+    """A language model of a GGUF file or a folder, with at most one adapter. Its weights are frozen: a Trainer trains the adapter, on the
     windows of a text."""
 
     @named_options()
@@ -50,13 +50,13 @@ class LanguageModel:
         self.parameters, self.vocabulary, self.context = info.parameters, info.vocabulary, info.context
 
     @named_options()
-    def adapt(self, rank: int, *, alpha: float = 0.0, dropout: float = 0.0, rank_stabilised: bool = False,
+    def adapt(self, rank: int, *, alpha: float = 0.0, dropout: float = 0.0, rank_stabilised: bool = False, dora: bool = False,
               targets: Union[str, Sequence[str], None] = None, seed: int = 0) -> None:
         """Give the model an adapter (LoRA). alpha: the adapter is scaled by alpha / rank, or alpha / sqrt(rank) if
-        rank_stabilised; 0: 2 rank. targets: patterns of the adapted weights, such as "q_proj"; None: all that can be adapted."""
+        rank_stabilised; 0: 2 rank. dora: the length of each row of an adapted weight is trained, too. targets: patterns of the adapted weights, such as "q_proj"; None: all that can be adapted."""
         listed = c_string(targets if targets is None or isinstance(targets, str) else ",".join(targets))
         check(lib.copse_language_adapt(self._pointer, ffi.new("struct copse_adapter_params *", {
-            "rank": rank, "alpha": alpha, "dropout": dropout, "is_rank_stabilised": rank_stabilised, "targets": listed,
+            "rank": rank, "alpha": alpha, "dropout": dropout, "is_rank_stabilised": rank_stabilised, "is_dora": dora, "targets": listed,
             "seed": seed})))
 
     def save_adapter(self, path: PathLike) -> None:
@@ -66,6 +66,22 @@ class LanguageModel:
     def load_adapter(self, path: PathLike) -> None:
         """Give the model the adapter of a file, or of a folder that PEFT wrote."""
         check(lib.copse_language_load_adapter(self._pointer, c_string(path)))
+
+    def load_adapters(self, factors: Mapping[PathLike, float]) -> None:
+        """Give the model the sum of several adapters as one: {path: factor}."""
+        paths = [c_string(path) for path in factors]
+        check(lib.copse_language_load_adapters(self._pointer, ffi.new("char *[]", paths), ffi.new("float[]", list(factors.values())),
+                                               len(paths)))
+
+    def save_merged(self, path: PathLike, dtype: Optional[str] = None) -> None:
+        """Write the model with its adapter as a model of its own: a GGUF file, or a new folder where the model is of a folder.
+        dtype: of the merged weights, "float32", "float16" or "bfloat16"; None: as in the file of the model, float32 where they are
+        quantised there."""
+        types = {"float32": lib.COPSE_F32, "float16": lib.COPSE_F16, "bfloat16": lib.COPSE_BF16}
+        if dtype is not None and dtype not in types:
+            raise ValueError(f"dtype {dtype!r}: one of {', '.join(types)}")
+        params = {"has_type": dtype is not None, "type": types.get(dtype, 0)}
+        check(lib.copse_language_save_merged(self._pointer, c_string(path), ffi.new("struct copse_merge_params *", params), ffi.NULL))
 
     def windows(self, given: Union[str, bytes], window: int = 0) -> Dataset:
         """A data set for Trainer.fit: windows of so many tokens [512, or the context if that is less]."""

@@ -256,6 +256,8 @@ class Strategy:
     kind: one of KINDS; without it "one_device" or "mirrored", in a cluster "collective". An "accelerator" runs
     `steps_per_run` steps at once on `cores` of the devices; a "parameter_server" keeps the variables on
     `parameter_device` or on the servers of the cluster.
+    portable_shards: 12 gives a training the same bits on all devices that pass a probe, for all numbers of devices that
+    divide 12; it is slower.
     cluster: the other workers; all of them make the same strategy.
     """
 
@@ -263,10 +265,11 @@ class Strategy:
     def __init__(self, devices_: Union[str, Sequence[str], None] = None, *, kind: Optional[StrategyKind] = None,
                  cluster: Optional[Cluster] = None, steps_per_run: int = 0, cores: int = 0,
                  parameter_device: Optional[str] = None, reduction: GradientReduction = "auto",
-                 transfer: Transfer = "auto", bucket_bytes: int = 0, kernels: Optional[str] = None) -> None:
+                 transfer: Transfer = "auto", bucket_bytes: int = 0, kernels: Optional[str] = None,
+                 portable_shards: int = 0) -> None:
         ids = select(devices_) if devices_ is None or isinstance(devices_, str) else list(devices_)
         if kind is None:
-            kind = "collective" if cluster else "one_device" if len(ids) == 1 else "mirrored"
+            kind = "collective" if cluster else "one_device" if len(ids) == 1 and not portable_shards else "mirrored"
         choice("the kind", kind, KINDS)
         for what, given, of in (("a cluster", cluster, ("collective", "parameter_server")),
                                 ("steps_per_run", steps_per_run, ("accelerator",)), ("cores", cores, ("accelerator",)),
@@ -280,7 +283,7 @@ class Strategy:
         params = ffi.new("struct copse_strategy_params *", {
             "kernels": forced, "parameter_device": parameters, "bucket_bytes": bucket_bytes,
             "reduction": choice("the reduction", reduction, REDUCTIONS),
-            "transfer": choice("the transfer", transfer, TRANSFERS)})
+            "transfer": choice("the transfer", transfer, TRANSFERS), "portable_shards": portable_shards})
         others = ffi.NULL if cluster is None else cluster._pointer
         if kind == "one_device":
             self._pointer = make("strategy", lib.copse_one_device_create, context(), names[0], params)

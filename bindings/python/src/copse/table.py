@@ -2,6 +2,7 @@
 """Tables in memory as cells of the library: DataFrames, dictionaries of columns, records, and rows."""
 from __future__ import annotations
 
+from functools import lru_cache
 from itertools import chain
 from typing import Any, Mapping, Optional, Sequence, Union
 
@@ -34,6 +35,9 @@ def columns_of(data: Any) -> tuple[Optional[list[str]], list[Column]]:
     has a row in each; a key that a mapping lacks is a missing cell."""
     if is_frame(data):
         count = len(data.columns)
+        if len(data) == 1 and hasattr(data, "iloc"):  # to take a column of one cell takes ten times as long as the cell
+            row = data.to_numpy(dtype=object)[0].tolist()
+            return [str(c) for c in data.columns.tolist()], [[cell] for cell in row]
         parts = [data.iloc[:, i] if hasattr(data, "iloc") else data[data.columns[i]] for i in range(count)]
         return [str(c) for c in data.columns], [_cells_in(p) for p in parts]
     if isinstance(data, Mapping):
@@ -101,6 +105,15 @@ def _cell(x: Any) -> Optional[bytes]:
     return str(int(x)).encode()
 
 
+def _number(x: Any) -> Optional[float]:
+    """A cell that is a number and that a double holds; None is another one."""
+    if type(x) is float or type(x) is int and -2**53 <= x <= 2**53:
+        return x
+    if isinstance(x, (np.floating, np.integer)) and x.dtype.itemsize <= 8:
+        return _number(x.item())
+    return None
+
+
 def _texts(column: Column) -> tuple[Any, np.ndarray]:
     """The cells as texts in one block, and where each begins; 0 is a missing one."""
     if isinstance(column, np.ndarray) and column.dtype.kind == "b":
@@ -116,13 +129,36 @@ def _address(block: Any) -> np.uintp:
     return np.uintp(int(ffi.cast("uintptr_t", block)))
 
 
+@lru_cache(maxsize=16)
+def _names(names: tuple[str, ...]) -> tuple[Any, Any]:
+    """A list of names for the library, and its memory: an application predicts many rows of the same columns."""
+    held = [c_string(n) for n in names]
+    return ffi.new("char *[]", held), held
+
+
 class Cells:
-    """A struct copse_cells and its memory: of each column its numbers, or a block of texts and a pointer for each cell."""
+    """A struct copse_cells and its memory: of each column its numbers, or texts and a pointer for each cell."""
 
     def __init__(self, names: Optional[Sequence[str]], columns: Sequence[Column]) -> None:
         self.rows = len(columns[0]) if columns else 0
         if any(len(c) != self.rows for c in columns):
             raise ShapeError("the columns have different numbers of rows: " + ", ".join(str(len(c)) for c in columns))
+        numbers, texts, *memory = self._row([c[0] for c in columns]) if self.rows == 1 else self._columns(columns)
+        listed, held = (ffi.NULL, None) if names is None else _names(tuple(names))
+        self.struct = ffi.new("struct copse_cells *", {
+            "names": listed, "columns": len(columns), "rows": self.rows, "numbers": numbers, "cells": texts})
+        self._keep = numbers, texts, memory, listed, held
+
+    def _row(self, cells: Sequence[Any]) -> tuple[Any, ...]:
+        """Without arrays, which take longer to make than the library to predict a row."""
+        numbers = [_number(x) for x in cells]
+        texts = [_cell(x) if n is None else None for x, n in zip(cells, numbers)]
+        values = ffi.new("double[]", [0.0 if n is None else n for n in numbers])
+        blocks = [ffi.NULL if t is None else ffi.new("char[]", t) for t in texts]
+        return (ffi.new("double *[]", [ffi.NULL if n is None else values + i for i, n in enumerate(numbers)]),
+                ffi.NULL if cells and None not in numbers else ffi.new("char *[]", blocks), values, blocks)
+
+    def _columns(self, columns: Sequence[Column]) -> tuple[Any, ...]:
         numbers = [np.ascontiguousarray(c, np.float64) if isinstance(c, np.ndarray) and _are_doubles(c) else None
                    for c in columns]
         has_texts = not columns or any(n is None for n in numbers)
@@ -132,13 +168,8 @@ class Cells:
             if numbers[i] is None:
                 block, pointers[:, i] = _texts(column)
                 blocks.append(block)
-        held = [c_string(n) for n in names or ()]
-        listed = ffi.new("char *[]", held) if names is not None else ffi.NULL
         lists = ffi.new("double *[]", [ffi.NULL if n is None else ffi.from_buffer("double[]", n) for n in numbers])
-        self.struct = ffi.new("struct copse_cells *", {
-            "names": listed, "columns": len(columns), "rows": self.rows, "numbers": lists,
-            "cells": ffi.cast("char **", ffi.from_buffer(pointers)) if has_texts else ffi.NULL})
-        self._keep = blocks, pointers, numbers, lists, held, listed
+        return lists, ffi.cast("char **", ffi.from_buffer(pointers)) if has_texts else ffi.NULL, pointers, blocks, numbers
 
 
 def cells_of(data: Any) -> Cells:

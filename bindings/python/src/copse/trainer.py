@@ -569,6 +569,12 @@ class Trainer:
         check(lib.copse_trainer_slot(self._pointer, variable._pointer, c_string(name), ffi.from_buffer("float[]", out)))
         return out
 
+    def hashes(self) -> dict[str, int]:
+        """Hashes of the variables after the newest step, by name; "" has the hash of all. Equal bits have equal hashes."""
+        out = ffi.new("struct copse_trainer_hashes *")
+        self._loss.check(lib.copse_trainer_hash(self._pointer, out))
+        return {"": out.all} | {text(out.variables[i].name): out.variables[i].hash for i in range(out.count)}
+
     def cancel(self) -> None:
         """End the current or next step; other threads may call it."""
         lib.copse_trainer_cancel(self._pointer)

@@ -1,0 +1,309 @@
+/* SPDX-License-Identifier: MIT */
+/* The launches of a step of known networks, and the barriers between them, do not grow. A barrier
+   stands between two launches that touch the same memory, one of which writes it: the backend for
+   Vulkan records such. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "copse/nn.h"
+#include "core/train/trainer.h"
+#include "tests/rig/found.h"
+#include "tests/rig/one_context.h"
+
+#define PART(heads, units, width)                                                                  \
+    "residual { layer_norm; attention " heads " causal=yes }; residual { layer_norm; dense " units \
+    " gelu; dense " width " }; "
+#define GPT PART("4", "512", "128")
+#define BLOCK(channels)                                                          \
+    "residual { conv " channels " 3x3 bias=no; batch_norm; relu; conv " channels \
+    " 3x3 bias=no; batch_norm }; relu; "
+#define HALVING(channels)                                                                 \
+    "residual { conv " channels " 3x3 stride=2 bias=no; batch_norm; relu; conv " channels \
+    " 3x3 bias=no; batch_norm; shortcut { conv " channels                                 \
+    " 1x1 stride=2 bias=no; batch_norm } }; relu; "
+
+enum { MOST_NUMBERS = 64 * 1024, POSITIONS = 128, TOKENS = 65, UNITS = 2 };
+
+static float numbers[MOST_NUMBERS];
+static int32_t words[MOST_NUMBERS];
+
+struct network {
+    const char *name, *text;
+    uint32_t in[3], rank, outputs, batch;
+    bool is_text;
+    struct most {
+        size_t launches, barriers;
+    } most[3]; /* with wide vectors (opencl), with fast texels (vulkan), of GPUs (on vulkan) */
+};
+
+static const struct network networks[] = {
+    { "gpt:4,128,4",
+      "embedding in 128; positions; " GPT GPT GPT GPT "layer_norm; dense out",
+      { POSITIONS },
+      1,
+      TOKENS,
+      8,
+      true,
+      { { 195, 141 }, { 154, 95 }, { 174, 101 } } },
+    { "lstm:2,256",
+      "embedding in 256; lstm 256; lstm 256; dense out",
+      { POSITIONS },
+      1,
+      TOKENS,
+      8,
+      true,
+      { { 1096, 1071 }, { 1086, 1052 }, { 1340, 1307 } } },
+    { "gru:2,256",
+      "embedding in 256; gru 256; gru 256; dense out",
+      { POSITIONS },
+      1,
+      TOKENS,
+      8,
+      true,
+      { { 1108, 1076 }, { 1095, 1052 }, { 1353, 1312 } } },
+    { "mlp:512,512",
+      "flatten; dense 512 relu; dense 512 relu; dense out",
+      { 28, 28, 1 },
+      3,
+      10,
+      32,
+      false,
+      { { 22, 15 }, { 21, 10 }, { 21, 13 } } },
+    { "cnn",
+      "conv 32 3x3 relu; conv 32 3x3 relu; max_pool 2; conv 64 3x3 relu; conv 64 3x3 relu; "
+      "max_pool 2; flatten; dropout 0.25; dense 128 relu; dropout 0.5; dense out",
+      { 28, 28, 1 },
+      3,
+      10,
+      32,
+      false,
+      { { 56, 52 }, { 59, 34 }, { 54, 33 } } },
+    { "resnet20",
+      "conv 16 3x3 bias=no; batch_norm; relu; " BLOCK("16") BLOCK("16") BLOCK("16") HALVING("32")
+          BLOCK("32") BLOCK("32") HALVING("64") BLOCK("64") BLOCK("64") "global_pool; dense out",
+      { 32, 32, 3 },
+      3,
+      10,
+      16,
+      false,
+      { { 651, 564 }, { 655, 316 }, { 654, 314 } } },
+};
+
+static copse_tensor *loss(copse_graph *g, const copse_batch *in, void *user)
+{
+    copse_tensor *x = copse_input(in, "x"), *y = copse_input(in, "y");
+    x = copse_layer_apply(user, g, in, x);
+    if (y->shape.rank == 2) {
+        const uint32_t count = y->shape.dims[0] * y->shape.dims[1];
+        x = copse_reshape(g, x, COPSE_SHAPE(count, TOKENS));
+        y = copse_reshape(g, y, COPSE_SHAPE(count));
+    }
+    return copse_sparse_cross_entropy(g, x, y, COPSE_MEAN);
+}
+
+/* ---- what is counted ---- */
+
+struct seen {
+    struct copse_binding at[4096];
+    bool is_written[4096];
+    size_t count;
+};
+
+static bool is_written(const struct copse_command *c, uint32_t i)
+{
+    switch (c->kind) {
+    case COPSE_COMMAND_DISPATCH:
+        return c->kernel->row->args[i].is_written;
+    case COPSE_COMMAND_COPY:
+        return i == 1;
+    case COPSE_COMMAND_GEMM:
+        return i == 2;
+    default:
+        return true;
+    }
+}
+
+static bool has_conflict(const struct seen *s, const struct copse_binding *b, bool writes)
+{
+    for (size_t i = 0; i < s->count; i++)
+        if ((writes || s->is_written[i]) && s->at[i].buffer == b->buffer &&
+            s->at[i].offset < b->offset + b->size && b->offset < s->at[i].offset + s->at[i].size)
+            return true;
+    return false;
+}
+
+/* Whether a barrier stands in front of it. */
+static bool take_command(struct seen *s, const struct copse_command *c)
+{
+    bool must = false;
+    for (uint32_t i = 0; i < c->binding_count; i++)
+        must |= has_conflict(s, &c->bindings[i], is_written(c, i));
+    if (must)
+        s->count = 0;
+    for (uint32_t i = 0; i < c->binding_count; i++) {
+        assert_true(s->count < 4096);
+        s->is_written[s->count] = is_written(c, i);
+        s->at[s->count++] = c->bindings[i];
+    }
+    return must;
+}
+
+struct by_kernel {
+    const char *name[64];
+    uint32_t times[64], count;
+};
+
+static void note_kernel(struct by_kernel *k, const char *name)
+{
+    uint32_t i = 0;
+    while (i < k->count && strcmp(k->name[i], name) != 0)
+        i++;
+    assert_true(i < 64);
+    k->name[i] = name;
+    k->times[i]++;
+    k->count = i < k->count ? k->count : i + 1;
+}
+
+static struct most count_program(const copse_program *p, struct by_kernel *kernels)
+{
+    static struct seen seen;
+    struct most most = { .launches = 0 };
+    for (uint32_t i = 0; i < copse__program_segments(p); i++) {
+        seen.count = 0;
+        for (const struct copse_segment *s = copse__program_list(p)[i]; s; s = s->rest)
+            for (size_t c = 0; c < s->count; c++) {
+                most.launches++;
+                most.barriers += take_command(&seen, &s->commands[c]);
+                note_kernel(kernels, copse__command_name(&s->commands[c]));
+            }
+    }
+    return most;
+}
+
+/* ---- a network ---- */
+
+static copse_type x_type(const struct network *n)
+{
+    return n->is_text ? COPSE_I32 : COPSE_F32;
+}
+
+/* A device of no such kind has kernels of its own: its counts are printed. */
+static struct most count_network(copse_context *of, const struct network *n, const char *device,
+                                 struct most *most)
+{
+    const uint32_t *in = n->in;
+    const copse_shape shape = n->is_text ? COPSE_SHAPE(in[0]) : COPSE_SHAPE(in[0], in[1], in[2]);
+    const void *x = n->is_text ? (const void *)words : numbers;
+    const struct copse_host_batch batch = {
+        COPSE_COLUMNS({ "x", x_type(n), shape, x },
+                      { "y", COPSE_I32, n->is_text ? shape : COPSE_SCALAR, words }),
+        .count = n->batch
+    };
+    struct by_kernel kernels = { .count = 0 };
+    struct copse_shards shards;
+    copse_strategy *st;
+    copse_layer *layers;
+    copse_trainer *t;
+    OK(copse_one_device_create(of, device, NULL, &st));
+    OK(copse_nn_parse(of, n->text, &layers));
+    OK(copse_layer_build(layers, st,
+                         &(struct copse_build_params){ .type = x_type(n),
+                                                       .shape = shape,
+                                                       .outputs = n->outputs,
+                                                       .tokens = TOKENS,
+                                                       .seed = 5 }));
+    OK(copse_trainer_create(
+        st,
+        &(struct copse_trainer_params){ .loss = loss, .user = layers, .optimizer = { COPSE_ADAM } },
+        &t));
+    const struct copse_limits *limits = st->replicas[0].dev->limits;
+    *most = limits->is_gpu             ? n->most[2]
+            : limits->has_wide_vectors ? n->most[0]
+            : limits->has_fast_texels  ? n->most[1]
+                                       : (struct most){ SIZE_MAX, SIZE_MAX };
+    copse__recordings_begin(t);
+    OK(copse__trainer_take(t, &batch, COPSE_PASS_TRAIN, false, &shards));
+    const copse_program *p = shards.recordings[0]->base.program;
+    const struct most found_here = count_program(p, &kernels);
+    printf("  %s on %s: %zu launches, %zu barriers, %u segments, %zu KiB:", n->name, device,
+           found_here.launches, found_here.barriers, copse__program_segments(p),
+           copse__program_arena_bytes(p) >> 10);
+    for (uint32_t i = 0; i < kernels.count; i++)
+        printf(" %u %s%s", kernels.times[i], kernels.name[i], i + 1 < kernels.count ? "," : "\n");
+    copse_trainer_release(&t);
+    copse_layer_release(&layers);
+    copse_strategy_release(&st);
+    return found_here;
+}
+
+static void check_networks(copse_context *of, const char *device)
+{
+    for (size_t i = 0; i < COPSE_COUNT(networks); i++) {
+        struct most most;
+        const struct most is = count_network(of, &networks[i], device, &most);
+        if (is.launches > most.launches || is.barriers > most.barriers)
+            fail_msg("%s on %s has %zu launches and %zu barriers; at most %zu and %zu",
+                     networks[i].name, device, is.launches, is.barriers, most.launches,
+                     most.barriers);
+    }
+}
+
+/* With the CPUs of the machine, described alike: counts depend on the number of processors. */
+static void launches_do_not_grow(void **state)
+{
+    copse_context *of;
+    unsigned devices = 0;
+    (void)state;
+    OK(copse_context_create(NULL, &of));
+    for (size_t d = 0; d < of->device_count; d++) {
+        struct copse_device_info *info = &of->devices[d];
+        if (!info->is_usable || info->kind != COPSE_DEVICE_CPU)
+            continue;
+        info->limits.compute_units = UNITS;
+        check_networks(of, info->id);
+        devices++;
+    }
+    copse_context_release(&of);
+    if (devices == 0) {
+        print_message("skipped: no CPU through OpenCL or Vulkan\n");
+        skip();
+    }
+}
+
+/* A device that is described as a GPU gets the kernels that GPUs use by default. */
+static void launches_of_gpus_do_not_grow(void **state)
+{
+    copse_context *gpu;
+    unsigned devices = 0;
+    (void)state;
+    OK(copse_context_create(NULL, &gpu));
+    for (size_t d = 0; d < gpu->device_count; d++) {
+        struct copse_device_info *info = &gpu->devices[d];
+        if (!info->is_usable || info->kind != COPSE_DEVICE_CPU ||
+            strcmp(info->backend, "vulkan") != 0)
+            continue;
+        info->limits.is_gpu = true;
+        info->limits.compute_units = UNITS;
+        printf("  as a GPU:\n");
+        check_networks(gpu, info->id);
+        devices++;
+    }
+    copse_context_release(&gpu);
+    if (devices == 0) {
+        print_message("skipped: no CPU through Vulkan\n");
+        skip();
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = { cmocka_unit_test(launches_do_not_grow),
+                                        cmocka_unit_test(launches_of_gpus_do_not_grow) };
+    void *unused = NULL;
+    if (open_context(&unused) != 0)
+        return 1;
+    find_devices(ctx);
+    const int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    close_context(&unused);
+    return failed;
+}
