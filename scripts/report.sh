@@ -1,12 +1,16 @@
 # SPDX-License-Identifier: MIT
-# Sourced by check: collects the seconds of all tests and what was skipped, and prints both at the end.
+# Sourced by check: collects the seconds of all tests, what was skipped and what passed only alone, and prints them at the end.
 
 report=$(mktemp -d) || exit 1
 : >"$report/seconds"
 : >"$report/skipped"
+: >"$report/unsteady"
 
 # note_skipped WHAT REASON
 note_skipped() { printf '%s: %s\n' "$1" "$2" >>"$report/skipped"; }
+
+# note_unsteady TEXT: tests that failed beside others and passed alone
+note_unsteady() { printf '%s\n' "$1" >>"$report/unsteady"; }
 
 # note_configured FOLDER: what CMake left out there
 note_configured() {
@@ -63,6 +67,10 @@ run_script() {
 }
 
 report_end() {
+    if [ -s "$report/unsteady" ]; then
+        say "failed beside other tests, passed alone: faults of the tests or of the library, to be mended"
+        sed 's/^/     /' "$report/unsteady"
+    fi
     if [ -s "$report/seconds" ]; then
         say "slowest tests"
         LC_ALL=C sort -rn "$report/seconds" | head -n 15 | while read -r time name; do
