@@ -20,6 +20,8 @@
 
 enum { SAMPLES = 4096, CHUNK = 16384 }; /* of an example, and of a prediction */
 
+const char program_name[] = "amplifier";
+
 static const char usage[] =
     "usage: amplifier DRY.wav WET.wav MODEL.nam [--epochs 20] [--batch 8] [--rate 0.004] [--seed "
     "1]\n"

@@ -3,7 +3,7 @@
 #ifndef AMPLIFIER_PAIR_H
 #define AMPLIFIER_PAIR_H
 
-#include "wav.h"
+#include "examples/apps/common/wav.h"
 
 struct pair {
     struct wav dry, wet; /* of one rate and length */

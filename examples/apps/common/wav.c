@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "app_files.h"
 #include "wav.h"
 
 enum {
@@ -23,12 +24,6 @@ static uint32_t number_at(const uint8_t *p, int bytes)
     return n;
 }
 
-static bool bad_file(const char *path, const char *what)
-{
-    fprintf(stderr, "amplifier: %s: %s\n", path, what);
-    return false;
-}
-
 /* The whole file. NULL: a line on stderr. */
 static uint8_t *read_whole(const char *path, size_t *size)
 {
@@ -37,7 +32,7 @@ static uint8_t *read_whole(const char *path, size_t *size)
     size_t room = 0, got = 1;
     *size = 0;
     if (!f) {
-        bad_file(path, "cannot be opened");
+        files_refuse(path, "cannot be opened");
         return NULL;
     }
     while (got) {
@@ -45,7 +40,7 @@ static uint8_t *read_whole(const char *path, size_t *size)
             room = room ? 2 * room : 1 << 16;
             uint8_t *more = room <= (size_t)4 * LONGEST + 4096 ? realloc(bytes, room) : NULL;
             if (!more) {
-                bad_file(path, "is too long");
+                files_refuse(path, "is too long");
                 free(bytes);
                 fclose(f);
                 return NULL;
@@ -59,7 +54,7 @@ static uint8_t *read_whole(const char *path, size_t *size)
     fclose(f);
     if (!is_damaged)
         return bytes;
-    bad_file(path, "cannot be read");
+    files_refuse(path, "cannot be read");
     free(bytes);
     return NULL;
 }
@@ -80,22 +75,22 @@ static bool read_samples(const char *path, const uint8_t *data, size_t size, uin
 {
     char text[120];
     if (format != IEEE_FLOAT && format != PCM)
-        return bad_file(path, "is compressed: save it as PCM or float");
+        return files_refuse(path, "is compressed: save it as PCM or float");
     if (format == IEEE_FLOAT ? bits != 32 : bits != 16 && bits != 24 && bits != 32)
-        return bad_file(path,
-                        "has samples of another size: save it as PCM of 16, 24 or 32 bits, or "
-                        "as 32-bit float");
+        return files_refuse(path,
+                            "has samples of another size: save it as PCM of 16, 24 or 32 bits, or "
+                            "as 32-bit float");
     out->count = size / (bits / 8);
     if (!out->count)
-        return bad_file(path, "has no samples");
+        return files_refuse(path, "has no samples");
     out->samples = malloc(out->count * sizeof *out->samples);
     if (!out->samples)
-        return bad_file(path, "does not fit in memory");
+        return files_refuse(path, "does not fit in memory");
     for (size_t i = 0; i < out->count; i++) {
         out->samples[i] = read_sample(data + i * (bits / 8), format, bits);
         if (!isfinite(out->samples[i])) {
             snprintf(text, sizeof text, "sample %zu is not finite", i + 1);
-            return bad_file(path, text);
+            return files_refuse(path, text);
         }
     }
     return true;
@@ -107,13 +102,13 @@ static bool parse_file(const char *path, const uint8_t *bytes, size_t size, stru
     char text[120];
     uint32_t format = 0, bits = 0;
     if (size < 12 || memcmp(bytes, "RIFF", 4) != 0 || memcmp(bytes + 8, "WAVE", 4) != 0)
-        return bad_file(path, "is no WAV file");
+        return files_refuse(path, "is no WAV file");
     for (size_t at = 12; at + 8 <= size;) {
         const uint8_t *chunk = bytes + at + 8;
         const size_t length = number_at(bytes + at + 4, 4), left = size - at - 8;
         const bool is_data = memcmp(bytes + at, "data", 4) == 0;
         if (length > left)
-            return bad_file(path, "ends within its samples: it is damaged");
+            return files_refuse(path, "ends within its samples: it is damaged");
         if (is_data && bits)
             return read_samples(path, chunk, length, format, bits, out);
         if (memcmp(bytes + at, "fmt ", 4) == 0 && length >= 16) {
@@ -125,15 +120,15 @@ static bool parse_file(const char *path, const uint8_t *bytes, size_t size, stru
             snprintf(text, sizeof text, "has %u channels: save one of them",
                      (unsigned)number_at(chunk + 2, 2));
             if (number_at(chunk + 2, 2) != 1)
-                return bad_file(path, text);
+                return files_refuse(path, text);
             snprintf(text, sizeof text, "has %u samples a second: %d to %d are possible",
                      (unsigned)out->rate, LOWEST_RATE, HIGHEST_RATE);
             if (out->rate < LOWEST_RATE || out->rate > HIGHEST_RATE)
-                return bad_file(path, text);
+                return files_refuse(path, text);
         }
         at += 8 + length + (length & 1);
     }
-    return bad_file(path, "has no samples");
+    return files_refuse(path, "has no samples");
 }
 
 bool wav_read(const char *path, struct wav *out)
@@ -183,12 +178,12 @@ bool wav_write(const char *path, const struct wav *w, const char *samples)
     const int bits = format == IEEE_FLOAT ? 32 : atoi(samples);
     const uint32_t width = (uint32_t)bits / 8, size = (uint32_t)w->count * width;
     if (bits != 16 && bits != 24 && bits != 32)
-        return bad_file(path, "samples are 16, 24, 32 (PCM) or float");
+        return files_refuse(path, "samples are 16, 24, 32 (PCM) or float");
     if (w->count > LONGEST)
-        return bad_file(path, "would be too long");
+        return files_refuse(path, "would be too long");
     FILE *f = fopen(path, "wb");
     if (!f)
-        return bad_file(path, "cannot be written");
+        return files_refuse(path, "cannot be written");
     memcpy(p, "RIFF", 4);
     p = put_number(p + 4, 36 + size + (size & 1), 4);
     memcpy(p, "WAVEfmt ", 8);
@@ -206,5 +201,5 @@ bool wav_write(const char *path, const struct wav *w, const char *samples)
     is_good = fclose(f) == 0 && is_good;
     if (!is_good)
         remove(path);
-    return is_good || bad_file(path, "cannot be written: is the disk full?");
+    return is_good || files_refuse(path, "cannot be written: is the disk full?");
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* WAV files of one channel. */
-#ifndef AMPLIFIER_WAV_H
-#define AMPLIFIER_WAV_H
+#ifndef APPS_WAV_H
+#define APPS_WAV_H
 
 #include <stdbool.h>
 #include <stddef.h>

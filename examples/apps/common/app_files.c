@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef _WIN32
+#    define _XOPEN_SOURCE 700 /* realpath */
+#endif
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "app_files.h"
+
+#ifdef _WIN32
+#    include <windows.h>
+#else
+#    include <dirent.h>
+#    include <sys/stat.h>
+#endif
+
+enum { DEEPEST = 16 }; /* folders in folders */
+
+bool files_refuse(const char *path, const char *what)
+{
+    fprintf(stderr, "%s: %s: %s\n", program_name, path, what);
+    return false;
+}
+
+bool files_no_memory(void)
+{
+    fprintf(stderr, "%s: out of memory\n", program_name);
+    return false;
+}
+
+/* ---- lists ---- */
+
+void files_free(struct files *f)
+{
+    for (size_t i = 0; i < f->count; i++)
+        free(f->at[i]);
+    free(f->at);
+    *f = (struct files){ .count = 0 };
+}
+
+/* Take a path of malloc. */
+static bool add_path(struct files *f, char *path)
+{
+    if (f->count == f->room) {
+        const size_t room = f->room ? 2 * f->room : 64;
+        char **more = realloc(f->at, room * sizeof *more);
+        if (!more) {
+            free(path);
+            return files_no_memory();
+        }
+        f->at = more;
+        f->room = room;
+    }
+    f->at[f->count++] = path;
+    return true;
+}
+
+static char *join_names(const char *folder, const char *name)
+{
+    const size_t length = strlen(folder), room = length + strlen(name) + 2;
+    const char *separator = length > 0 && folder[length - 1] == '/' ? "" : "/";
+    char *path = malloc(room);
+    if (path)
+        snprintf(path, room, "%s%s%s", folder, separator, name);
+    return path;
+}
+
+static bool list_folder(const char *path, int depth, struct files *out);
+
+enum kind { OTHER, FILE_KIND, FOLDER_KIND };
+
+/* Take an entry of a folder, a path of malloc. */
+static bool list_entry(char *path, enum kind kind, int depth, struct files *out)
+{
+    if (kind == FILE_KIND)
+        return add_path(out, path);
+    const bool is_done = kind != FOLDER_KIND || list_folder(path, depth + 1, out);
+    free(path);
+    return is_done;
+}
+
+#ifdef _WIN32
+static bool list_folder(const char *path, int depth, struct files *out)
+{
+    char *pattern = join_names(path, "*");
+    WIN32_FIND_DATAA e;
+    if (!pattern)
+        return files_no_memory();
+    HANDLE list = FindFirstFileA(pattern, &e);
+    free(pattern);
+    if (list == INVALID_HANDLE_VALUE)
+        return files_refuse(path, "is no folder");
+    bool is_done = depth <= DEEPEST || files_refuse(path, "is more than 16 folders deep");
+    do {
+        const bool is_folder = (e.dwFileAttributes & FILE_ATTRIBUTE_DIRECTORY) != 0;
+        if (!is_done || e.cFileName[0] == '.' || e.dwFileAttributes & FILE_ATTRIBUTE_REPARSE_POINT)
+            continue;
+        char *name = join_names(path, e.cFileName);
+        is_done = name ? list_entry(name, is_folder ? FOLDER_KIND : FILE_KIND, depth, out)
+                       : files_no_memory();
+    } while (is_done && FindNextFileA(list, &e));
+    FindClose(list);
+    return is_done;
+}
+#else
+static enum kind kind_of(const char *path)
+{
+    struct stat is;
+    if (lstat(path, &is) != 0)
+        return OTHER;
+    return S_ISREG(is.st_mode) ? FILE_KIND : S_ISDIR(is.st_mode) ? FOLDER_KIND : OTHER;
+}
+
+static bool list_folder(const char *path, int depth, struct files *out)
+{
+    if (depth > DEEPEST)
+        return files_refuse(path, "is more than 16 folders deep");
+    DIR *list = opendir(path);
+    if (!list)
+        return files_refuse(path, strerror(errno));
+    bool is_done = true;
+    errno = 0;
+    for (struct dirent *e; is_done && (e = readdir(list)); errno = 0) {
+        if (e->d_name[0] == '.')
+            continue;
+        char *name = join_names(path, e->d_name);
+        is_done = name ? list_entry(name, kind_of(name), depth, out) : files_no_memory();
+    }
+    if (is_done && errno)
+        is_done = files_refuse(path, strerror(errno));
+    closedir(list);
+    return is_done;
+}
+#endif
+
+static int order_paths(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+bool files_list(const char *folder, struct files *out)
+{
+    *out = (struct files){ .count = 0 };
+    const bool is_done = list_folder(folder, 0, out);
+    if (out->count > 0)
+        qsort(out->at, out->count, sizeof *out->at, order_paths);
+    return is_done;
+}
+
+/* ---- places ---- */
+
+#ifdef _WIN32
+static char *find_place(const char *path)
+{
+    return _fullpath(NULL, path, 0);
+}
+
+static bool is_prefix(const char *a, const char *b)
+{
+    return _strnicmp(a, b, strlen(a)) == 0;
+}
+#else
+/* Of a new file its folder and its name. */
+static char *find_place(const char *path)
+{
+    char *place = realpath(path, NULL);
+    if (place)
+        return place;
+    size_t length = strlen(path);
+    while (length > 1 && path[length - 1] == '/')
+        length--;
+    while (length > 0 && path[length - 1] != '/')
+        length--;
+    char *parent = malloc(length + 2);
+    if (!parent)
+        return NULL;
+    memcpy(parent, path, length);
+    strcpy(parent + length, ".");
+    char *folder = realpath(parent, NULL);
+    free(parent);
+    place = folder ? join_names(folder, path + length) : NULL;
+    free(folder);
+    return place;
+}
+
+static bool is_prefix(const char *a, const char *b)
+{
+    return strncmp(a, b, strlen(a)) == 0;
+}
+#endif
+
+bool files_has(const char *place, const char *path)
+{
+    char *a = find_place(place), *b = find_place(path);
+    bool has = false;
+    if (a && b && is_prefix(a, b)) {
+        const size_t length = strlen(a);
+        has = !b[length] || strchr("/\\", b[length]) || strchr("/\\", a[length - 1]);
+    }
+    free(a);
+    free(b);
+    return has;
+}
+
+static bool is_folder(const char *path)
+{
+#ifdef _WIN32
+    const DWORD is = GetFileAttributesA(path);
+    return is != INVALID_FILE_ATTRIBUTES && (is & FILE_ATTRIBUTE_DIRECTORY);
+#else
+    struct stat is;
+    return stat(path, &is) == 0 && S_ISDIR(is.st_mode);
+#endif
+}
+
+bool files_is_writable(const char *path)
+{
+    size_t length = strlen(path);
+    const bool is_old = is_folder(path);
+    char *name = malloc(length + 16);
+    FILE *f = NULL;
+    if (!name)
+        return files_no_memory();
+    while (!is_old && length > 1 && path[length - 1] == '/')
+        length--;
+    memcpy(name, path, length);
+    for (int i = 0; !f && i < 100; i++) {
+        snprintf(name + length, 16, "%s%d.part", is_old ? "/" : ".", i);
+#ifdef _WIN32
+        f = GetFileAttributesA(name) == INVALID_FILE_ATTRIBUTES ? fopen(name, "wb") : NULL;
+#else
+        f = fopen(name, "wbx");
+#endif
+    }
+    if (f) {
+        fclose(f);
+        remove(name);
+    }
+    free(name);
+    return f || files_refuse(path, "cannot be written");
+}

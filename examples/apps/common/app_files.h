@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: MIT */
+/* Files and folders of an application. Functions that return a truth value print a line on stderr
+   that says what is wrong, and return false; questions print nothing. */
+#ifndef APPS_FILES_H
+#define APPS_FILES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* Lines on stderr begin with it; the application defines it. */
+extern const char program_name[];
+
+/* Print "program: path: what"; false. */
+bool files_refuse(const char *path, const char *what);
+/* Print that there is no memory; false. */
+bool files_no_memory(void);
+
+/* Files of a folder and of its folders, in the order of their paths; free with files_free. */
+struct files {
+    char **at;
+    size_t count, room;
+};
+
+/* List them. Names that begin with a dot, links and what is no regular file are left out. */
+bool files_list(const char *folder, struct files *out);
+void files_free(struct files *f);
+
+/* Whether `path`, which may be new, is `place`, or in it if that is a folder. A question. */
+bool files_has(const char *place, const char *path);
+
+/* Whether a file can be made at `path`, or in it if that is a folder. */
+bool files_is_writable(const char *path);
+
+#endif

@@ -1,0 +1,435 @@
+/* SPDX-License-Identifier: MIT */
+/* Adapts a language model to the texts of a folder, and completes what a person begins to write.
+   docs/completer.md */
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "copse/copse.h"
+#include "copse/optim/schedule.h"
+#include "copse/train/adapt.h"
+
+#include "examples/apps/common/app_files.h"
+#include "texts.h"
+
+enum { LONGEST_PROMPT = 1 << 16 }; /* bytes of a line */
+
+/* Largest part by which the loss of the saved adapter may differ from what was measured. */
+static const double file_bound = 1e-4;
+
+const char program_name[] = "completer";
+
+static const char usage[] =
+    "usage: completer MODEL FOLDER ADAPTER [--rank 8] [--epochs 3] [--window 256] [--rate 0.001]\n"
+    "                 [--held-out 0.1] [--seed 1] [--prompt TEXT] [--length 40] [--temperature 0]\n"
+    "                 [--device auto]\n"
+    "       completer --complete MODEL [ADAPTER] [--prompt TEXT] [--length 40] [--temperature 0]\n"
+    "                 [--seed 1] [--device auto]\n";
+
+struct options {
+    const char *device, *prompt;
+    double rank, epochs, window, rate, held_out, seed, length, temperature;
+    const char *foreign; /* a given option that --complete does not take; NULL: none */
+};
+
+struct session {
+    copse_context *ctx;
+    copse_strategy *st;
+    copse_language *model;
+    copse_dataset *training, *held_out;
+    copse_loader *batches;
+    copse_schedule *rates;
+    copse_trainer *trainer;
+};
+
+/* How the training went. */
+struct progress {
+    uint64_t step;
+    double before, best; /* held-out losses: without an adapter, of the saved one */
+};
+
+static volatile sig_atomic_t signalled; /* 0: no signal */
+
+/* A second signal ends the process. */
+static void note_signal(int which)
+{
+    signalled = which;
+    signal(which, SIG_DFL);
+}
+
+/* Signals that are ignored, as under nohup, stay so. */
+static void catch_signals(void)
+{
+    static const int kinds[] = { SIGINT, SIGTERM };
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
+        if (signal(kinds[i], note_signal) == SIG_IGN)
+            signal(kinds[i], SIG_IGN);
+}
+
+static bool is_good(copse_status s)
+{
+    if (s)
+        fprintf(stderr, "completer: %s\n", copse_last_error());
+    return s == COPSE_OK;
+}
+
+static bool open_session(struct session *s, const char *model, const struct options *o)
+{
+    return is_good(copse_context_create(NULL, &s->ctx)) &&
+           is_good(copse_strategy_open(s->ctx, o->device, NULL, &s->st)) &&
+           is_good(copse_language_open(s->st, model, NULL, &s->model));
+}
+
+static void close_session(struct session *s)
+{
+    copse_trainer_release(&s->trainer);
+    copse_schedule_release(&s->rates);
+    copse_loader_release(&s->batches);
+    copse_dataset_release(&s->held_out);
+    copse_dataset_release(&s->training);
+    copse_language_release(&s->model);
+    copse_strategy_release(&s->st);
+    copse_context_release(&s->ctx);
+}
+
+/* ---- completing ---- */
+
+static copse_status print_token(void *user, uint32_t token, const char *text, size_t size)
+{
+    (void)user;
+    (void)token;
+    fwrite(text, 1, size, stdout);
+    return fflush(stdout) == 0 ? COPSE_OK : COPSE_ERR_IO;
+}
+
+/* Print a text and how the model goes on. */
+static bool complete_text(copse_language *model, const char *label, const char *text,
+                          const struct options *o)
+{
+    const struct copse_generate_params how = { .length = (uint64_t)o->length,
+                                               .seed = (uint64_t)o->seed,
+                                               .temperature = (float)o->temperature };
+    printf("%s%s", label, text);
+    const copse_status s =
+        copse_language_generate(model, text, strlen(text), &how, print_token, NULL);
+    printf("\n");
+    if (s == COPSE_ERR_IO && ferror(stdout)) {
+        fprintf(stderr, "completer: the output cannot be written\n");
+        return false;
+    }
+    return is_good(s);
+}
+
+/* Complete each line of standard input. */
+static bool complete_lines(copse_language *model, const struct options *o)
+{
+    static char line[LONGEST_PROMPT];
+    bool is_done = true;
+    while (is_done && fgets(line, sizeof line, stdin)) {
+        const size_t length = strcspn(line, "\r\n");
+        if (!line[length] && length + 1 == sizeof line) {
+            fprintf(stderr, "completer: a line of standard input has more than %d bytes\n",
+                    LONGEST_PROMPT - 2);
+            return false;
+        }
+        line[length] = '\0';
+        is_done = length == 0 || complete_text(model, "", line, o);
+    }
+    if (ferror(stdin))
+        fprintf(stderr, "completer: standard input cannot be read\n");
+    return is_done && !ferror(stdin);
+}
+
+static bool run_completion(const char *model, const char *adapter, const struct options *o)
+{
+    struct session s = { 0 };
+    bool is_done = open_session(&s, model, o) &&
+                   (!adapter || is_good(copse_language_load_adapter(s.model, adapter)));
+    is_done = is_done &&
+              (o->prompt ? complete_text(s.model, "", o->prompt, o) : complete_lines(s.model, o));
+    close_session(&s);
+    return is_done;
+}
+
+/* ---- training ---- */
+
+/* The mean loss of a token of the held-out text. */
+static bool judge_model(copse_language *model, const copse_dataset *held_out, double *loss)
+{
+    struct copse_language_evaluation e;
+    const bool is_done = is_good(copse_language_evaluate_windows(model, held_out, &e));
+    *loss = is_done ? e.loss : NAN;
+    return is_done;
+}
+
+static bool make_windows(struct session *s, const struct texts *t, const struct options *o)
+{
+    struct copse_language_info info;
+    if (!is_good(copse_language_describe(s->model, &info)))
+        return false;
+    const uint32_t window = (uint32_t)fmin(o->window, info.context);
+    const struct copse_loader_params order = { .batch = 1, .seed = (uint64_t)o->seed };
+    return is_good(copse_language_windows(s->model, t->training, t->training_size, window,
+                                          &s->training)) &&
+           is_good(copse_language_windows(s->model, t->held_out, t->held_out_size, window,
+                                          &s->held_out)) &&
+           is_good(copse_loader_create(s->training, &order, &s->batches));
+}
+
+static bool make_trainer(struct session *s, const struct options *o)
+{
+    const struct copse_adapter_params how = { .rank = (uint32_t)o->rank,
+                                              .seed = (uint64_t)o->seed };
+    const struct copse_schedule_params rates = { .text = "cosine",
+                                                 .rate = (float)o->rate,
+                                                 .steps = copse_loader_count(s->batches) *
+                                                          (uint64_t)o->epochs };
+    struct copse_adapter_info info;
+    if (!is_good(copse_language_adapt(s->model, &how)) ||
+        !is_good(copse_language_describe_adapter(s->model, &info)) ||
+        !is_good(copse_schedule_create(s->ctx, &rates, &s->rates)))
+        return false;
+    const struct copse_trainer_params params = { .loss = copse_language_loss,
+                                                 .user = s->model,
+                                                 .seed = (uint64_t)o->seed,
+                                                 .optimizer = { .kind = COPSE_ADAM,
+                                                                .schedule = copse_schedule_rate,
+                                                                .schedule_user = s->rates } };
+    printf("adapter  rank %u: %llu parameters; %llu steps of one window\n", info.rank,
+           (unsigned long long)info.parameters, (unsigned long long)rates.steps);
+    return is_good(copse_trainer_create(s->st, &params, &s->trainer));
+}
+
+/* The steps of an epoch, up to a signal; *loss: their mean. */
+static bool train_epoch(struct session *s, uint32_t epoch, struct progress *p, double *loss)
+{
+    struct copse_host_batch batch;
+    struct copse_step_result result;
+    copse_status status = copse_loader_start(s->batches, epoch - 1, 0);
+    uint64_t count = 0;
+    double sum = 0;
+    while (!status && !signalled) {
+        status = copse_loader_next(s->batches, &batch);
+        if (status)
+            break;
+        status = copse_trainer_step(s->trainer, &batch);
+        status = status ? status : copse_trainer_result(s->trainer, true, &result);
+        if (!status) {
+            sum += result.loss;
+            count++;
+            p->step++;
+        }
+    }
+    *loss = count > 0 ? sum / (double)count : 0;
+    return status == COPSE_ERR_END || is_good(status);
+}
+
+/* Train; the adapter is saved after each epoch with a lower held-out loss than all before. */
+static bool train_epochs(struct session *s, const char *adapter, const struct options *o,
+                         struct progress *p)
+{
+    p->best = p->before;
+    for (uint32_t epoch = 1; epoch <= (uint32_t)o->epochs; epoch++) {
+        double loss, judged;
+        if (!train_epoch(s, epoch, p, &loss))
+            return false;
+        if (signalled)
+            return true;
+        if (!judge_model(s->model, s->held_out, &judged))
+            return false;
+        const bool is_best = judged < p->best;
+        printf("epoch %u: training loss %.4f, held-out perplexity %.3f%s\n", epoch, loss,
+               exp(judged), is_best ? ", saved" : "");
+        fflush(stdout);
+        if (is_best && !is_good(copse_language_save_adapter(s->model, adapter)))
+            return false;
+        p->best = is_best ? judged : p->best;
+    }
+    return true;
+}
+
+/* After a signal the adapter has the values of the newest step. */
+static bool save_early(struct session *s, const char *adapter, const struct progress *p)
+{
+    if (p->step == 0) {
+        fprintf(stderr, "completer: signal %d before the first step: %s is not written\n",
+                (int)signalled, adapter);
+        return true;
+    }
+    if (!is_good(copse_language_save_adapter(s->model, adapter)))
+        return false;
+    fprintf(stderr, "completer: signal %d: %s has the values of step %llu\n", (int)signalled,
+            adapter, (unsigned long long)p->step);
+    return true;
+}
+
+/* Open the model with the adapter's file, as --complete does, and print what it gains. */
+static bool report_gain(const struct session *s, const char *model, const char *adapter,
+                        const struct options *o, const struct progress *p)
+{
+    struct session again = { 0 };
+    double after;
+    bool is_done = open_session(&again, model, o) &&
+                   is_good(copse_language_load_adapter(again.model, adapter)) &&
+                   judge_model(again.model, s->held_out, &after);
+    if (is_done && !(fabs(after - p->best) <= file_bound * fabs(p->best))) {
+        fprintf(stderr, "completer: %s: its held-out loss is %.6g, in the training it was %.6g\n",
+                adapter, after, p->best);
+        is_done = false;
+    }
+    if (is_done)
+        printf("held-out perplexity: %.3f without the adapter, %.3f with it\n", exp(p->before),
+               exp(after));
+    is_done = is_done && (!o->prompt || complete_text(again.model, "with:    ", o->prompt, o));
+    close_session(&again);
+    return is_done;
+}
+
+static bool train_adapter(struct session *s, const char *model, const char *adapter,
+                          const struct options *o)
+{
+    struct progress p = { .step = 0 };
+    if (!judge_model(s->model, s->held_out, &p.before))
+        return false;
+    printf("held-out perplexity %.3f without an adapter\n", exp(p.before));
+    if (o->prompt && !complete_text(s->model, "without: ", o->prompt, o))
+        return false;
+    if (!make_trainer(s, o))
+        return false;
+    fflush(stdout);
+    catch_signals();
+    if (!train_epochs(s, adapter, o, &p))
+        return false;
+    if (signalled)
+        return save_early(s, adapter, &p);
+    if (p.best < p.before)
+        return report_gain(s, model, adapter, o, &p);
+    fprintf(stderr,
+            "completer: no epoch has lowered the held-out perplexity: %s is not written; try a "
+            "lower --rate or more texts\n",
+            adapter);
+    return false;
+}
+
+static bool run_training(const char *model, const char *folder, const char *adapter,
+                         const struct options *o)
+{
+    struct session s = { 0 };
+    struct texts t = { 0 };
+    bool is_done = files_is_writable(adapter) && open_session(&s, model, o) &&
+                   texts_read(s.ctx, folder, o->held_out, &t);
+    if (is_done)
+        printf("texts    %zu files, %zu bytes; %zu bytes are held out\n", t.files,
+               t.training_size + t.held_out_size, t.held_out_size);
+    is_done = is_done && make_windows(&s, &t, o) && train_adapter(&s, model, adapter, o);
+    close_session(&s);
+    texts_free(&t);
+    return is_done;
+}
+
+/* ---- arguments ---- */
+
+struct option {
+    const char *name;
+    bool completes;    /* --complete takes it, too */
+    const char **text; /* or a number: */
+    double *to, low, high;
+    bool is_whole;
+};
+
+static bool set_number(const struct option *k, const char *value)
+{
+    char *end;
+    const double x = *k->to = strtod(value, &end);
+    if (end != value && !*end && x >= k->low && x <= k->high && (!k->is_whole || x == floor(x)))
+        return true;
+    fprintf(stderr, "completer: %s %s: a %snumber from %g to %g is needed\n", k->name, value,
+            k->is_whole ? "whole " : "", k->low, k->high);
+    return false;
+}
+
+static bool set_option(const char *name, const char *value, struct options *o)
+{
+    const struct option known[] = {
+        { "--rank", false, NULL, &o->rank, 1, 1024, true },
+        { "--epochs", false, NULL, &o->epochs, 1, 10000, true },
+        { "--window", false, NULL, &o->window, 2, 16384, true },
+        { "--rate", false, NULL, &o->rate, 1e-7, 1, false },
+        { "--held-out", false, NULL, &o->held_out, 0.01, 0.5, false },
+        { "--seed", true, NULL, &o->seed, 0, 1e9, true },
+        { "--length", true, NULL, &o->length, 1, 10000, true },
+        { "--temperature", true, NULL, &o->temperature, 0, 100, false },
+        { "--prompt", true, &o->prompt, NULL, 0, 0, false },
+        { "--device", true, &o->device, NULL, 0, 0, false },
+    };
+    for (size_t i = 0; value && i < sizeof known / sizeof known[0]; i++) {
+        const struct option *k = &known[i];
+        if (strcmp(name, k->name) != 0)
+            continue;
+        if (!k->completes)
+            o->foreign = k->name;
+        if (!k->text)
+            return set_number(k, value);
+        *k->text = value;
+        return true;
+    }
+    fprintf(stderr, "completer: %s is unknown or has no value; --help lists the options\n", name);
+    return false;
+}
+
+/* Whether the adapter takes the place of nothing that is read. */
+static bool check_places(char **places)
+{
+    for (int i = 0; i < 2; i++)
+        if (files_has(places[i], places[2])) {
+            fprintf(stderr, "completer: %s: is %s or in it; give the adapter another place\n",
+                    places[2], places[i]);
+            return false;
+        }
+    return true;
+}
+
+int main(int argc, char **argv)
+{
+    struct options o = { .rank = 8,
+                         .epochs = 3,
+                         .window = 256,
+                         .rate = 0.001,
+                         .held_out = 0.1,
+                         .seed = 1,
+                         .length = 40 };
+    char *places[3] = { NULL };
+    size_t count = 0;
+    bool completes = false;
+    if (argc == 2 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0))
+        return fputs(usage, stdout) < 0;
+    for (int i = 1; i < argc; i++) {
+        if (strcmp(argv[i], "--complete") == 0) {
+            completes = true;
+        } else if (strncmp(argv[i], "--", 2) == 0) {
+            if (!set_option(argv[i], i + 1 < argc ? argv[i + 1] : NULL, &o))
+                return 2;
+            i++;
+        } else if (count < 3) {
+            places[count++] = argv[i];
+        } else {
+            count = 4;
+        }
+    }
+    if (completes ? count != 1 && count != 2 : count != 3) {
+        fprintf(stderr, "%s", usage);
+        return 2;
+    }
+    if (completes && o.foreign) {
+        fprintf(stderr, "completer: --complete does not take %s\n", o.foreign);
+        return 2;
+    }
+    if (completes)
+        return !run_completion(places[0], places[1], &o);
+    if (!check_places(places))
+        return 2;
+    const bool is_done = run_training(places[0], places[1], places[2], &o);
+    return signalled && is_done ? 128 + (int)signalled : !is_done;
+}

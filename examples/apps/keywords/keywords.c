@@ -1,0 +1,479 @@
+/* SPDX-License-Identifier: MIT */
+/* Trains a network of an ONNX file on with recordings of words, and tells which word a recording
+   is.
+   docs/keywords.md */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "copse/copse.h"
+#include "copse/nn/onnx.h"
+#include "copse/optim/schedule.h"
+
+#include "examples/apps/common/app_files.h"
+#include "recordings.h"
+#include "spectrum.h"
+
+const char program_name[] = "keywords";
+
+/* Largest difference of a probability between the network and its file. */
+static const double file_bound = 1e-4;
+
+/* An axis of the words follows. */
+static const char network[] = "conv 16 3x3 relu; max_pool 2;"
+                              " conv 32 3x3 relu; max_pool 2;"
+                              " conv 32 3x3 relu; global_pool;";
+
+static const char usage[] =
+    "usage: keywords --new NET.onnx FOLDER [--seed 1]\n"
+    "       keywords NET.onnx FOLDER OUT.onnx [--trained PATTERNS] [--epochs 20] [--batch 16]\n"
+    "                [--rate 0.003] [--held-out 0.2] [--seed 1] [--device auto]\n"
+    "       keywords --listen NET.onnx FILE.wav ... [--device auto]\n"
+    "       keywords --make FOLDER [--count 40] [--noise 0.1] [--seed 1]\n";
+
+enum mode { TRAIN, NEW, LISTEN, MAKE, MODES };
+static const char *const modes[MODES] = { "the training", "--new", "--listen", "--make" };
+
+struct options {
+    const char *device, *trained;
+    double epochs, batch, rate, held_out, seed, count, noise;
+    const char *foreign[MODES]; /* a given option that the mode does not take; NULL: none */
+};
+
+struct session {
+    copse_context *ctx;
+    copse_strategy *st;
+    copse_onnx *net;
+    copse_dataset *training, *held_out;
+    copse_loader *batches, *judges;
+    copse_schedule *rates;
+    copse_trainer *trainer;
+};
+
+static bool is_good(copse_status s)
+{
+    if (s)
+        fprintf(stderr, "keywords: %s\n", copse_last_error());
+    return s == COPSE_OK;
+}
+
+static bool open_session(struct session *s, const char *path, const struct options *o)
+{
+    const struct copse_onnx_make_params how = { .trained = o->trained };
+    return is_good(copse_context_create(NULL, &s->ctx)) &&
+           is_good(copse_strategy_open(s->ctx, o->device, NULL, &s->st)) &&
+           is_good(copse_onnx_open(s->ctx, path, &s->net)) &&
+           is_good(copse_onnx_make(s->net, s->st, &how));
+}
+
+static void close_session(struct session *s)
+{
+    copse_trainer_release(&s->trainer);
+    copse_schedule_release(&s->rates);
+    copse_loader_release(&s->batches);
+    copse_loader_release(&s->judges);
+    copse_dataset_release(&s->training);
+    copse_dataset_release(&s->held_out);
+    copse_onnx_release(&s->net);
+    copse_strategy_release(&s->st);
+    copse_context_release(&s->ctx);
+}
+
+/* ---- what a network says ---- */
+
+/* The probabilities [rows][words] of recordings; NULL: a line on stderr. A network without a list
+   of words may have any number of outputs. */
+static copse_array *apply_network(struct session *s, const char *path, const copse_dataset *data,
+                                  const struct words *w)
+{
+    copse_array *result = NULL;
+    if (!is_good(copse_onnx_predict(s->net, data, &result)))
+        return NULL;
+    const struct copse_array_view *v = copse_array_view(result);
+    if (v->type == COPSE_F32 && v->rank == 2 && (w->count == 0 || v->shape[1] == w->count))
+        return result;
+    if (v->type == COPSE_F32 && v->rank == 2)
+        fprintf(stderr, "keywords: %s: has %zu outputs for %zu words\n", path, v->shape[1],
+                w->count);
+    else
+        files_refuse(path, "its output is no list of numbers");
+    copse_array_release(&result);
+    return NULL;
+}
+
+static size_t find_largest(const float *x, size_t count)
+{
+    size_t best = 0;
+    for (size_t i = 1; i < count; i++)
+        if (x[i] > x[best])
+            best = i;
+    return best;
+}
+
+/* How many recordings of each word there are, and how many of them are found. */
+struct score {
+    size_t right, total, found[MOST_WORDS], of[MOST_WORDS];
+};
+
+static bool score_words(const copse_array *probabilities, const copse_dataset *data,
+                        struct score *out)
+{
+    const struct copse_array_view *v = copse_array_view(probabilities);
+    const float *p = v->data;
+    int32_t *classes = malloc(v->shape[0] * sizeof *classes);
+    bool is_done = classes || files_no_memory();
+    is_done = is_done && is_good(copse_dataset_gather(data, "y", NULL, v->shape[0], classes));
+    *out = (struct score){ .total = v->shape[0] };
+    for (size_t i = 0; is_done && i < v->shape[0]; i++) {
+        const bool is_right = find_largest(p + i * v->shape[1], v->shape[1]) == (size_t)classes[i];
+        out->of[classes[i]]++;
+        out->found[classes[i]] += is_right;
+        out->right += is_right;
+    }
+    free(classes);
+    return is_done;
+}
+
+/* ---- training ---- */
+
+static bool split_recordings(struct session *s, const struct recordings *r, const struct words *w,
+                             const struct options *o)
+{
+    const struct copse_array_view x = { COPSE_F32, 3, { r->count, FRAMES, BANDS }, r->spectra };
+    const struct copse_array_view y = { COPSE_I32, 1, { r->count }, r->classes };
+    const struct copse_dataset_params how = { .classes = (uint32_t)w->count,
+                                              .scale = COPSE_SCALE_NONE,
+                                              .task = COPSE_TASK_CLASSIFICATION };
+    const struct copse_split_params cut = { .train_fraction = 1 - o->held_out,
+                                            .seed = (uint64_t)o->seed,
+                                            .stratify = true };
+    struct copse_dataset_info info;
+    copse_dataset *all = NULL;
+    bool is_done = is_good(copse_dataset_create(s->ctx, &x, &y, &how, &all)) &&
+                   is_good(copse_dataset_split(all, &cut, &s->training, &s->held_out));
+    copse_dataset_release(&all);
+    if (!is_done)
+        return false;
+    copse_dataset_describe(s->training, &info);
+    const struct copse_loader_params order = { .batch = (size_t)fmin(o->batch, (double)info.rows),
+                                               .seed = (uint64_t)o->seed };
+    copse_dataset_describe(s->held_out, &info);
+    const struct copse_loader_params rest = { .batch = (size_t)fmin(o->batch, (double)info.rows),
+                                              .no_shuffle = true };
+    return is_good(copse_loader_create(s->training, &order, &s->batches)) &&
+           is_good(copse_loader_create(s->held_out, &rest, &s->judges));
+}
+
+static copse_status note_epoch(void *user, const struct copse_epoch *e, bool *stop)
+{
+    double accuracy = 0;
+    (void)user;
+    (void)stop;
+    const copse_status s = copse_step_report(&e->held_out, "accuracy", &accuracy);
+    if (s == COPSE_OK)
+        printf("epoch %u: loss %.4f, held-out loss %.4f, accuracy %.1f %%\n", e->epoch,
+               e->training.loss, e->held_out.loss, 100 * accuracy);
+    fflush(stdout);
+    return s;
+}
+
+static bool train_network(struct session *s, const struct options *o)
+{
+    const struct copse_schedule_params rates = { .text = "one_cycle 0.1 10 100",
+                                                 .rate = (float)o->rate,
+                                                 .steps = copse_loader_count(s->batches) *
+                                                          (uint64_t)o->epochs };
+    const struct copse_fit_params how = { .epochs = (uint32_t)o->epochs,
+                                          .held_out = s->judges,
+                                          .on_epoch = note_epoch };
+    if (!is_good(copse_schedule_create(s->ctx, &rates, &s->rates)))
+        return false;
+    const struct copse_trainer_params params = { .loss = copse_onnx_loss,
+                                                 .user = s->net,
+                                                 .optimizer = { .kind = COPSE_ADAM,
+                                                                .schedule = copse_schedule_rate,
+                                                                .schedule_user = s->rates } };
+    return is_good(copse_trainer_create(s->st, &params, &s->trainer)) &&
+           is_good(copse_trainer_fit(s->trainer, s->batches, &how));
+}
+
+static double largest_difference(const copse_array *a, const copse_array *b)
+{
+    const struct copse_array_view *v = copse_array_view(a);
+    const float *x = v->data, *y = copse_array_view(b)->data;
+    double most = 0;
+    for (size_t i = 0; i < v->shape[0] * v->shape[1]; i++) {
+        const double d = fabs((double)x[i] - (double)y[i]);
+        if (d > most || isnan(d)) /* NaN stays */
+            most = d;
+    }
+    return most;
+}
+
+/* Open the file that was written, and print how well it finds the held-out words. */
+static bool report_gain(struct session *s, const char *out, const struct words *w,
+                        const struct score *before, const struct options *o)
+{
+    struct session again = { 0 };
+    struct options plain = *o;
+    struct score after;
+    plain.trained = NULL;
+    copse_array *here = apply_network(s, out, s->held_out, w);
+    copse_array *there = here && open_session(&again, out, &plain)
+                             ? apply_network(&again, out, s->held_out, w)
+                             : NULL;
+    bool is_done = there && score_words(there, s->held_out, &after);
+    const double most = is_done ? largest_difference(here, there) : 0;
+    for (size_t i = 0; is_done && i < w->count; i++)
+        printf("%-16s %zu of %zu, before %zu\n", w->at[i], after.found[i], after.of[i],
+               before->found[i]);
+    if (is_done)
+        printf("held-out recordings: %zu of %zu right, before %zu; largest difference of the file "
+               "%.2g\n",
+               after.right, after.total, before->right, most);
+    if (is_done && !(most <= file_bound)) {
+        fprintf(stderr, "keywords: %s: a probability differs from the network by %.2g\n", out,
+                most);
+        is_done = false;
+    }
+    copse_array_release(&here);
+    copse_array_release(&there);
+    close_session(&again);
+    return is_done;
+}
+
+static bool train_on(struct session *s, const char *net, const char *out, const struct words *w,
+                     const struct options *o)
+{
+    struct score before;
+    copse_array *p = apply_network(s, net, s->held_out, w);
+    bool is_done = p && score_words(p, s->held_out, &before);
+    copse_array_release(&p);
+    return is_done && train_network(s, o) && is_good(copse_onnx_save(s->net, out)) &&
+           words_write(out, w) && report_gain(s, out, w, &before, o);
+}
+
+static bool run_training(const char *net, const char *folder, const char *out,
+                         const struct options *o)
+{
+    struct session s = { 0 };
+    struct words w;
+    struct recordings r = { 0 };
+    bool is_done = files_is_writable(out) && words_read(net, &w) && open_session(&s, net, o) &&
+                   recordings_read(folder, &w, &r);
+    if (is_done)
+        printf("%zu recordings of %zu words\n", r.count, w.count);
+    is_done = is_done && split_recordings(&s, &r, &w, o) && train_on(&s, net, out, &w, o);
+    close_session(&s);
+    recordings_free(&r);
+    return is_done;
+}
+
+/* ---- the other uses ---- */
+
+/* Write a network with random weights for the words of a folder. */
+static bool make_network(const char *path, const char *folder, const struct options *o)
+{
+    const struct copse_build_params shape = { .shape = COPSE_SHAPE(FRAMES, BANDS, 1),
+                                              .seed = (uint64_t)o->seed };
+    const struct copse_onnx_write_params how = { .is_softmax = true };
+    struct words w = { .count = 0 };
+    struct recordings r = { 0 };
+    copse_context *ctx = NULL;
+    copse_strategy *st = NULL;
+    copse_layer *layers = NULL;
+    char text[sizeof network + 32];
+    if (!copse_onnx_is_read()) {
+        fprintf(stderr, "keywords: this build of Copse writes no ONNX files\n");
+        return false;
+    }
+    bool is_done = files_is_writable(path) && recordings_read(folder, &w, &r);
+    if (is_done && w.count < 2)
+        is_done = files_refuse(folder, "has one word; two at least are needed");
+    snprintf(text, sizeof text, "%s dense %zu", network, w.count);
+    is_done = is_done && is_good(copse_context_create(NULL, &ctx)) &&
+              is_good(copse_strategy_open(ctx, "host:0", NULL, &st)) &&
+              is_good(copse_nn_parse(ctx, text, &layers)) &&
+              is_good(copse_layer_build(layers, st, &shape)) &&
+              is_good(copse_onnx_write(layers, path, &how)) && words_write(path, &w);
+    if (is_done)
+        printf("%s: a new network for %zu words; train it\n", path, w.count);
+    copse_layer_release(&layers);
+    copse_strategy_release(&st);
+    copse_context_release(&ctx);
+    recordings_free(&r);
+    return is_done;
+}
+
+static bool listen_to(struct session *s, const char *net, const char *path, const struct words *w)
+{
+    float spectrum[SPECTRUM];
+    struct wav sound;
+    bool is_done = wav_read(path, &sound) && spectrum_make(path, &sound, spectrum);
+    free(sound.samples);
+    if (!is_done)
+        return false;
+    const struct copse_column x = { "x", COPSE_F32, COPSE_SHAPE(FRAMES, BANDS), spectrum };
+    copse_dataset *data = NULL;
+    copse_array *p = is_good(copse_dataset_columns(s->ctx, &x, 1, 1, &data))
+                         ? apply_network(s, net, data, w)
+                         : NULL;
+    if (p) {
+        const struct copse_array_view *v = copse_array_view(p);
+        const float *of = v->data;
+        const size_t best = find_largest(of, v->shape[1]);
+        if (w->count > 0)
+            printf("%s: %s %.3f\n", path, w->at[best], (double)of[best]);
+        else
+            printf("%s: output %zu %.3f\n", path, best, (double)of[best]);
+    }
+    is_done = p != NULL;
+    copse_array_release(&p);
+    copse_dataset_release(&data);
+    return is_done;
+}
+
+static bool run_listening(const char *net, char **files, size_t count, const struct options *o)
+{
+    struct session s = { 0 };
+    struct words w;
+    bool is_done = words_read(net, &w) && open_session(&s, net, o);
+    for (size_t i = 0; is_done && i < count; i++)
+        is_done = listen_to(&s, net, files[i], &w);
+    close_session(&s);
+    return is_done;
+}
+
+/* ---- arguments ---- */
+
+struct option {
+    const char *name;
+    unsigned modes;
+    const char **text; /* or a number: */
+    double *to, low, high;
+    bool is_whole;
+};
+
+enum { IN_TRAIN = 1 << TRAIN, IN_NEW = 1 << NEW, IN_LISTEN = 1 << LISTEN, IN_MAKE = 1 << MAKE };
+
+static bool set_number(const struct option *k, const char *value)
+{
+    char *end;
+    const double x = *k->to = strtod(value, &end);
+    if (end != value && !*end && x >= k->low && x <= k->high && (!k->is_whole || x == floor(x)))
+        return true;
+    fprintf(stderr, "keywords: %s %s: a %snumber from %g to %g is needed\n", k->name, value,
+            k->is_whole ? "whole " : "", k->low, k->high);
+    return false;
+}
+
+static bool set_option(const char *name, const char *value, struct options *o)
+{
+    const struct option known[] = {
+        { "--epochs", IN_TRAIN, NULL, &o->epochs, 1, 10000, true },
+        { "--batch", IN_TRAIN, NULL, &o->batch, 1, 1024, true },
+        { "--rate", IN_TRAIN, NULL, &o->rate, 1e-7, 1, false },
+        { "--held-out", IN_TRAIN, NULL, &o->held_out, 0.01, 0.9, false },
+        { "--trained", IN_TRAIN, &o->trained, NULL, 0, 0, false },
+        { "--seed", IN_TRAIN | IN_NEW | IN_MAKE, NULL, &o->seed, 0, 1e9, true },
+        { "--device", IN_TRAIN | IN_LISTEN, &o->device, NULL, 0, 0, false },
+        { "--count", IN_MAKE, NULL, &o->count, 1, 1000, true },
+        { "--noise", IN_MAKE, NULL, &o->noise, 0, 100, false },
+    };
+    for (size_t i = 0; value && i < sizeof known / sizeof known[0]; i++) {
+        const struct option *k = &known[i];
+        if (strcmp(name, k->name) != 0)
+            continue;
+        for (int mode = 0; mode < MODES; mode++)
+            if (!(k->modes >> mode & 1))
+                o->foreign[mode] = k->name;
+        if (!k->text)
+            return set_number(k, value);
+        *k->text = value;
+        return true;
+    }
+    fprintf(stderr, "keywords: %s is unknown or has no value; --help lists the options\n", name);
+    return false;
+}
+
+static bool refuse_place(const char *path, const char *other)
+{
+    fprintf(stderr, "keywords: %s: is %s or in it; give the result another place\n", path, other);
+    return false;
+}
+
+/* Whether neither the network that is written nor its list of words is read, too. */
+static bool check_places(const char *net, const char *folder, const char *out)
+{
+    char *from = net ? words_path(net) : NULL, *to = words_path(out);
+    bool is_done = to && (!net || from);
+    const char *written[] = { out, to }, *read[] = { folder, net, from };
+    for (int i = 0; is_done && i < 2; i++)
+        for (int k = 0; is_done && k < 3; k++)
+            if (read[k] && files_has(read[k], written[i]))
+                is_done = refuse_place(written[i], read[k]);
+    free(from);
+    free(to);
+    return is_done;
+}
+
+static int run_mode(enum mode mode, char **files, size_t count, const struct options *o)
+{
+    switch (mode) {
+    case NEW:
+        return !check_places(NULL, files[1], files[0]) ? 2 : !make_network(files[0], files[1], o);
+    case LISTEN:
+        return !run_listening(files[0], files + 1, count - 1, o);
+    case MAKE:
+        return !recordings_make(files[0], (size_t)o->count, o->noise, (uint64_t)o->seed);
+    default:
+        return !check_places(files[0], files[1], files[2])
+                   ? 2
+                   : !run_training(files[0], files[1], files[2], o);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    struct options o = { .epochs = 20,
+                         .batch = 16,
+                         .rate = 0.003,
+                         .held_out = 0.2,
+                         .seed = 1,
+                         .count = 40,
+                         .noise = 0.1 };
+    enum mode mode = TRAIN;
+    size_t count = 0;
+    if (argc == 2 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0))
+        return fputs(usage, stdout) < 0;
+    for (int i = 1; i < argc; i++) {
+        int which = NEW;
+        while (which < MODES && strcmp(argv[i], modes[which]) != 0)
+            which++;
+        if (which < MODES && mode != TRAIN) {
+            fprintf(stderr, "keywords: %s after %s: give one of them, once\n", argv[i],
+                    modes[mode]);
+            return 2;
+        }
+        if (which < MODES) {
+            mode = (enum mode)which;
+        } else if (strncmp(argv[i], "--", 2) == 0) {
+            if (!set_option(argv[i], i + 1 < argc ? argv[i + 1] : NULL, &o))
+                return 2;
+            i++;
+        } else {
+            argv[count++] = argv[i]; /* to the front: it is behind all of these */
+        }
+    }
+    static const size_t needed[MODES] = { 3, 2, 2, 1 };
+    if (mode == LISTEN ? count < 2 : count != needed[mode]) {
+        fprintf(stderr, "%s", usage);
+        return 2;
+    }
+    if (o.foreign[mode]) {
+        fprintf(stderr, "keywords: %s does not take %s\n", modes[mode], o.foreign[mode]);
+        return 2;
+    }
+    return run_mode(mode, argv, count, &o);
+}
