@@ -7,7 +7,7 @@
 
 #include "core/base/base.h"
 
-#define COPSE_CALLBACK_OBJECTS 2
+#define COPSE_CALLBACK_OBJECTS 3
 #define COPSE_CALLBACK_HELD    3
 
 struct copse_callback {

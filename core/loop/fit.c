@@ -28,6 +28,8 @@ struct fit {
     uint64_t accumulated; /* examples of micro-batches without an update */
     uint32_t in_run;      /* steps of a run; 0: no accelerator */
     size_t size_of_run;   /* examples of its batches */
+    uint64_t trained;     /* batches of training that were taken */
+    bool is_stopped;      /* by the batch function, or by the epoch function */
 };
 
 /* ---- means ---- */
@@ -163,33 +165,46 @@ static copse_status finish_epoch(struct fit *f)
     return take_results(f, 0);
 }
 
+static copse_status call_on_batch(struct fit *f)
+{
+    const struct copse_fit_params *p = f->params;
+    if (!p->on_batch)
+        return COPSE_OK;
+    struct copse_callback here = { .name = "the batch function of copse_trainer_fit",
+                                   .used = { f->t, f->batches, p->held_out } };
+    return copse_callback_call(&here, p->on_batch(p->user, f->trained, &f->is_stopped));
+}
+
 static copse_status train_epoch(struct fit *f, uint32_t epoch, struct copse_step_result *out)
 {
     struct copse_host_batch batch;
-    copse_status s;
+    copse_status s = COPSE_OK;
     f->means = (struct means){ .to = out };
     COPSE_TRY(drop_results(f->t));
     COPSE_TRY(copse_loader_start(f->batches, epoch, 0));
-    while ((s = copse_loader_next(f->batches, &batch)) == COPSE_OK)
+    while (!f->is_stopped && (s = copse_loader_next(f->batches, &batch)) == COPSE_OK) {
         COPSE_TRY(take_batch(f, &batch));
-    if (s != COPSE_ERR_END)
+        f->trained++;
+        COPSE_TRY(call_on_batch(f));
+    }
+    if (!f->is_stopped && s != COPSE_ERR_END)
         return s;
     COPSE_TRY(finish_epoch(f));
     means_close(&f->means);
     return COPSE_OK;
 }
 
-static copse_status evaluate_batches(copse_trainer *t, copse_loader *batches,
-                                     struct copse_step_result *out)
+static copse_status evaluate_batches(struct fit *f, struct copse_step_result *out)
 {
     struct means m = { .to = out };
     struct copse_host_batch batch;
     struct copse_step_result r;
-    copse_status s;
-    COPSE_TRY(copse_loader_start(batches, 0, 0));
-    while ((s = copse_loader_next(batches, &batch)) == COPSE_OK) {
-        COPSE_TRY(copse_trainer_evaluate(t, &batch, &r));
+    copse_status s = COPSE_OK;
+    COPSE_TRY(copse_loader_start(f->params->held_out, 0, 0));
+    while (!f->is_stopped && (s = copse_loader_next(f->params->held_out, &batch)) == COPSE_OK) {
+        COPSE_TRY(copse_trainer_evaluate(f->t, &batch, &r));
         means_add(&m, &r, (double)batch.count);
+        COPSE_TRY(call_on_batch(f));
     }
     means_close(&m);
     return s == COPSE_ERR_END ? COPSE_OK : s;
@@ -234,22 +249,25 @@ static copse_status observe_epoch(struct fit *f, struct copse_epoch *e, bool *st
     return COPSE_OK;
 }
 
-static copse_status fit_epoch(struct fit *f, uint32_t epoch, bool *stop)
+/* Epochs that are stopped within are not judged. */
+static copse_status fit_epoch(struct fit *f, uint32_t epoch)
 {
     const struct copse_fit_params *p = f->params;
     struct copse_epoch e = { .epoch = epoch + 1 };
     bool is_over = false;
     COPSE_TRY(train_epoch(f, epoch, &e.training));
-    if (p->held_out) {
-        COPSE_TRY(evaluate_batches(f->t, p->held_out, &e.held_out));
+    if (p->held_out)
+        COPSE_TRY(evaluate_batches(f, &e.held_out));
+    if (f->is_stopped)
+        return COPSE_OK;
+    if (p->held_out)
         COPSE_TRY(observe_epoch(f, &e, &is_over));
-    }
     if (p->on_epoch) {
         struct copse_callback here = { .name = "the epoch function of copse_trainer_fit",
                                        .held = { f->t, f->batches, p->held_out } };
-        COPSE_TRY(copse_callback_call(&here, p->on_epoch(p->user, &e, stop)));
+        COPSE_TRY(copse_callback_call(&here, p->on_epoch(p->user, &e, &f->is_stopped)));
     }
-    *stop |= is_over;
+    f->is_stopped |= is_over;
     return COPSE_OK;
 }
 
@@ -258,8 +276,9 @@ static copse_status fit_epochs(struct fit *f)
     struct copse_early_stopping_info before;
     uint32_t epoch = f->params->first;
     copse_early_stopping_describe(f->stopping, &before);
-    for (bool stop = before.is_over; epoch < f->params->epochs && !stop; epoch++)
-        COPSE_TRY(fit_epoch(f, epoch, &stop));
+    f->is_stopped = before.is_over;
+    for (; epoch < f->params->epochs && !f->is_stopped; epoch++)
+        COPSE_TRY(fit_epoch(f, epoch));
     return copse__early_stopping_restore(f->stopping, epoch);
 }
 

@@ -143,13 +143,18 @@ struct copse_epoch {
  * trainer or its loaders. stop = true ends the training; an error ends it with this status. */
 typedef copse_status copse_epoch_fn(void *user, const struct copse_epoch *epoch, bool *stop);
 
+/** Called after each batch, also of `held_out` (docs/callbacks.md). stop = true ends the training
+ * when the `trained` batches are trained, without a judgement of the epoch; collective workers stop
+ * at the same batch. An error ends it with this status. */
+typedef copse_status copse_batch_fn(void *user, uint64_t trained, bool *stop);
+
 /** How copse_trainer_fit trains. */
 struct copse_fit_params {
     uint32_t epochs;          /**< at least 1, with the earlier run's */
     uint32_t first;           /**< complete epochs of an earlier run                       [0] */
     copse_loader *held_out;   /**< evaluated after each epoch                              [NULL] */
     copse_epoch_fn *on_epoch; /**< [NULL] */
-    void *user;               /**< passed to `on_epoch` */
+    void *user;               /**< passed to `on_epoch` and `on_batch` */
     /** early stopping: epochs in a row without a lower held-out loss [0 = none] */
     uint32_t patience;
     float min_delta; /**< lower by more than this [0] */
@@ -157,7 +162,8 @@ struct copse_fit_params {
     bool keep_last;
     /** instead of these three, for a resumed run: loop/early_stopping.h [NULL] */
     struct copse_early_stopping *stopping;
-    uint64_t reserved[5];
+    copse_batch_fn *on_batch; /**< [NULL] */
+    uint64_t reserved[4];
 };
 
 /**
@@ -171,7 +177,7 @@ struct copse_fit_params {
  *                              (docs/callbacks.md).
  * @retval COPSE_ERR_UNSUPPORTED  `patience` with parameter servers.
  * Otherwise as copse_loader_next, copse_trainer_step and copse_trainer_result; or the status of
- * `on_epoch`. The steps before the error are done. Blocks.
+ * `on_epoch` or `on_batch`. The steps before the error are done. Blocks.
  */
 COPSE_API COPSE_CHECKED copse_status copse_trainer_fit(copse_trainer *t, copse_loader *batches,
                                                        const struct copse_fit_params *params);

@@ -258,6 +258,117 @@ static void errors_end_it(void **state)
     end(&j);
 }
 
+/* ---- a batch function ---- */
+
+struct batches {
+    uint64_t stop_at, trained, calls; /* stop_at: a call, from 1 */
+    uint32_t epochs;
+    copse_status answer, refused;
+    struct job *steps; /* a step is tried */
+};
+
+static copse_status count_batch(void *user, uint64_t trained, bool *stop)
+{
+    struct batches *to = user;
+    const struct copse_host_batch batch = { RIG_XY(MODEL_IN, x, y), .count = 9 };
+    to->trained = trained;
+    *stop = ++to->calls == to->stop_at;
+    if (to->steps)
+        to->refused = copse_trainer_step(to->steps->t, &batch);
+    return to->answer;
+}
+
+static copse_status count_epoch(void *user, const struct copse_epoch *e, bool *stop)
+{
+    (void)e, (void)stop;
+    ((struct batches *)user)->epochs++;
+    return COPSE_OK;
+}
+
+/* So many steps from the beginning. */
+static void values_after(copse_strategy *st, const struct copse_trainer_params *params,
+                         uint64_t count, float *out)
+{
+    struct job j = begin(st, *params);
+    struct copse_host_batch batch;
+    uint64_t done = 0;
+    for (uint32_t epoch = 0; done < count; epoch++) {
+        OK(copse_loader_start(j.batches, epoch, 0));
+        while (done < count && copse_loader_next(j.batches, &batch) == COPSE_OK) {
+            OK(copse_trainer_step(j.t, &batch));
+            done++;
+        }
+        OK(copse_trainer_flush(j.t));
+    }
+    read_all(&j, out);
+    end(&j);
+}
+
+/* An epoch has 5 batches. The batches that were taken are trained, those of a feed ahead and of an
+   update that waits for more of them, too. */
+static void batch_function_stops_within_an_epoch(void **state)
+{
+    static const struct copse_trainer_params ways[] = { { 0 },
+                                                        { .prefetch = 3 },
+                                                        { .accumulate = 4 } };
+    (void)state;
+    float want[VALUES], is[VALUES];
+    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
+        struct batches b = { .stop_at = 7 };
+        const struct copse_fit_params how = {
+            .epochs = EPOCHS, .on_epoch = count_epoch, .on_batch = count_batch, .user = &b
+        };
+        values_after(mirrored(2), &ways[i], 7, want);
+        struct job j = begin(mirrored(2), ways[i]);
+        OK(copse_trainer_fit(j.t, j.batches, &how));
+        read_all(&j, is);
+        assert_memory_equal(is, want, sizeof want);
+        assert_int_equal(b.trained, 7);
+        assert_int_equal(b.epochs, 1);
+        end(&j);
+    }
+}
+
+/* The held-out part has 3 batches: the second epoch ends with call 13, its judgement would end with
+   call 16. The values are the first epoch's, the only one that was judged. */
+static void batch_function_stops_a_judgement(void **state)
+{
+    (void)state;
+    float want[VALUES], is[VALUES];
+    for (uint64_t stop_at = 12; stop_at <= 15; stop_at++) {
+        struct batches b = { .stop_at = stop_at };
+        values_after(mirrored(2), &(struct copse_trainer_params){ 0 }, 5, want);
+        struct job j = begin(mirrored(2), (struct copse_trainer_params){ 0 });
+        OK(copse_trainer_fit(j.t, j.batches,
+                             &(struct copse_fit_params){ .epochs = EPOCHS,
+                                                         .held_out = j.held_batches,
+                                                         .on_epoch = count_epoch,
+                                                         .on_batch = count_batch,
+                                                         .user = &b }));
+        read_all(&j, is);
+        assert_memory_equal(is, want, sizeof want);
+        assert_int_equal(b.trained, stop_at == 12 ? 9 : 10);
+        assert_int_equal(b.epochs, 1);
+        assert_int_equal(b.calls, stop_at);
+        end(&j);
+    }
+}
+
+static void batch_function_fails_and_may_not_train(void **state)
+{
+    (void)state;
+    struct batches b = { .answer = COPSE_ERR_IO };
+    struct job j = begin(mirrored(2), (struct copse_trainer_params){ 0 });
+    struct copse_fit_params how = { .epochs = 1, .on_batch = count_batch, .user = &b };
+    assert_int_equal(copse_trainer_fit(j.t, j.batches, &how), COPSE_ERR_IO);
+    assert_int_equal(b.calls, 1);
+    b = (struct batches){ .steps = &j };
+    OK(copse_trainer_fit(j.t, j.batches, &how));
+    assert_int_equal(b.refused, COPSE_ERR_CONTEXT);
+    assert_int_equal(b.trained, 5);
+    end(&j);
+}
+
 /* ---- what the function may do ---- */
 
 static copse_status use_the_trainer(void *user, const struct copse_epoch *e, bool *stop)
@@ -335,6 +446,9 @@ int main(void)
         cmocka_unit_test(held_out_part_is_a_mean_over_its_examples),
         cmocka_unit_test(function_stops_and_later_call_continues),
         cmocka_unit_test(errors_end_it),
+        cmocka_unit_test(batch_function_stops_within_an_epoch),
+        cmocka_unit_test(batch_function_stops_a_judgement),
+        cmocka_unit_test(batch_function_fails_and_may_not_train),
         cmocka_unit_test(function_may_use_but_not_release),
         cmocka_unit_test(selector_decides_the_strategy),
     };

@@ -55,6 +55,6 @@ done
 [ "$count" -gt 0 ] || { echo "no headers under: $*"; exit 1; }
 [ "$cxx" != none ] || echo "not tried as C++17: no C++ compiler (Debian package clang-14)"
 words=$(for folder; do cat "$folder"/copse/*.h; done | wc -w)
-[ "$words" -le 13000 ] || { echo "$words words in the everyday headers, more than 13000"; failed=1; }
+[ "$words" -le 13100 ] || { echo "$words words in the everyday headers, more than 13100"; failed=1; }
 echo "$count headers; $words words in the everyday ones"
 exit $failed

@@ -9,7 +9,6 @@
 #include <string.h>
 
 #include "copse/data/schema.h"
-#include "copse/loop/early_stopping.h"
 #include "copse/nn/onnx.h"
 
 #include "tools/common/events.h"
@@ -31,10 +30,8 @@ struct onnx_run {
     copse_dataset *all, *train, *held;
     copse_loader *batches, *judge;
     copse_trainer *trainer;
-    copse_early_stopping *stopping;
-    uint32_t saved_epoch;                  /* whose values were saved; 0: the last ones */
-    uint64_t step, taken;                  /* steps that began; that have a result */
-    size_t sizes[COPSE_STEPS_IN_PROGRESS]; /* examples of the newest steps */
+    uint32_t best_epoch; /* with the lowest held-out loss; 0: none was judged */
+    uint64_t step;       /* steps that were made */
 };
 
 bool train_onnx_is_meant(int argc, char **argv)
@@ -152,93 +149,24 @@ static copse_status show_epoch_of(const struct onnx_run *r, const struct copse_e
     return COPSE_OK;
 }
 
-/* Means over examples, until `examples` of them are there. */
-struct onnx_means {
-    struct copse_step_result *to;
-    size_t examples;
-};
-
-static void means_add_to(struct onnx_means *m, const struct copse_step_result *r, size_t examples)
+static copse_status note_batch_of(void *user, uint64_t trained, bool *stop)
 {
-    const double part = (double)examples / (double)(m->examples += examples);
-    struct copse_step_result now = *r;
-    now.loss = m->to->loss + part * (r->loss - m->to->loss);
-    for (uint32_t i = 0; i < r->report_count; i++)
-        now.reports[i] = m->to->reports[i] + part * (r->reports[i] - m->to->reports[i]);
-    *m->to = now;
-}
-
-/* Take results until at most `most` steps have none. */
-static copse_status take_results_of(struct onnx_run *r, struct onnx_means *m, uint64_t most)
-{
-    struct copse_step_result result;
-    while (r->step - r->taken > most) {
-        COPSE_TRY(copse_trainer_result(r->trainer, true, &result));
-        means_add_to(m, &result, r->sizes[r->taken++ % COPSE_STEPS_IN_PROGRESS]);
-    }
+    ((struct onnx_run *)user)->step = trained;
+    *stop = signals_caught() != 0;
     return COPSE_OK;
 }
 
-/* A signal ends it after its step. */
-static copse_status train_epoch_of(struct onnx_run *r, uint32_t epoch,
-                                   struct copse_step_result *out)
+static copse_status note_epoch_of(void *user, const struct copse_epoch *e, bool *stop)
 {
-    struct onnx_means m = { .to = out };
-    struct copse_host_batch batch;
-    COPSE_TRY(copse_loader_start(r->batches, epoch, 0));
-    copse_status s;
-    while ((s = copse_loader_next(r->batches, &batch)) == COPSE_OK) {
-        if (signals_caught()) {
-            COPSE_TRY(take_results_of(r, &m, 0));
-            return COPSE_ERR_CANCELLED;
-        }
-        COPSE_TRY(take_results_of(r, &m, COPSE_STEPS_IN_PROGRESS - 1));
-        COPSE_TRY(copse_trainer_step(r->trainer, &batch));
-        r->sizes[r->step++ % COPSE_STEPS_IN_PROGRESS] = batch.count;
-    }
-    return s == COPSE_ERR_END ? take_results_of(r, &m, 0) : s;
+    struct onnx_run *r = user;
+    (void)stop;
+    r->best_epoch = e->best_epoch;
+    return show_epoch_of(r, e);
 }
 
-static copse_status judge_epoch_of(struct onnx_run *r, struct copse_step_result *out)
+/* The values of the best epoch, or the last ones where none was judged. */
+static copse_status save_values_of(const struct onnx_run *r)
 {
-    struct onnx_means m = { .to = out };
-    struct copse_host_batch batch;
-    struct copse_step_result result;
-    copse_status s;
-    COPSE_TRY(copse_loader_start(r->judge, 0, 0));
-    while ((s = copse_loader_next(r->judge, &batch)) == COPSE_OK) {
-        if (signals_caught())
-            return COPSE_ERR_CANCELLED;
-        COPSE_TRY(copse_trainer_evaluate(r->trainer, &batch, &result));
-        means_add_to(&m, &result, batch.count);
-    }
-    return s == COPSE_ERR_END ? COPSE_OK : s;
-}
-
-static copse_status train_epochs_of(struct onnx_run *r)
-{
-    bool stop = false;
-    for (uint32_t epoch = 0; epoch < r->epochs && !stop; epoch++) {
-        struct copse_epoch e = { .epoch = epoch + 1 };
-        COPSE_TRY(train_epoch_of(r, epoch, &e.training));
-        if (r->judge) {
-            COPSE_TRY(judge_epoch_of(r, &e.held_out));
-            COPSE_TRY(copse_early_stopping_observe(r->stopping, e.epoch, e.held_out.loss, &stop));
-        }
-        COPSE_TRY(show_epoch_of(r, &e));
-    }
-    return COPSE_OK;
-}
-
-/* Write the values of the best epoch, or the last ones where none was judged. */
-static copse_status save_values_of(struct onnx_run *r)
-{
-    struct copse_early_stopping_info best = { .best_epoch = 0 };
-    if (r->stopping)
-        copse_early_stopping_describe(r->stopping, &best);
-    if (best.has_values)
-        COPSE_TRY(copse_early_stopping_swap(r->stopping));
-    r->saved_epoch = best.has_values ? best.best_epoch : 0;
     signals_hold();
     const copse_status s = copse_onnx_save(r->network, r->save);
     signals_release();
@@ -254,8 +182,8 @@ static int train_onnx_stop(struct onnx_run *r)
     if (s != COPSE_OK)
         return session_fail(s);
     char what[60] = "its values";
-    if (r->saved_epoch > 0)
-        snprintf(what, sizeof what, "the values of epoch %u, the best one", r->saved_epoch);
+    if (r->best_epoch > 0)
+        snprintf(what, sizeof what, "the values of epoch %u, the best one", r->best_epoch);
     fprintf(stderr, "copse train: stopped after step %llu%s%s%s%s\n", (unsigned long long)r->step,
             r->step > 0 ? "; '" : "", r->step > 0 ? session_shown(r->save) : "",
             r->step > 0 ? "' has " : "", r->step > 0 ? what : "");
@@ -296,11 +224,15 @@ static copse_status train_network_of(struct onnx_run *r)
         printf("model    %s: %llu parameters, %zu of %zu weights are trained\n",
                session_shown(r->model), (unsigned long long)is.parameters, trained, count);
     signals_catch();
-    if (r->judge)
-        COPSE_TRY(copse_early_stopping_create(
-            r->trainer, &(struct copse_early_stopping_params){ .patience = r->patience },
-            &r->stopping));
-    COPSE_TRY(train_epochs_of(r));
+    const struct copse_fit_params fit = { .epochs = r->epochs,
+                                          .held_out = r->judge,
+                                          .patience = r->patience,
+                                          .on_epoch = note_epoch_of,
+                                          .on_batch = note_batch_of,
+                                          .user = r };
+    COPSE_TRY(copse_trainer_fit(r->trainer, r->batches, &fit));
+    if (signals_caught())
+        return COPSE_ERR_CANCELLED;
     COPSE_TRY(save_values_of(r));
     if (!r->is_json)
         printf("saved    '%s'\n", session_shown(r->save));
@@ -387,7 +319,6 @@ int train_onnx(int argc, char **argv)
     code = s == COPSE_OK                                  ? EXIT_DONE
            : s == COPSE_ERR_CANCELLED && signals_caught() ? train_onnx_stop(&r)
                                                           : session_fail(s);
-    copse_early_stopping_release(&r.stopping);
     copse_trainer_release(&r.trainer);
     copse_loader_release(&r.judge);
     copse_loader_release(&r.batches);

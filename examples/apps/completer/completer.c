@@ -44,8 +44,9 @@ struct session {
     copse_trainer *trainer;
 };
 
-/* How the training went. */
-struct progress {
+struct training {
+    const struct session *s;
+    const char *adapter;
     uint64_t step;
     double before, best; /* held-out losses: without an adapter, of the saved one */
 };
@@ -202,85 +203,57 @@ static bool make_trainer(struct session *s, const struct options *o)
     return is_good(copse_trainer_create(s->st, &params, &s->trainer));
 }
 
-/* The steps of an epoch, up to a signal; *loss: their mean. */
-static bool train_epoch(struct session *s, uint32_t epoch, struct progress *p, double *loss)
+static copse_status note_batch(void *user, uint64_t trained, bool *stop)
 {
-    struct copse_host_batch batch;
-    struct copse_step_result result;
-    copse_status status = copse_loader_start(s->batches, epoch - 1, 0);
-    uint64_t count = 0;
-    double sum = 0;
-    while (!status && !signalled) {
-        status = copse_loader_next(s->batches, &batch);
-        if (status)
-            break;
-        status = copse_trainer_step(s->trainer, &batch);
-        status = status ? status : copse_trainer_result(s->trainer, true, &result);
-        if (!status) {
-            sum += result.loss;
-            count++;
-            p->step++;
-        }
-    }
-    *loss = count > 0 ? sum / (double)count : 0;
-    return status == COPSE_ERR_END || is_good(status);
+    ((struct training *)user)->step = trained;
+    *stop = signalled != 0;
+    return COPSE_OK;
 }
 
-/* Train; the adapter is saved after each epoch with a lower held-out loss than all before. */
-static bool train_epochs(struct session *s, const char *adapter, const struct options *o,
-                         struct progress *p)
+/* Save the adapter if the held-out loss is lower than before. */
+static copse_status judge_epoch(void *user, const struct copse_epoch *e, bool *stop)
 {
-    p->best = p->before;
-    for (uint32_t epoch = 1; epoch <= (uint32_t)o->epochs; epoch++) {
-        double loss, judged;
-        if (!train_epoch(s, epoch, p, &loss))
-            return false;
-        if (signalled)
-            return true;
-        if (!judge_model(s->model, s->held_out, &judged))
-            return false;
-        const bool is_best = judged < p->best;
-        printf("epoch %u: training loss %.4f, held-out perplexity %.3f%s\n", epoch, loss,
-               exp(judged), is_best ? ", saved" : "");
-        fflush(stdout);
-        if (is_best && !is_good(copse_language_save_adapter(s->model, adapter)))
-            return false;
-        p->best = is_best ? judged : p->best;
-    }
-    return true;
+    struct training *t = user;
+    struct copse_language_evaluation now;
+    (void)stop;
+    copse_status status = copse_language_evaluate_windows(t->s->model, t->s->held_out, &now);
+    const bool is_best = !status && now.loss < t->best;
+    if (is_best)
+        status = copse_language_save_adapter(t->s->model, t->adapter);
+    if (status)
+        return status;
+    printf("epoch %u: training loss %.4f, held-out perplexity %.3f%s\n", e->epoch, e->training.loss,
+           exp(now.loss), is_best ? ", saved" : "");
+    fflush(stdout);
+    t->best = is_best ? now.loss : t->best;
+    return COPSE_OK;
 }
 
 /* After a signal the adapter has the values of the newest step. */
-static bool save_early(struct session *s, const char *adapter, const struct progress *p)
+static bool save_early(const struct training *t)
 {
-    if (p->step == 0) {
-        fprintf(stderr, "completer: signal %d before the first step: %s is not written\n",
-                (int)signalled, adapter);
-        return true;
-    }
-    if (!is_good(copse_language_save_adapter(s->model, adapter)))
+    if (!is_good(copse_language_save_adapter(t->s->model, t->adapter)))
         return false;
     fprintf(stderr, "completer: signal %d: %s has the values of step %llu\n", (int)signalled,
-            adapter, (unsigned long long)p->step);
+            t->adapter, (unsigned long long)t->step);
     return true;
 }
 
 /* Open the model with the adapter's file, as --complete does, and print what it gains. */
-static bool report_gain(const struct session *s, const char *model, const char *adapter,
-                        const struct options *o, const struct progress *p)
+static bool report_gain(const struct training *t, const char *model, const struct options *o)
 {
     struct session again = { 0 };
     double after;
     bool is_done = open_session(&again, model, o) &&
-                   is_good(copse_language_load_adapter(again.model, adapter)) &&
-                   judge_model(again.model, s->held_out, &after);
-    if (is_done && !(fabs(after - p->best) <= file_bound * fabs(p->best))) {
+                   is_good(copse_language_load_adapter(again.model, t->adapter)) &&
+                   judge_model(again.model, t->s->held_out, &after);
+    if (is_done && !(fabs(after - t->best) <= file_bound * fabs(t->best))) {
         fprintf(stderr, "completer: %s: its held-out loss is %.6g, in the training it was %.6g\n",
-                adapter, after, p->best);
+                t->adapter, after, t->best);
         is_done = false;
     }
     if (is_done)
-        printf("held-out perplexity: %.3f without the adapter, %.3f with it\n", exp(p->before),
+        printf("held-out perplexity: %.3f without the adapter, %.3f with it\n", exp(t->before),
                exp(after));
     is_done = is_done && (!o->prompt || complete_text(again.model, "with:    ", o->prompt, o));
     close_session(&again);
@@ -290,22 +263,26 @@ static bool report_gain(const struct session *s, const char *model, const char *
 static bool train_adapter(struct session *s, const char *model, const char *adapter,
                           const struct options *o)
 {
-    struct progress p = { .step = 0 };
-    if (!judge_model(s->model, s->held_out, &p.before))
+    struct training t = { .s = s, .adapter = adapter };
+    const struct copse_fit_params how = {
+        .epochs = (uint32_t)o->epochs, .on_epoch = judge_epoch, .on_batch = note_batch, .user = &t
+    };
+    if (!judge_model(s->model, s->held_out, &t.before))
         return false;
-    printf("held-out perplexity %.3f without an adapter\n", exp(p.before));
+    t.best = t.before;
+    printf("held-out perplexity %.3f without an adapter\n", exp(t.before));
     if (o->prompt && !complete_text(s->model, "without: ", o->prompt, o))
         return false;
     if (!make_trainer(s, o))
         return false;
     fflush(stdout);
     catch_signals();
-    if (!train_epochs(s, adapter, o, &p))
+    if (!is_good(copse_trainer_fit(s->trainer, s->batches, &how)))
         return false;
     if (signalled)
-        return save_early(s, adapter, &p);
-    if (p.best < p.before)
-        return report_gain(s, model, adapter, o, &p);
+        return save_early(&t);
+    if (t.best < t.before)
+        return report_gain(&t, model, o);
     fprintf(stderr,
             "completer: no epoch has lowered the held-out perplexity: %s is not written; try a "
             "lower --rate or more texts\n",
