@@ -282,8 +282,9 @@ static copse_status read_header(struct copse_mem *mem, FILE *stream, const char 
         n = n << 8 | digits[i];
     if (n > COPSE_ST_HEADER_MAX || n > size - 8)
         return copse_fail(COPSE_ERR_FORMAT,
-                          "safetensors: %s: a header of %llu bytes in a file of %llu bytes", path,
-                          (unsigned long long)n, (unsigned long long)size);
+                          "safetensors: %s: a header of %llu bytes in a file of %llu bytes: the "
+                          "file is cut off, or is no safetensors file",
+                          path, (unsigned long long)n, (unsigned long long)size);
     *length = (size_t)n;
     *text = copse__alloc(mem, (size_t)n, 1);
     return *text ? read_bytes(stream, path, *text, (size_t)n)

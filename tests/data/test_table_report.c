@@ -125,6 +125,20 @@ static int sparse(char *to, size_t room, unsigned i, unsigned rows)
                     mixed(i + 1) % 2 ? "a" : "b");
 }
 
+/* Seconds of rows that were written class by class. */
+static int stamps(char *to, size_t room, unsigned i, unsigned rows)
+{
+    return snprintf(to, room, "%u,%u.5,%s\n", 1700000000u + 100 * i + mixed(i) % 90, mixed(i),
+                    2 * i < rows ? "a" : "b");
+}
+
+/* Far apart, in no order, and the label depends on the number. */
+static int threshold(char *to, size_t room, unsigned i, unsigned rows)
+{
+    const unsigned amount = 100 * permuted(i, rows);
+    return snprintf(to, room, "%u,%u.5,%s\n", amount, mixed(i), amount < 50 * rows ? "a" : "b");
+}
+
 static int rising_target(char *to, size_t room, unsigned i, unsigned rows)
 {
     const unsigned id = permuted(i, rows);
@@ -317,7 +331,8 @@ static void test_identifiers(void **state)
         { "customerID,x,y", sparse, id },    { "customer id,x,y", sparse, id },
         { "valid,x,y", sparse, NULL },       { "Year,x,y", counted, NULL },
         { "t,x,y", shuffled, NULL },         { "timestamp,x,y", counted, NULL },
-        { "age,x,y", counted, NULL },
+        { "age,x,y", counted, NULL },        { "clock,x,y", stamps, leak },
+        { "created,x,y", stamps, leak },   { "income,x,y", threshold, NULL },
     };
 
     (void)state;

@@ -84,7 +84,8 @@ good 'evaluating it' 'of the 82 held-out examples are right' evaluate --devices 
 "$copse" $job --held-out "$work/other.csv" --checkpoint "$work/f" --quiet >/dev/null || no 'a file, checkpoints'
 bad 'evaluating without the file' 'held out a file of its own: name it with --held-out' evaluate --devices host:0 --checkpoint "$work/f" --data "$work/table.csv"
 good 'evaluating with the file' 'of the 40 held-out examples' evaluate --devices host:0 --checkpoint "$work/f" --data "$work/table.csv" --held-out "$work/other.csv"
-bad 'another file' 'was made with --held-out=40 examples' $job --held-out "$work/table.csv" --checkpoint "$work/f" --resume
+cp "$work/table.csv" "$work/copy.csv"
+bad 'another file' 'was made with --held-out=40 examples' $job --held-out "$work/copy.csv" --checkpoint "$work/f" --resume
 
 bad 'evaluating with nothing' 'held out a file of its own: name it' evaluate --devices host:0 --checkpoint "$work/f" --data "$work/table.csv" --held-out none
 bad 'evaluating a part with a file' "was made with --held-out 0.4, which holds no file out" evaluate --devices host:0 --checkpoint "$work/cut" --data "$work/table.csv" --held-out "$work/other.csv"
@@ -113,6 +114,9 @@ bad 'last of none' '--save-last: with --held-out none the last epoch is saved an
 bad 'last of nothing' '--save-last belongs to --save FILE' $job --save-last
 bad 'delta of none' '--min-delta needs a held-out part' $host --data "$work/table.csv" --held-out none --min-delta 0.1
 bad 'delta without patience' '--min-delta belongs to --patience N' $job --min-delta 0.1
+head -n 40 "$work/table.csv" >"$work/few.csv"
+bad 'delta of a few rows' '--min-delta belongs to --patience N: without it no run with so few held-out examples' $host --data "$work/few.csv" --min-delta 0.1
+bad 'the file that trains' "--held-out: '.*table.csv' is the file of --data" $job --held-out "$work/../$(basename "$work")/table.csv"
 bad 'delta of no patience' '--min-delta belongs to --patience N' $job --min-delta 0.1 --patience 0
 
 # A part without an example.

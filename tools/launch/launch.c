@@ -101,7 +101,7 @@ static int launch_check(struct launch *l)
         return EXIT_BAD_INPUT;
     }
     if (l->workers == 0)
-        return launch_complain("-n, the number of workers, is missing");
+        return launch_complain("-n N: the number of workers, at least 1, is missing");
     if (l->workers > COPSE_MAX_WORKERS || l->servers > COPSE_MAX_WORKERS - l->workers)
         return launch_complain("a job has at most 64 workers and servers");
     if (!l->hosts && (l->port || l->ssh))

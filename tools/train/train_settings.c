@@ -330,6 +330,10 @@ copse_status train_settings_fit(struct train_settings *s, const copse_dataset *t
     s->has_own_patience = s->patience == UNSET;
     if (s->has_own_patience)
         s->patience = is_length_given || !can_stop ? 0 : by_rows.patience;
+    if (s->min_delta > 0.0f && s->patience == 0)
+        return session_set_error(COPSE_ERR_ARGUMENT,
+                                 "--min-delta belongs to --patience N: without it no run with so "
+                                 "few held-out examples stops early");
     if (s->dropout == UNSET_RATE)
         s->dropout = network_is_mlp(s->model) ? by_rows.dropout : 0.0f;
     if (s->weight_decay == UNSET_RATE)

@@ -135,6 +135,11 @@ static copse_status open_held_out(struct run *r)
     const struct train_settings *s = &r->settings;
     struct copse_dataset_params params = { .schema = copse_dataset_schema(r->all) };
     struct copse_dataset_info info;
+    if (s->data && output_is_same(s->held_out, s->data))
+        return session_set_error(COPSE_ERR_ARGUMENT,
+                                 "--held-out: '%s' is the file of --data, so it would judge what "
+                                 "it trains: name another file, or a part such as 0.2",
+                                 s->held_out);
     COPSE_TRY(text_open(r, s->held_out, &params, &r->held_out));
     copse_dataset_describe(r->held_out, &info);
     if (!info.has_labels)

@@ -118,6 +118,37 @@ class FindLearningRate(unittest.TestCase):
                 model.fit(data, epochs)
         with self.assertRaisesRegex(copse.errors.ArgumentError, "batch_size is -1: at least 1"):
             model.fit(data, 1, batch_size=-1)
+        with self.assertRaisesRegex(copse.errors.ArgumentError, "seed is -1: at least 0"):
+            model.fit(data, 1, seed=-1)
+        with self.assertRaisesRegex(copse.errors.ArgumentError, "data is None: give a data set"):
+            model.fit(None)
+
+    def test_rows_decide_the_epochs(self):
+        x, y = toy(90)
+        data = copse.Dataset.table({**{f"c{i}": x[:, i] for i in range(x.shape[1])}, "label": y}, label="label")
+        few = copse.Model(copse.Strategy("host"), data, "mlp:8").fit(data)
+        x, y = toy(60000)
+        data = copse.Dataset.table({**{f"c{i}": x[:, i] for i in range(x.shape[1])}, "label": y}, label="label")
+        train, test = data.split()
+        many = copse.Model(copse.Strategy("host"), data, "mlp:8").fit(train, batch_size=4096, validation_data=test)
+        self.assertGreater(len(few.epoch), 2 * len(many.epoch))
+        self.assertIsNotNone(many.best_epoch)
+
+    def test_parts_and_folds(self):
+        y = np.repeat(np.arange(3), (5, 15, 30)).astype(np.int32)
+        data = copse.Dataset({"x": np.arange(50, dtype=np.float32)[:, None], "y": y})
+        for seed in range(3):
+            train, test = data.split(0.8, seed, stratify=True)
+            self.assertEqual(np.bincount(test.column("y")).tolist(), [1, 3, 6])
+            held = [data.fold(5, k, seed=seed, stratify=True) for k in range(5)]
+            self.assertEqual(sorted(np.concatenate([h.column("x")[:, 0] for _, h in held]).tolist()), list(range(50)))
+            for train, test in held:
+                self.assertEqual(np.bincount(test.column("y")).tolist(), [1, 3, 6])
+                self.assertEqual(sorted([*train.column("x")[:, 0], *test.column("x")[:, 0]]), list(range(50)))
+        with self.assertRaisesRegex(copse.errors.ArgumentError, "fold"):
+            data.fold(5, 5)
+        with self.assertRaisesRegex(copse.errors.ArgumentError, "fold is -1: at least 0"):
+            data.fold(5, fold=-1)
 
 
 class Files(InFolder):

@@ -169,9 +169,23 @@ class EarlyStopping(unittest.TestCase):
         x, y = toy()
         with self.assertRaisesRegex(copse.errors.ArgumentError, "patience is about the loss of validation_data"):
             trainer_of().fit({"x": x, "y": y}, 1, patience=3)
+        with self.assertRaisesRegex(copse.errors.ArgumentError, "min_delta belongs to patience"):
+            self.fit(min_delta=0.1)
+        with self.assertRaisesRegex(copse.errors.ArgumentError, "patience is -1: at least 0"):
+            self.fit(patience=-1)
         for special in -1.0, math.nan, math.inf:
             with self.assertRaisesRegex(copse.errors.ArgumentError, "min_delta"):
                 self.fit(min_delta=special)
+
+
+    def test_how_it_ended_is_shown(self):
+        for patience, text in ((1, "training stopped: 1 epochs without a lower val_loss; the values are of epoch 3, "
+                                   "which has the lowest val_loss"),
+                               (0, "the values are of epoch 3, which has the lowest val_loss")):
+            stream = io.StringIO()
+            with contextlib.redirect_stderr(stream):
+                self.fit(patience=patience, verbose=2)
+            self.assertEqual(stream.getvalue().splitlines()[-1], text)
 
 
 class Shown(unittest.TestCase):

@@ -310,7 +310,9 @@ static void warn_of_id(const struct copse_table_facts *f, size_t column)
     }
     const bool is_dense = c->high - c->low <= ID_RANGE * (double)c->numbers;
     const bool follows = labels_follow(f, c);
-    if (!is_id_name(c->name) && (!is_dense || (is_time_name(c->name) && !follows)))
+    /* Times of rows that were written class by class are far apart, and rise. */
+    if (!is_id_name(c->name) && !(is_dense && !is_time_name(c->name)) &&
+        !(follows && (is_dense || c->rises)))
         return;
     copse__log(f->log, COPSE_LOG_WARN,
                follows ? "csv: %s: almost every row has another whole number, and the labels are "

@@ -5,6 +5,8 @@ from __future__ import annotations
 import functools
 from typing import Any, Callable, Iterable, Mapping, TypeVar, cast
 
+from .errors import ArgumentError
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -20,6 +22,16 @@ def check_names(where: str, given: Iterable[str], known: Iterable[str], hints: M
                             + (f": did you mean '{near[0]}'?" if near else ""))
 
 
+COUNTS = ("seed", "patience", "folds", "fold", "steps", "prefetch", "length", "top_k")
+
+
+def check_counts(given: Mapping[str, Any]) -> None:
+    """Refuse a negative number where the library counts; cffi would not say of which option."""
+    for name in COUNTS:
+        if isinstance(value := given.get(name), int) and value < 0:
+            raise ArgumentError(f"{name} is {value}: at least 0")
+
+
 def named_options(*groups: Any, **hints: str) -> Callable[[F], F]:
     """Decorator: the options of a function are its parameters and the keys of these TypedDicts. hints: as of check_names."""
     def decorate(f: F) -> F:
@@ -31,6 +43,7 @@ def named_options(*groups: Any, **hints: str) -> Callable[[F], F]:
         @functools.wraps(f)
         def call(*args: Any, **kwargs: Any) -> Any:
             check_names(where, kwargs, known, hints)
+            check_counts(kwargs)
             return f(*args, **kwargs)
 
         return cast(F, call)

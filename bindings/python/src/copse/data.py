@@ -102,6 +102,13 @@ def check_batch_size(batch: int) -> None:
         raise ArgumentError(f"batch_size is {batch}: at least 1, or 0 for 64")
 
 
+def defaults_of(train: "Dataset", held_out: Optional["Dataset"], batch: int) -> Any:
+    """Settings that suit the rows: copse/train/defaults.h."""
+    out = ffi.new("struct copse_training_defaults *")
+    check(lib.copse_training_defaults(train._pointer, held_out._pointer if held_out else ffi.NULL, batch, out))
+    return out
+
+
 class Dataset:
     """Columns in host memory with the same number of rows. Copse copies the arrays; they may change afterwards."""
 
@@ -244,11 +251,24 @@ class Dataset:
         return out
 
     @named_options()
-    def split(self, train_fraction: float = 0.8, seed: int = 0) -> tuple["Dataset", "Dataset"]:
-        """Shuffle, then cut into a training part and a held-out part."""
-        params = ffi.new("struct copse_split_params *", {"train_fraction": train_fraction, "seed": seed})
+    def split(self, train_fraction: float = 0.8, seed: int = 0, *, stratify: bool = False) -> tuple["Dataset", "Dataset"]:
+        """Shuffle, then cut into a training part and a held-out part. stratify: divide each class alike, into both parts
+        where rows suffice."""
+        params = ffi.new("struct copse_split_params *",
+                         {"train_fraction": train_fraction, "seed": seed, "stratify": stratify})
+        return self._parts(lib.copse_dataset_split, params)
+
+    @named_options()
+    def fold(self, folds: int, fold: int, *, seed: int = 0, stratify: bool = False) -> tuple["Dataset", "Dataset"]:
+        """The rows outside and inside of a fold, which counts from 0: `for k in range(5): train, test = data.fold(5, k)`.
+        Folds have the same number of rows, or one more. stratify: and so many of each class."""
+        params = ffi.new("struct copse_fold_params *",
+                         {"folds": folds, "fold": fold, "seed": seed, "stratify": stratify})
+        return self._parts(lib.copse_dataset_fold, params)
+
+    def _parts(self, divide: Any, params: Any) -> tuple["Dataset", "Dataset"]:
         parts = [ffi.new("copse_dataset **") for _ in range(2)]
-        check(lib.copse_dataset_split(self._pointer, params, *parts))
+        check(divide(self._pointer, params, *parts))
         train, test = (Dataset({}, _pointer=owned("dataset", p[0])) for p in parts)
         return train, test
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from . import ops
 from ._library import check, ffi, lib
-from .data import Dataset, check_batch_size
+from .data import Dataset, check_batch_size, defaults_of
 from .fit import Verbose
 from .inputs import Inputs
 from .model import Model
@@ -137,8 +137,7 @@ class _Estimator(BaseEstimator):
             raise ValueError(f"epochs is {self.epochs}: at least 1")
         check_batch_size(self.batch_size)
         seed = _seed(self.random_state)
-        by_rows = ffi.new("struct copse_training_defaults *")
-        check(lib.copse_training_defaults(data._pointer, ffi.NULL, self.batch_size, by_rows))
+        by_rows = defaults_of(data, None, self.batch_size)
         decay = self.weight_decay
         if decay is None:
             decay = by_rows.weight_decay if self.optimizer == "adam" and _is_perceptron(self.network) else 0.0
@@ -157,11 +156,12 @@ class _Estimator(BaseEstimator):
             kept, chosen = _split(len(data), self.validation_fraction, seed, groups)
             held_out = Dataset({name: a[chosen] for name, a in columns.items()})
             columns = {name: a[kept] for name, a in columns.items()}
+        patience = self.n_iter_no_change if self.early_stopping else 0
         try:
             self.history_ = trainer.fit(Dataset(columns)._in_batches(self.batch_size, seed=seed),
                                         by_rows.epochs if self.epochs is None else self.epochs,
-                                        validation_data=held_out, min_delta=self.tol,
-                                        patience=self.n_iter_no_change if self.early_stopping else 0,
+                                        validation_data=held_out, min_delta=self.tol if patience else 0.0,
+                                        patience=patience,
                                         verbose=self.verbose)
         finally:
             trainer.close()

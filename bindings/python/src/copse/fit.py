@@ -144,6 +144,11 @@ class Progress:
         if self._place is not None:
             self._place.show(f"{self._title(epoch)}  {_text(logs)}", True, 1.0)
 
+    def ended(self, how: str) -> None:
+        """All epochs are complete. how: why no more follow, and whose values are kept; or ""."""
+        if self._place is not None and how:
+            self._place.show(how, True, 1.0)
+
     def close(self) -> None:
         """Training has ended, perhaps in the middle of an epoch."""
         if self._place is not None and self._is_open:

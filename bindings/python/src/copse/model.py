@@ -13,7 +13,7 @@ import numpy as np
 
 from ._library import Guard, c_string, check, choice, ffi, lib, make, text
 from ._names import named_options
-from .data import Dataset, check_batch_size, MISSING, TASKS, TEXT_ROWS, UNKNOWN
+from .data import Dataset, check_batch_size, defaults_of, MISSING, TASKS, TEXT_ROWS, UNKNOWN
 from .devices import context
 from .errors import ArgumentError, FormatError, NoDeviceError
 from .fit import Callbacks, History, Verbose
@@ -178,17 +178,23 @@ class Model:
         return made
 
     @named_options(OptimizerOptions)
-    def fit(self, data: Any, epochs: int = 40, callbacks: Optional[Callbacks] = None, *, batch_size: int = 0,
+    def fit(self, data: Any, epochs: Optional[int] = None, callbacks: Optional[Callbacks] = None, *, batch_size: int = 0,
             validation_data: Any = None, patience: int = 0, min_delta: float = 0.0,
             restore_best_weights: bool = True, logdir: Optional[PathLike] = None,
             optimizer: Optimizer = "adam", learning_rate: "Rate" = 0.0, seed: int = 0, groups: str = "",
             freeze: "Freeze" = None, verbose: Verbose = "auto", **options: Unpack[OptimizerOptions]) -> History:
         """Train the model, by a Trainer of its variables for this call. `data` and `validation_data` are data sets with
-        the model's schema, files, or tables in memory. batch_size: 0 for 64; all rows if they are fewer. seed: of the
-        order of rows, and of dropout. Other settings are explained at Trainer and Trainer.fit."""
+        the model's schema, files, or tables in memory. epochs: None for what suits the rows, as `copse train` chooses it;
+        with validation data of enough rows training then stops by itself. batch_size: 0 for 64; all rows if they are
+        fewer. seed: of the order of rows, and of dropout. Other settings are explained at Trainer and Trainer.fit."""
         from .trainer import Trainer
         rows, held_out = (d if isinstance(d, Dataset) or d is None else self.read(d) for d in (data, validation_data))
-        assert rows is not None
+        if rows is None:
+            raise ArgumentError("data is None: give a data set, a file, or a table in memory")
+        if epochs is None:
+            by_rows = defaults_of(rows, held_out, batch_size)
+            epochs, patience = by_rows.epochs, patience or by_rows.patience
+            restore_best_weights &= not by_rows.keep_last or patience > 0
         trainer = Trainer(self.strategy, self, optimizer=optimizer, learning_rate=learning_rate, seed=seed,
                           groups=groups, freeze=freeze, variables=[v for v in self.variables if v.is_trained], **options)
         try:

@@ -162,6 +162,8 @@ class _EarlyStopping:
         self.best_epoch: Optional[int] = None
         self._pointer: Any = None
         self._epoch = 0
+        if min_delta and not patience:
+            raise ArgumentError("min_delta belongs to patience, which is 0")
         if not has_data:
             if patience:
                 raise ArgumentError("patience is about the loss of validation_data, which is missing")
@@ -190,10 +192,16 @@ class _EarlyStopping:
         if self._pointer is not None:
             ffi.release(self._pointer)
 
-    def restore(self) -> None:
-        """Set the best values."""
-        if self._pointer is not None and self._info().has_values and self.best_epoch != self._epoch:
+    def restore(self) -> str:
+        """Set the best values; returns how training ended, or ""."""
+        if self._pointer is None or self.best_epoch is None:
+            return ""
+        info = self._info()
+        said = [f"training stopped: {info.waited} epochs without a lower val_loss"] if info.is_over else []
+        if info.has_values and self.best_epoch != self._epoch:
             check(lib.copse_early_stopping_swap(self._pointer))
+            said.append(f"the values are of epoch {self.best_epoch + 1}, which has the lowest val_loss")
+        return "; ".join(said)
 
 
 Rate = Union[float, Schedule, Callable[[int], float]]
@@ -436,7 +444,7 @@ class Trainer:
                 progress.epoch(epoch, logs)
                 if any([callback(epoch, dict(logs)) is True for callback in listed(callbacks)]) or is_over:
                     break
-            stopping.restore()
+            progress.ended(stopping.restore())
         finally:
             compiling.remove(progress.compiling)
             stopping.close()
