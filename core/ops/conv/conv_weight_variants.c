@@ -192,6 +192,6 @@ const struct copse_op copse_op_conv_weight = {
 copse_tensor *copse__conv_weight(copse_graph *g, const struct copse_conv_geometry *of,
                                  copse_shape shape, copse_tensor *x, copse_tensor *dy)
 {
-    const struct copse_conv_attr a = { *of, shape };
+    const struct copse_conv_attr a = { *of, shape, false };
     return COPSE_NODE(g, &copse_op_conv_weight, &a, x, dy);
 }
