@@ -410,6 +410,60 @@ static void plan_tile_parts(struct copse_launch *l)
     plan_tiles(l, 2);
 }
 
+/* The rows of a tile are taps and channels. */
+static void plan_weight_tiles(struct copse_launch *l, uint32_t parts)
+{
+    const struct tiled t = tiled_of(l, (enum copse_tile_shape)l->spec[1], l->spec[2], parts);
+    uint32_t rows, cols, in = COPSE_MAX(t.rows / 6, 1u);
+    in = l->spec[2] % 2 ? COPSE_MAX(in / 4 * 4, 4u) : in;
+    copse__tile_size((enum copse_tile_shape)l->spec[1], copse__launch_group(l), &rows, &cols);
+    const struct copse_params_conv c = convs_geometry(l, l->spec[0] != 0, in);
+    const uint32_t pixels = l->regime == COPSE_REGIME_FEW ? 600
+                            : parts == 1                  ? 7
+                                                          : 21 * parts,
+                   m = c.taps_h * c.taps_w * in;
+    struct copse_params_conv_weight_tile p = {
+        .m = m,
+        .k = pixels,
+        .in_h = c.in_h,
+        .in_w = c.in_w,
+        .in_c = t.items * in,
+        .out_h = OUT_H,
+        .out_w = OUT_W,
+        .out_c = t.items * t.cols,
+        .taps_w = c.taps_w,
+        .stride_h = c.stride_h,
+        .stride_w = c.stride_w,
+        .step_h = c.step_h,
+        .step_w = c.step_w,
+        .first_h = c.first_h,
+        .first_w = c.first_w,
+        .gap_h = c.gap_h,
+        .gap_w = c.gap_w,
+        .group_in = in,
+        .group_out = t.cols,
+        .groups = t.items,
+        .part = divide_up(divide_up(pixels, parts), 16) * 16,
+        .parts = parts,
+    };
+    copse__divisor(p.out_w, &p.line_m, &p.line_by);
+    copse__divisor(p.out_h, &p.image_m, &p.image_by);
+    const size_t images = divide_up(pixels, OUT_H * OUT_W);
+    const uint64_t tiles = (uint64_t)t.items * divide_up(m, rows) * divide_up(t.cols, cols);
+    COPSE_LAUNCH_PLAN(l, p, parts * tiles, images * p.in_h * p.in_w * p.in_c,
+                      (size_t)pixels * p.out_c, (size_t)parts * m * p.out_c);
+}
+
+static void plan_weight_tile(struct copse_launch *l)
+{
+    plan_weight_tiles(l, 1);
+}
+
+static void plan_weight_tile_parts(struct copse_launch *l)
+{
+    plan_weight_tiles(l, 2);
+}
+
 /* ---- equal and lost terms ---- */
 
 static void any_conv(const struct copse_launch *l, uint32_t *const *words)
@@ -446,6 +500,12 @@ static void any_weight(const struct copse_launch *l, uint32_t *const *words)
 static void any_weight_wide(const struct copse_launch *l, uint32_t *const *words)
 {
     const struct copse_params_conv_weight_wide *p = (const void *)l->params;
+    copse__launch_any(l, words, l->counts[0], p->out_c);
+}
+
+static void any_weight_tile(const struct copse_launch *l, uint32_t *const *words)
+{
+    const struct copse_params_conv_weight_tile *p = (const void *)l->params;
     copse__launch_any(l, words, l->counts[0], p->out_c);
 }
 
@@ -580,6 +640,18 @@ static const struct copse_launch_form forms[] = {
          3),
     ANY(conv_tile, plan_tile, any_tile, VALUES, RESULT, COPSE_TILE_LEAST_GROUP, 1, 0, 0, 0,
         COPSE_TILE_LARGE, 3),
+    TILE(conv_weight_tile, "large", plan_weight_tile, RESULT, 0, QUADS, 0, COPSE_TILE_LARGE, 3),
+    TILE(conv_weight_tile, "large, odd, gaps", plan_weight_tile, RESULT, 0, ODD, 1,
+         COPSE_TILE_LARGE, 0),
+    TILE(conv_weight_tile, "small, odd", plan_weight_tile, RESULT, 0, ODD, 0, COPSE_TILE_SMALL, 0),
+    TILE(conv_weight_tile, "small, gaps", plan_weight_tile, RESULT, 0, QUADS, 1, COPSE_TILE_SMALL,
+         3),
+    TILE(conv_weight_tile, "flat", plan_weight_tile, RESULT, 0, QUADS, 0, COPSE_TILE_FLAT, 1),
+    TILE(conv_weight_tile, "thin", plan_weight_tile, RESULT, 0, QUADS, 0, COPSE_TILE_THIN, 2),
+    TILE(conv_weight_tile, "parts", plan_weight_tile_parts, RESULT, 0, PARTS, 0, COPSE_TILE_SMALL,
+         3),
+    ANY(conv_weight_tile, plan_weight_tile, any_weight_tile, RESULT, 0, COPSE_TILE_LEAST_GROUP, 0,
+        COPSE_TILE_LARGE, 3),
     ANY(conv, plan_conv, any_conv, VALUES, RESULT, 0, 1),
     ANY(conv_wide, plan_wide, any_wide, VALUES, RESULT, 0, 1),
     ANY(conv_texel, plan_texel, any_texel, VALUES, RESULT, 8, 1, 0, 0, 2),
@@ -600,6 +672,7 @@ static const struct copse_launch_line lines[] = {
     COPSE_NO_LINE(conv_wide, PRODUCTS),
     COPSE_NO_LINE(conv_weight_wide, PRODUCTS),
     COPSE_NO_LINE(conv_tile, PRODUCTS, .no_flags = COMBINED),
+    COPSE_NO_LINE(conv_weight_tile, PRODUCTS, .no_flags = COMBINED),
     COPSE_NO_LINE(conv_texel, PRODUCTS),
     COPSE_NO_LINE(conv_weight_texel, PRODUCTS),
 };

@@ -47,6 +47,8 @@ static const struct mutant {
     { "the channel of another tap", "conv/conv_tile", "(kk) - tap * p.group_in",
       "(kk) % p.group_in / 2u * 2u", "conv_tile", NULL, COPSE_CONFORM_QUICK,
       "small, bias, relu: few groups, usual", false },
+    { "NaN of dy outside of x is added", "conv/conv_weight_tile", "if (IS_NAN(one))", "if (false)",
+      "conv_weight_tile", NULL, COPSE_CONFORM_QUICK, "large: few groups, mixed", false },
     { "one wrong element in a million", "elementwise/unary", "STORE(to, i, y);",
       "STORE(to, i, SELECT(i == 777777u, y * 1.0001f + 0.0001f, y));", "exp", NULL,
       COPSE_CONFORM_FULL, NULL, false },

@@ -153,6 +153,8 @@ static void tiles_of_convolutions_have_the_roundings_of_their_parts(void **state
     assert_int_equal(copse_law_conv_tile.roundings(576), 256 + 2);
     /* 18 parts of 7,792 terms; the last one is shorter */
     assert_int_equal(copse_law_conv_tile.roundings(140000), 256 + 30 + 17);
+    for (uint64_t k = 1; k < 3000000; k += 1 + k / 300)
+        assert_true(copse_law_conv_weight_tile.roundings(k) <= copse_law_conv_weight.roundings(k));
 }
 
 static void a_device_that_does_not_round_to_nearest_has_twice_the_bound(void **state)

@@ -204,6 +204,7 @@ static const struct {
     { "matmul", "nn-32-32-32", "matmul_tile" },
     { "matmul", "tn-512-512-512", "matmul_tile" },
     { "conv", "32-128", "conv_tile" },
+    { "conv_weight", "128-32", "conv_weight_tile" },
     { "row_stats", "10", "row_stats_held" },
     { "softmax", "1000", "softmax_held" },
     { "softmax_grad", "10", "softmax_grad_held" },

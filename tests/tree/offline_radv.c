@@ -123,6 +123,21 @@ static const struct {
     TILES(3),
 #undef TILES
     { COPSE_KERNEL_conv_tile, 1, { 1, 3, 0, 0, 1, 0 } },
+/* each tile: the gradient of the weights, of a transposed convolution, of odd channels */
+#define TILES(shape)                                           \
+    { COPSE_KERNEL_conv_weight_tile, 1, { 0, shape, 3 } },     \
+        { COPSE_KERNEL_conv_weight_tile, 1, { 1, shape, 3 } }, \
+    {                                                          \
+        COPSE_KERNEL_conv_weight_tile, 1,                      \
+        {                                                      \
+            0, shape, 2                                        \
+        }                                                      \
+    }
+    TILES(0),
+    TILES(1),
+    TILES(2),
+    TILES(3),
+#undef TILES
 /* heads of 32, 64 and 128 numbers: causal, and with a mask and lengths */
 #define HEADS(kernel, values)                                \
     { COPSE_KERNEL_##kernel, 1, { 1, values 0, 0, 1 } },     \
@@ -318,6 +333,7 @@ static const struct {
     { COPSE_KERNEL_conv, true },
     { COPSE_KERNEL_conv_tile, true },
     { COPSE_KERNEL_conv_weight, true },
+    { COPSE_KERNEL_conv_weight_tile, true },
     { COPSE_KERNEL_attention, true },
     { COPSE_KERNEL_attention_grad_query, true },
     { COPSE_KERNEL_attention_grad_key, true },
@@ -618,6 +634,7 @@ static uint64_t floor_of(size_t id, char **argv)
         return strtoul(argv[3], NULL, 10);
     case COPSE_KERNEL_matmul_tile:
     case COPSE_KERNEL_conv_tile:
+    case COPSE_KERNEL_conv_weight_tile:
     case COPSE_KERNEL_attention_tile:
     case COPSE_KERNEL_attention_grad_query_tile:
     case COPSE_KERNEL_attention_grad_key_tile:

@@ -245,6 +245,7 @@ static bool is_in_graphs(const char *kernel)
                                           "matmul_half",
                                           "matmul_tile",
                                           "conv_tile",
+                                          "conv_weight_tile",
                                           "attention_tile",
                                           "attention_grad_query_tile",
                                           "attention_grad_key_tile",

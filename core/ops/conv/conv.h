@@ -118,6 +118,12 @@ copse_status copse__conv_weight_launch_texel(struct copse_lowering *l,
    parts. */
 bool copse__conv_fits_tile(const struct copse_limits *limits, const void *work);
 copse_status copse__conv_lower_tile(struct copse_lowering *l, const void *work);
+bool copse__conv_weight_fits_tile(const struct copse_limits *limits, const void *work);
+uint32_t copse__conv_weight_tile_parts(const struct copse_limits *limits,
+                                       const struct copse_conv_weight *c);
+copse_status copse__conv_weight_launch_tile(struct copse_lowering *l,
+                                            const struct copse_conv_weight *c,
+                                            struct copse_operand to);
 
 /* Tuning (conv_tune.c): channels of x and of y for each group, and the geometry of a job; it sets
    all of the job but `work` and in[1]. */

@@ -15,6 +15,8 @@
 /* Twice the rounds of loops of matmul_tile: a chain may be summed again. Two parts of fewer than 512
    terms would not save the time of the launch that adds them. */
 static const struct copse_tile_split conv_split = { 512, 8192, 16 };
+/* Gradients of few weights are sums over many pixels. */
+static const struct copse_tile_split weight_split = { COPSE_SUM_CHAIN, 8192, 128 };
 
 static uint64_t divide_up(uint64_t n, uint64_t by)
 {
@@ -103,6 +105,69 @@ copse_status copse__conv_lower_tile(struct copse_lowering *l, const void *work)
                         copse__of(c->y));
 }
 
+/* ---- the gradient of the weights ---- */
+
+static struct copse_product weight_product(const struct copse_conv_weight *c)
+{
+    return (struct copse_product){
+        .batch = c->of.groups,
+        .m = (uint32_t)conv_terms(&c->of),
+        .n = c->of.out_channels / c->of.groups,
+        .k = copse__conv_pixels(&c->of),
+    };
+}
+
+static struct copse_tile_choice weight_choice(const struct copse_limits *limits,
+                                              const struct copse_conv_weight *c)
+{
+    const struct copse_product p = weight_product(c);
+    return copse__tile_choice_of(limits, &p, weight_split);
+}
+
+bool copse__conv_weight_fits_tile(const struct copse_limits *limits, const void *work)
+{
+    const struct copse_conv_weight *c = work;
+    const struct copse_conv_geometry *of = &c->of;
+    if (limits->max_group_size < COPSE_TILE_LEAST_GROUP || !has_elements(of) ||
+        of->out_channels / of->groups < LEAST_OUTPUTS)
+        return false;
+    return weight_choice(limits, c).parts * conv_terms(of) * of->out_channels <=
+           limits->max_binding_bytes / sizeof(float);
+}
+
+uint32_t copse__conv_weight_tile_parts(const struct copse_limits *limits,
+                                       const struct copse_conv_weight *c)
+{
+    return weight_choice(limits, c).parts;
+}
+
+copse_status copse__conv_weight_launch_tile(struct copse_lowering *l,
+                                            const struct copse_conv_weight *c,
+                                            struct copse_operand to)
+{
+    const struct copse_conv_geometry *of = &c->of;
+    const struct copse_product product = weight_product(c);
+    const struct copse_tile_choice choice = weight_choice(copse__limits(l), c);
+    const int32_t spec[COPSE_MAX_SPECS] = { copse__conv_has_gaps(of), (int32_t)choice.shape,
+                                            conv_in_quads(of) };
+    struct copse_params_conv_weight_tile p = {
+        .m = product.m,
+        .k = product.k,
+        .gap_h = of->h.gap,
+        .gap_w = of->w.gap,
+        .groups = of->groups,
+        .part = choice.part,
+        .parts = choice.parts,
+        COPSE_CONV_SIZES(of),
+    };
+    copse__divisor(p.out_w, &p.line_m, &p.line_by);
+    copse__divisor(p.out_h, &p.image_m, &p.image_by);
+    const uint64_t groups =
+        choice.parts * copse__tile_count(&product, choice.shape,
+                                         copse__group_size(l, COPSE_KERNEL_conv_weight_tile));
+    return COPSE_LAUNCH(l, conv_weight_tile, spec, p, groups, c->x, c->dy, to);
+}
+
 /* ---- references ---- */
 
 static double conv_tile_at(const void *params, const int32_t *spec,
@@ -153,6 +218,52 @@ static void conv_tile_host(const void *params, const int32_t *spec,
         copse__store(&args[3], i, conv_tile_at(params, spec, args, i));
 }
 
+/* That of conv_weight: parts of as many pixels. */
+static double conv_weight_tile_at(const void *params, const int32_t *spec,
+                                  const struct copse_host_arg *args, size_t place)
+{
+    const struct copse_params_conv_weight_tile *p = params;
+    const struct copse_params_conv_weight plain = {
+        .pixels = p->k,
+        .part = p->part,
+        .weights = p->m * p->out_c,
+        .in_h = p->in_h,
+        .in_w = p->in_w,
+        .in_c = p->in_c,
+        .out_h = p->out_h,
+        .out_w = p->out_w,
+        .out_c = p->out_c,
+        .taps_w = p->taps_w,
+        .stride_h = p->stride_h,
+        .stride_w = p->stride_w,
+        .step_h = p->step_h,
+        .step_w = p->step_w,
+        .first_h = p->first_h,
+        .first_w = p->first_w,
+        .gap_h = p->gap_h,
+        .gap_w = p->gap_w,
+        .group_in = p->group_in,
+        .group_out = p->group_out,
+    };
+    return copse_law_conv_weight.at(&plain, spec, args, place);
+}
+
+static struct copse_elements conv_weight_tile_elements(const void *params, const int32_t *spec)
+{
+    const struct copse_params_conv_weight_tile *p = params;
+    (void)spec;
+    return (struct copse_elements){ (uint64_t)p->parts * p->m * p->out_c,
+                                    COPSE_MIN(p->part, p->k) };
+}
+
+static void conv_weight_tile_host(const void *params, const int32_t *spec,
+                                  const struct copse_host_arg *args)
+{
+    const uint64_t count = conv_weight_tile_elements(params, spec).count;
+    for (size_t i = 0; i < count; i++)
+        copse__store(&args[2], i, conv_weight_tile_at(params, spec, args, i));
+}
+
 /* ---- self-tests: two images of 5 x 4, two groups of channels, 3 x 2 taps, two parts ---- */
 
 static struct copse_conv_geometry tile_geometry(bool gaps, uint32_t group_in, uint32_t group_out)
@@ -192,6 +303,29 @@ static void conv_tile_test(const struct copse_kernel *k, struct copse_self_test 
     copse__matmul_soften(t, 0, k->spec[1]);
 }
 
+static void conv_weight_tile_test(const struct copse_kernel *k, struct copse_self_test *t)
+{
+    const uint32_t in = k->spec[2] % 2 ? 4 : 3, out = k->spec[2] / 2 ? 8 : 5;
+    const struct copse_conv_geometry of = tile_geometry(k->spec[0] != 0, in, out);
+    uint32_t rows, cols;
+    copse__tile_size((enum copse_tile_shape)k->spec[1], k->group_x * k->group_y, &rows, &cols);
+    struct copse_params_conv_weight_tile p = {
+        .m = copse__conv_taps(&of) * in,
+        .k = COPSE_MIN(copse__conv_pixels(&of), 29u),
+        .gap_h = of.h.gap,
+        .gap_w = of.w.gap,
+        .groups = of.groups,
+        .part = 16,
+        .parts = 2,
+        COPSE_CONV_SIZES(&of),
+    };
+    copse__divisor(p.out_w, &p.line_m, &p.line_by);
+    copse__divisor(p.out_h, &p.image_m, &p.image_by);
+    COPSE_SELF_TEST(t, p, p.parts * of.groups * divide_up(p.m, rows) * divide_up(out, cols),
+                    of.batch * of.h.in * of.w.in * of.in_channels, p.k * p.out_c,
+                    p.parts * p.m * p.out_c);
+}
+
 /* ---- laws ---- */
 
 static void without_activation(int32_t *spec)
@@ -210,13 +344,35 @@ static struct copse_sum conv_tile_sum(const void *params, const int32_t *spec)
     return copse__sum_of(copse__tile_part_roundings(COPSE_MIN(p->part, p->k)), false, spec);
 }
 
+/* The parts are added in chains of 64: copse__lower_reduce. */
+static uint64_t conv_weight_tile_roundings(uint64_t terms)
+{
+    return copse__tile_roundings(terms, weight_split);
+}
+
+static struct copse_sum conv_weight_tile_sum(const void *params, const int32_t *spec)
+{
+    const struct copse_params_conv_weight_tile *p = params;
+    (void)spec;
+    return (struct copse_sum){ copse__tile_part_roundings(COPSE_MIN(p->part, p->k)), 1 };
+}
+
 const struct copse_law copse_law_conv_tile = {
     .host = conv_tile_host,
     .at = conv_tile_at,
     .elements = conv_tile_elements,
-    .limit = { .ulp = 0.5, .ratio = 16 },
+    .limit = { .ulp = 1, .ratio = 16 },
     .magnitudes = without_activation,
     .roundings = conv_tile_roundings,
     .sum = conv_tile_sum,
     .self_test = conv_tile_test,
+};
+const struct copse_law copse_law_conv_weight_tile = {
+    .host = conv_weight_tile_host,
+    .at = conv_weight_tile_at,
+    .elements = conv_weight_tile_elements,
+    .limit = { .ulp = 1, .ratio = 16 },
+    .roundings = conv_weight_tile_roundings,
+    .sum = conv_weight_tile_sum,
+    .self_test = conv_weight_tile_test,
 };
