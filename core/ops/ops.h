@@ -44,6 +44,9 @@ void copse__broadcast_strides(copse_shape from, copse_shape to, uint32_t *stride
 copse_status copse__lower_copy(struct copse_lowering *l, copse_type type, copse_shape shape,
                                const uint32_t *strides, uint32_t offset, bool is_scatter,
                                const copse_tensor *from, const copse_tensor *to);
+copse_status copse__launch_strided(struct copse_lowering *l, copse_type type, copse_shape shape,
+                                   const uint32_t *strides, uint32_t offset, bool is_scatter,
+                                   struct copse_operand from, struct copse_operand to);
 copse_status copse__lower_fill(struct copse_lowering *l, const copse_tensor *to, double value);
 /* An operand of `count` = 0 elements becomes scratch memory that the kernel does not read: each
    argument needs a buffer with bytes. */

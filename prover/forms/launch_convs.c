@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Forms of the kernels of convolutions. */
 #include "copse/matmul.h"
+#include "core/device/kernel/divisor.h"
+#include "core/ops/product/matmul_tile.h"
 #include "prover/forms/lines.h"
 
 enum { RESULT = COPSE_CONTENT_RESULT, VALUES = COPSE_CONTENT_VALUES };
@@ -327,11 +329,152 @@ static void plan_weight_texel(struct copse_launch *l)
                       (size_t)parts * p.taps_h * p.taps_w * in * out);
 }
 
+/* ---- tiles ---- */
+
+/* Groups of channels, and what each has: two columns of tiles where there are several, an odd edge
+   on both sides, two parts if `has_parts`. */
+struct tiled {
+    uint32_t items, rows, cols, in;
+    uint64_t groups;
+};
+
+static struct tiled tiled_of(const struct copse_launch *l, enum copse_tile_shape shape,
+                             int32_t in_quads, uint32_t parts)
+{
+    const uint32_t want = divide_up(l->want, parts);
+    struct tiled t = { .items = want > 4 ? 2 : 1, .in = in_quads % 2 ? 4 : 3 };
+    uint32_t rows, cols;
+    if (l->regime == COPSE_REGIME_FEW)
+        t.in = 100; /* more than a chain */
+    copse__tile_size(shape, copse__launch_group(l), &rows, &cols);
+    if (l->regime == COPSE_REGIME_AXIS) { /* whole tiles would take 4 GiB */
+        t.items = want;
+        t.rows = 4;
+        t.in = 1;
+        t.cols = 3;
+        t.groups = (uint64_t)parts * t.items;
+        return t;
+    }
+    const uint32_t each = divide_up(want, t.items), across = each > 1 ? 2 : 1,
+                   down = divide_up(each, across);
+    t.rows = down * rows - rows / 3;
+    t.cols = across * cols - cols / 3;
+    t.cols = in_quads / 2 ? t.cols / 4 * 4 : t.cols | 1;
+    t.groups = (uint64_t)parts * t.items * down * across;
+    return t;
+}
+
+static void plan_tiles(struct copse_launch *l, uint32_t parts)
+{
+    const struct tiled t = tiled_of(l, (enum copse_tile_shape)l->spec[4], l->spec[5], parts);
+    const struct copse_params_conv c = convs_geometry(l, l->spec[2] != 0, t.in);
+    const uint32_t k = c.taps_h * c.taps_w * t.in, part = divide_up(divide_up(k, parts), 16) * 16;
+    struct copse_params_conv_tile p = {
+        .m = t.rows,
+        .k = k,
+        .in_h = c.in_h,
+        .in_w = c.in_w,
+        .in_c = t.items * t.in,
+        .out_h = OUT_H,
+        .out_w = OUT_W,
+        .out_c = t.items * t.cols,
+        .taps_w = c.taps_w,
+        .stride_h = c.stride_h,
+        .stride_w = c.stride_w,
+        .step_h = c.step_h,
+        .step_w = c.step_w,
+        .first_h = c.first_h,
+        .first_w = c.first_w,
+        .gap_h = c.gap_h,
+        .gap_w = c.gap_w,
+        .group_in = t.in,
+        .group_out = t.cols,
+        .groups = t.items,
+        .part = part,
+        .parts = parts,
+    };
+    copse__divisor(p.group_in, &p.in_m, &p.in_by);
+    copse__divisor(p.taps_w, &p.taps_m, &p.taps_by);
+    const size_t images = divide_up(p.m, OUT_H * OUT_W);
+    COPSE_LAUNCH_PLAN(l, p, t.groups, images * p.in_h * p.in_w * p.in_c, (size_t)k * p.out_c,
+                      p.out_c, (size_t)parts * p.m * p.out_c);
+}
+
+static void plan_tile(struct copse_launch *l)
+{
+    plan_tiles(l, 1);
+}
+
+static void plan_tile_parts(struct copse_launch *l)
+{
+    plan_tiles(l, 2);
+}
+
+/* The rows of a tile are taps and channels. */
+static void plan_weight_tiles(struct copse_launch *l, uint32_t parts)
+{
+    const struct tiled t = tiled_of(l, (enum copse_tile_shape)l->spec[1], l->spec[2], parts);
+    uint32_t rows, cols, in = COPSE_MAX(t.rows / 6, 1u);
+    in = l->spec[2] % 2 ? COPSE_MAX(in / 4 * 4, 4u) : in;
+    copse__tile_size((enum copse_tile_shape)l->spec[1], copse__launch_group(l), &rows, &cols);
+    const struct copse_params_conv c = convs_geometry(l, l->spec[0] != 0, in);
+    const uint32_t pixels = l->regime == COPSE_REGIME_FEW ? 600
+                            : parts == 1                  ? 7
+                                                          : 21 * parts,
+                   m = c.taps_h * c.taps_w * in;
+    struct copse_params_conv_weight_tile p = {
+        .m = m,
+        .k = pixels,
+        .in_h = c.in_h,
+        .in_w = c.in_w,
+        .in_c = t.items * in,
+        .out_h = OUT_H,
+        .out_w = OUT_W,
+        .out_c = t.items * t.cols,
+        .taps_w = c.taps_w,
+        .stride_h = c.stride_h,
+        .stride_w = c.stride_w,
+        .step_h = c.step_h,
+        .step_w = c.step_w,
+        .first_h = c.first_h,
+        .first_w = c.first_w,
+        .gap_h = c.gap_h,
+        .gap_w = c.gap_w,
+        .group_in = in,
+        .group_out = t.cols,
+        .groups = t.items,
+        .part = divide_up(divide_up(pixels, parts), 16) * 16,
+        .parts = parts,
+    };
+    copse__divisor(p.out_w, &p.line_m, &p.line_by);
+    copse__divisor(p.out_h, &p.image_m, &p.image_by);
+    const size_t images = divide_up(pixels, OUT_H * OUT_W);
+    const uint64_t tiles = (uint64_t)t.items * divide_up(m, rows) * divide_up(t.cols, cols);
+    COPSE_LAUNCH_PLAN(l, p, parts * tiles, images * p.in_h * p.in_w * p.in_c,
+                      (size_t)pixels * p.out_c, (size_t)parts * m * p.out_c);
+}
+
+static void plan_weight_tile(struct copse_launch *l)
+{
+    plan_weight_tiles(l, 1);
+}
+
+static void plan_weight_tile_parts(struct copse_launch *l)
+{
+    plan_weight_tiles(l, 2);
+}
+
 /* ---- equal and lost terms ---- */
 
 static void any_conv(const struct copse_launch *l, uint32_t *const *words)
 {
     const struct copse_params_conv *p = (const void *)l->params;
+    copse__launch_any(l, words, p->in_c, p->out_c);
+}
+
+static void any_tile(const struct copse_launch *l, uint32_t *const *words)
+{
+    const struct copse_params_conv_tile *p = (const void *)l->params;
     copse__launch_any(l, words, p->in_c, p->out_c);
 }
 
@@ -357,6 +500,12 @@ static void any_weight(const struct copse_launch *l, uint32_t *const *words)
 static void any_weight_wide(const struct copse_launch *l, uint32_t *const *words)
 {
     const struct copse_params_conv_weight_wide *p = (const void *)l->params;
+    copse__launch_any(l, words, l->counts[0], p->out_c);
+}
+
+static void any_weight_tile(const struct copse_launch *l, uint32_t *const *words)
+{
+    const struct copse_params_conv_weight_tile *p = (const void *)l->params;
     copse__launch_any(l, words, l->counts[0], p->out_c);
 }
 
@@ -399,6 +548,22 @@ static void any_weight_texel(const struct copse_launch *l, uint32_t *const *word
             __VA_ARGS__                                                                          \
         }                                                                                        \
     }
+
+#define TILE(kernel_, label, plan_, c2, c3, REGIMES, ...)                                        \
+    {                                                                                            \
+        .kernel = COPSE_KERNEL_##kernel_, .name = label, .contents = { VALUES, VALUES, c2, c3 }, \
+        .plan = plan_, .cap = 0x1p50f, .is_rare = true, .least_group = COPSE_TILE_LEAST_GROUP,   \
+        REGIMES, .spec = {                                                                       \
+            __VA_ARGS__                                                                          \
+        }                                                                                        \
+    }
+#define ODD .no_regimes = 0
+#define QUADS                                   \
+    .no_regimes = COPSE_BIT(COPSE_REGIME_AXIS), \
+    .why = "forms with odd sizes have as many groups, and take less memory"
+#define PARTS                                                                 \
+    .no_regimes = COPSE_BIT(COPSE_REGIME_ONE) | COPSE_BIT(COPSE_REGIME_AXIS), \
+    .why = "two parts have two groups; forms with odd sizes have more than an axis"
 
 #define ANY(kernel_, plan_, arrange_, c2, c3, lanes, ...)                           \
     {                                                                               \
@@ -458,6 +623,35 @@ static const struct copse_launch_form forms[] = {
     SELDOM(conv_texel, "bias, relu, gaps", plan_texel, VALUES, RESULT, 1, COPSE_RELU, 1, 2),
     TEXEL(conv_weight_texel, "8 outputs", plan_weight_texel, RESULT, 0, 0),
     TEXEL(conv_weight_texel, "64 outputs", plan_weight_texel, RESULT, 0, 3),
+    TILE(conv_tile, "large", plan_tile, VALUES, RESULT, QUADS, 0, 0, 0, 0, COPSE_TILE_LARGE, 3),
+    TILE(conv_tile, "large, odd, gaps", plan_tile, VALUES, RESULT, ODD, 0, 0, 1, 0,
+         COPSE_TILE_LARGE, 0),
+    TILE(conv_tile, "small, bias, relu", plan_tile, VALUES, RESULT, ODD, 1, COPSE_RELU, 0, 0,
+         COPSE_TILE_SMALL, 0),
+    TILE(conv_tile, "small, whole", plan_tile, VALUES, RESULT, QUADS, 0, 0, 0, 0, COPSE_TILE_SMALL,
+         3),
+    TILE(conv_tile, "flat, gaps", plan_tile, VALUES, RESULT, QUADS, 0, 0, 1, 0, COPSE_TILE_FLAT, 1),
+    TILE(conv_tile, "thin, bias", plan_tile, VALUES, RESULT, QUADS, 1, 0, 0, 0, COPSE_TILE_THIN, 2),
+    TILE(conv_tile, "large, turned", plan_tile, VALUES, RESULT, QUADS, 0, 0, 0, 1, COPSE_TILE_LARGE,
+         3),
+    TILE(conv_tile, "small, turned, odd, gaps", plan_tile, VALUES, RESULT, ODD, 0, 0, 1, 1,
+         COPSE_TILE_SMALL, 0),
+    TILE(conv_tile, "parts", plan_tile_parts, VALUES, RESULT, PARTS, 0, 0, 0, 0, COPSE_TILE_SMALL,
+         3),
+    ANY(conv_tile, plan_tile, any_tile, VALUES, RESULT, COPSE_TILE_LEAST_GROUP, 1, 0, 0, 0,
+        COPSE_TILE_LARGE, 3),
+    TILE(conv_weight_tile, "large", plan_weight_tile, RESULT, 0, QUADS, 0, COPSE_TILE_LARGE, 3),
+    TILE(conv_weight_tile, "large, odd, gaps", plan_weight_tile, RESULT, 0, ODD, 1,
+         COPSE_TILE_LARGE, 0),
+    TILE(conv_weight_tile, "small, odd", plan_weight_tile, RESULT, 0, ODD, 0, COPSE_TILE_SMALL, 0),
+    TILE(conv_weight_tile, "small, gaps", plan_weight_tile, RESULT, 0, QUADS, 1, COPSE_TILE_SMALL,
+         3),
+    TILE(conv_weight_tile, "flat", plan_weight_tile, RESULT, 0, QUADS, 0, COPSE_TILE_FLAT, 1),
+    TILE(conv_weight_tile, "thin", plan_weight_tile, RESULT, 0, QUADS, 0, COPSE_TILE_THIN, 2),
+    TILE(conv_weight_tile, "parts", plan_weight_tile_parts, RESULT, 0, PARTS, 0, COPSE_TILE_SMALL,
+         3),
+    ANY(conv_weight_tile, plan_weight_tile, any_weight_tile, RESULT, 0, COPSE_TILE_LEAST_GROUP, 0,
+        COPSE_TILE_LARGE, 3),
     ANY(conv, plan_conv, any_conv, VALUES, RESULT, 0, 1),
     ANY(conv_wide, plan_wide, any_wide, VALUES, RESULT, 0, 1),
     ANY(conv_texel, plan_texel, any_texel, VALUES, RESULT, 8, 1, 0, 0, 2),
@@ -468,12 +662,19 @@ static const struct copse_launch_form forms[] = {
 
 /* ---- the lines that an invocation, or a group, walks ---- */
 
+#define COMBINED \
+    "products: modes run and grad have the combinations of operands, bias and activation"
 #define PRODUCTS "sums of products: no case here; mode stress has chains of 70,001"
 
 static const struct copse_launch_line lines[] = {
-    COPSE_NO_LINE(conv, PRODUCTS),       COPSE_NO_LINE(conv_weight, PRODUCTS),
-    COPSE_NO_LINE(conv_wide, PRODUCTS),  COPSE_NO_LINE(conv_weight_wide, PRODUCTS),
-    COPSE_NO_LINE(conv_texel, PRODUCTS), COPSE_NO_LINE(conv_weight_texel, PRODUCTS),
+    COPSE_NO_LINE(conv, PRODUCTS),
+    COPSE_NO_LINE(conv_weight, PRODUCTS),
+    COPSE_NO_LINE(conv_wide, PRODUCTS),
+    COPSE_NO_LINE(conv_weight_wide, PRODUCTS),
+    COPSE_NO_LINE(conv_tile, PRODUCTS, .no_flags = COMBINED),
+    COPSE_NO_LINE(conv_weight_tile, PRODUCTS, .no_flags = COMBINED),
+    COPSE_NO_LINE(conv_texel, PRODUCTS),
+    COPSE_NO_LINE(conv_weight_texel, PRODUCTS),
 };
 
 const struct copse_launch_list copse_launch_convs = { forms, COPSE_COUNT(forms), lines,

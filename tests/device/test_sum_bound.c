@@ -141,7 +141,20 @@ static void convolutions_have_at_most_the_roundings_of_the_bound(void **state)
             assert_true(copse_law_conv.roundings(k) <= COPSE_MIN(k, 256) + k / 64);
             assert_true(copse_law_conv_wide.roundings(k) <= COPSE_MIN(k, 256) + k / 64);
             assert_true(copse_law_conv_texel.roundings(k) <= COPSE_MIN(k, 256) + k / 64);
+            assert_true(copse_law_conv_tile.roundings(k) <= COPSE_MIN(k, 256) + k / 64);
         }
+}
+
+/* Chains of 256 terms in parts that are added one by one. */
+static void tiles_of_convolutions_have_the_roundings_of_their_parts(void **state)
+{
+    (void)state;
+    assert_int_equal(copse_law_conv_tile.roundings(256), 256);
+    assert_int_equal(copse_law_conv_tile.roundings(576), 256 + 2);
+    /* 18 parts of 7,792 terms; the last one is shorter */
+    assert_int_equal(copse_law_conv_tile.roundings(140000), 256 + 30 + 17);
+    for (uint64_t k = 1; k < 3000000; k += 1 + k / 300)
+        assert_true(copse_law_conv_weight_tile.roundings(k) <= copse_law_conv_weight.roundings(k));
 }
 
 static void a_device_that_does_not_round_to_nearest_has_twice_the_bound(void **state)
@@ -260,6 +273,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(products_have_the_roundings_of_their_loops),
         cmocka_unit_test(convolutions_have_at_most_the_roundings_of_the_bound),
+        cmocka_unit_test(tiles_of_convolutions_have_the_roundings_of_their_parts),
         cmocka_unit_test(a_device_that_does_not_round_to_nearest_has_twice_the_bound),
         cmocka_unit_test(a_sum_that_loses_its_terms_is_no_fault),
         cmocka_unit_test(gradients_that_lose_their_terms_are_no_fault),

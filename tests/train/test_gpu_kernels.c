@@ -8,32 +8,30 @@
 #include "copse/matmul.h"
 #include "copse/ops.h"
 #include "copse/ops/attention.h"
+#include "copse/ops/conv.h"
 #include "core/base/random.h"
 #include "core/device/device.h"
 #include "core/graph/variant.h"
 #include "tests/rig/data/batch_rig.h"
 #include "tests/rig/rig.h"
 
-enum { IN = 20, WIDE = 640, CLASSES = 5, ROWS = 96, BATCH = 32, STEPS = 12, VARIABLES = 6 };
-
-static const copse_shape shapes[VARIABLES] = { { 2, { IN, WIDE } },      { 1, { WIDE } },
-                                               { 1, { WIDE } },          { 1, { WIDE } },
-                                               { 2, { WIDE, CLASSES } }, { 1, { CLASSES } } };
+enum { WIDE = 640, CLASSES = 5, ROWS = 96, BATCH = 32, STEPS = 12, MOST_VARIABLES = 8 };
 
 struct net {
-    copse_variable *v[VARIABLES];
+    const char *name;
+    uint32_t variables;
+    copse_shape in, shapes[MOST_VARIABLES];
+    copse_initializer initializers[MOST_VARIABLES];
+    copse_tensor *(*logits)(copse_graph *g, copse_tensor *x, copse_tensor *const *t);
 };
 
 /* A hidden layer with layer norm, whose values of all rows are 320 positions of two heads with causal
    attention; 640 terms are two parts of a product. The temperature comes from a softmax, so that its
    derivative is used. */
-static copse_tensor *net_loss(copse_graph *g, const copse_batch *in, void *user)
+static copse_tensor *attention_logits(copse_graph *g, copse_tensor *x, copse_tensor *const *t)
 {
-    const struct net *m = user;
-    copse_tensor *t[VARIABLES], *h, *p, *y = copse_input(in, "y");
-    for (int i = 0; i < VARIABLES; i++)
-        t[i] = copse_variable_tensor(m->v[i]);
-    h = copse_dense(g, copse_input(in, "x"), t[0], t[1], COPSE_LINEAR);
+    copse_tensor *h, *p;
+    h = copse_dense(g, x, t[0], t[1], COPSE_LINEAR);
     h = copse_layer_norm(g, h, t[2], t[3], 1e-5f);
     h = copse_gelu(g, h);
     const struct copse_attention_params causal = { .is_causal = true };
@@ -45,46 +43,110 @@ static copse_tensor *net_loss(copse_graph *g, const copse_batch *in, void *user)
     p = copse_softmax(g, h);
     h = copse_add(g, h, p);
     p = copse_log_softmax(g, h);
-    h = copse_add(g, h, p);
-    return copse_sparse_cross_entropy(g, h, y, COPSE_MEAN);
+    return copse_add(g, h, p);
 }
 
-static void make_data(float *x, int32_t *y)
+/* Convolutions of 36, 180 and 1,152 terms, the last of them in two parts; of stride 2, whose gradient has
+   gaps, of two groups and with dilation. Images of 6 x 6 and 3 x 3; gradients of the weights are in
+   parts, too. */
+static copse_tensor *conv_logits(copse_graph *g, copse_tensor *x, copse_tensor *const *t)
 {
+    copse_tensor *h;
+    const struct copse_conv_params relu = { .padding = COPSE_PADDING_SAME,
+                                            .activation = COPSE_RELU },
+                                   halves = { .padding = COPSE_PADDING_SAME,
+                                              .stride = { 2, 2 },
+                                              .groups = 2,
+                                              .activation = COPSE_TANH },
+                                   apart = { .padding = COPSE_PADDING_SAME, .dilation = { 2, 1 } };
+    h = copse_conv(g, x, t[0], t[1], &relu);
+    h = copse_conv(g, h, t[2], t[3], &halves);
+    h = copse_conv(g, h, t[4], t[5], &apart);
+    h = copse_reshape(g, h, COPSE_SHAPE(h->shape.dims[0], 9 * 18));
+    return copse_dense(g, h, t[6], t[7], COPSE_LINEAR);
+}
+
+#define ZEROS COPSE_INIT_ZEROS
+#define SOME  COPSE_INIT_HE_NORMAL
+
+static const struct net nets[] = {
+    { "attention",
+      6,
+      { 1, { 20 } },
+      { { 2, { 20, WIDE } },
+        { 1, { WIDE } },
+        { 1, { WIDE } },
+        { 1, { WIDE } },
+        { 2, { WIDE, CLASSES } },
+        { 1, { CLASSES } } },
+      { SOME, ZEROS, COPSE_INIT_ONES, ZEROS, SOME, ZEROS },
+      attention_logits },
+    { "convolutions",
+      8,
+      { 3, { 6, 6, 4 } },
+      { { 4, { 3, 3, 4, 40 } },
+        { 1, { 40 } },
+        { 4, { 3, 3, 20, 128 } },
+        { 1, { 128 } },
+        { 4, { 3, 3, 128, 18 } },
+        { 1, { 18 } },
+        { 2, { 9 * 18, CLASSES } },
+        { 1, { CLASSES } } },
+      { SOME, ZEROS, SOME, ZEROS, SOME, ZEROS, SOME, ZEROS },
+      conv_logits },
+};
+
+struct trained {
+    const struct net *net;
+    copse_variable *v[MOST_VARIABLES];
+};
+
+static copse_tensor *net_loss(copse_graph *g, const copse_batch *in, void *user)
+{
+    const struct trained *m = user;
+    copse_tensor *t[MOST_VARIABLES], *y = copse_input(in, "y");
+    for (uint32_t i = 0; i < m->net->variables; i++)
+        t[i] = copse_variable_tensor(m->v[i]);
+    copse_tensor *logits = m->net->logits(g, copse_input(in, "x"), t);
+    return copse_sparse_cross_entropy(g, logits, y, COPSE_MEAN);
+}
+
+/* One number of each example is larger, by its class. */
+static void make_data(const struct net *n, float *x, int32_t *y)
+{
+    const uint32_t each = (uint32_t)copse__elements(n->in);
     struct copse_stream s;
     copse__stream_init(&s, 9, 0);
-    for (int i = 0; i < ROWS; i++) {
+    for (uint32_t i = 0; i < ROWS; i++) {
         y[i] = (int32_t)copse__stream_below(&s, CLASSES);
-        for (int k = 0; k < IN; k++)
-            x[i * IN + k] = copse__stream_normal(&s) + (k == y[i] ? 2.0f : 0.0f);
+        for (uint32_t k = 0; k < each; k++)
+            x[i * each + k] = copse__stream_normal(&s) + (k == (uint32_t)y[i] ? 2.0f : 0.0f);
     }
 }
 
-static size_t net_values(void)
+static size_t net_values(const struct net *n)
 {
-    size_t n = 0;
-    for (int i = 0; i < VARIABLES; i++)
-        n += copse__elements(shapes[i]);
-    return n;
+    size_t values = 0;
+    for (uint32_t i = 0; i < n->variables; i++)
+        values += copse__elements(n->shapes[i]);
+    return values;
 }
 
-static float *train_net(copse_context *ctx, const char *id)
+static float *train_net(const struct net *n, copse_context *ctx, const char *id)
 {
-    static float x[ROWS * IN];
+    static float x[ROWS * 6 * 6 * 4];
     static int32_t y[ROWS];
-    struct net m;
+    const uint32_t each = (uint32_t)copse__elements(n->in);
+    struct trained m = { .net = n };
     copse_strategy *st;
     copse_trainer *t;
-    make_data(x, y);
+    make_data(n, x, y);
     OK(copse_mirrored_create(ctx, &id, 1, NULL, &st));
-    for (int i = 0; i < VARIABLES; i++) {
+    for (uint32_t i = 0; i < n->variables; i++) {
         const char name[3] = { 'v', (char)('0' + i), 0 };
-        const struct copse_variable_params p = { .name = name,
-                                                 .shape = shapes[i],
-                                                 .initializer = i % 4 == 0 ? COPSE_INIT_HE_NORMAL
-                                                                : i == 2   ? COPSE_INIT_ONES
-                                                                           : COPSE_INIT_ZEROS,
-                                                 .seed = 11 };
+        const struct copse_variable_params p = {
+            .name = name, .shape = n->shapes[i], .initializer = n->initializers[i], .seed = 11
+        };
         OK(copse_variable_create(st, &p, &m.v[i]));
     }
     const struct copse_trainer_params params = {
@@ -95,11 +157,13 @@ static float *train_net(copse_context *ctx, const char *id)
     OK(copse_trainer_create(st, &params, &t));
     for (uint32_t i = 0; i < STEPS; i++) {
         const uint32_t first = i * BATCH % ROWS;
-        OK(copse_trainer_step(t, &(struct copse_host_batch){ RIG_XY(IN, x + first * IN, y + first),
-                                                             .count = BATCH }));
+        OK(copse_trainer_step(t, &(struct copse_host_batch){
+                                     COPSE_COLUMNS({ "x", COPSE_F32, n->in, x + first * each },
+                                                   { "y", COPSE_I32, COPSE_SCALAR, y + first }),
+                                     .count = BATCH }));
     }
-    float *values = malloc(net_values() * sizeof *values), *at = values;
-    for (int i = 0; i < VARIABLES; at += copse__elements(shapes[i]), i++)
+    float *values = malloc(net_values(n) * sizeof *values), *at = values;
+    for (uint32_t i = 0; i < n->variables; at += copse__elements(n->shapes[i]), i++)
         OK(copse_variable_read(m.v[i], 0, at));
     copse_trainer_release(&t);
     copse_strategy_release(&st);
@@ -107,12 +171,12 @@ static float *train_net(copse_context *ctx, const char *id)
 }
 
 /* Largest ||a - b|| / ||a|| over the variables. */
-static double distance_of(const float *a, const float *b)
+static double distance_of(const struct net *n, const float *a, const float *b)
 {
     double worst = 0;
-    for (int v = 0; v < VARIABLES; v++) {
+    for (uint32_t v = 0; v < n->variables; v++) {
         double difference = 0, norm = 0;
-        for (uint64_t i = copse__elements(shapes[v]); i > 0; i--, a++, b++) {
+        for (uint64_t i = copse__elements(n->shapes[v]); i > 0; i--, a++, b++) {
             difference += pow((double)*a - (double)*b, 2);
             norm += pow((double)*a, 2);
         }
@@ -139,6 +203,8 @@ static const struct {
 } of_gpus[] = {
     { "matmul", "nn-32-32-32", "matmul_tile" },
     { "matmul", "tn-512-512-512", "matmul_tile" },
+    { "conv", "32-128", "conv_tile" },
+    { "conv_weight", "128-32", "conv_weight_tile" },
     { "row_stats", "10", "row_stats_held" },
     { "softmax", "1000", "softmax_held" },
     { "softmax_grad", "10", "softmax_grad_held" },
@@ -148,6 +214,20 @@ static const struct {
     { "attention", "forward-512", "attention_tile" },
     { "attention", "gradient-128", "attention_tile" },
 };
+
+static void compare_training(const struct net *n, copse_context *plain, copse_context *gpu,
+                             const char *id)
+{
+    float *own = train_net(n, plain, id), *first = train_net(n, gpu, id),
+          *again = train_net(n, gpu, id);
+    const double distance = distance_of(n, own, first);
+    print_message("  %s, %s: ||a-b||/||a|| = %.2e\n", id, n->name, distance);
+    assert_memory_equal(first, again, net_values(n) * sizeof *first);
+    assert_true(distance > 0 && distance <= 1e-5);
+    free(own);
+    free(first);
+    free(again);
+}
 
 static void gpu_kernels_train_like_others(void **state)
 {
@@ -166,15 +246,8 @@ static void gpu_kernels_train_like_others(void **state)
             kernel_is(plain, info->id, of_gpus[i].family, of_gpus[i].size, of_gpus[i].kernel,
                       false);
         }
-        float *own = train_net(plain, info->id), *first = train_net(gpu, info->id),
-              *again = train_net(gpu, info->id);
-        const double distance = distance_of(own, first);
-        print_message("  %s: ||a-b||/||a|| = %.2e\n", info->id, distance);
-        assert_memory_equal(first, again, net_values() * sizeof *first);
-        assert_true(distance > 0 && distance <= 1e-5);
-        free(own);
-        free(first);
-        free(again);
+        for (size_t n = 0; n < COPSE_COUNT(nets); n++)
+            compare_training(&nets[n], plain, gpu, info->id);
         devices++;
     }
     copse_context_release(&gpu);

@@ -77,7 +77,7 @@ static const struct network networks[] = {
       10,
       32,
       false,
-      { { 56, 52 }, { 59, 34 }, { 54, 33 } } },
+      { { 56, 52 }, { 59, 34 }, { 51, 29 } } },
     { "resnet20",
       "conv 16 3x3 bias=no; batch_norm; relu; " BLOCK("16") BLOCK("16") BLOCK("16") HALVING("32")
           BLOCK("32") BLOCK("32") HALVING("64") BLOCK("64") BLOCK("64") "global_pool; dense out",
@@ -86,7 +86,7 @@ static const struct network networks[] = {
       10,
       16,
       false,
-      { { 651, 564 }, { 655, 316 }, { 654, 314 } } },
+      { { 651, 564 }, { 655, 316 }, { 634, 314 } } },
 };
 
 static copse_tensor *loss(copse_graph *g, const copse_batch *in, void *user)

@@ -105,6 +105,39 @@ static const struct {
     TILES(3),
 #undef TILES
     { COPSE_KERNEL_matmul_tile, 1, { 1, 3, 0, 0, 1, 0 } },
+/* each tile: a convolution with bias and relu, the gradients of one and of one of stride 2, odd
+   channels */
+#define TILES(shape)                                             \
+    { COPSE_KERNEL_conv_tile, 1, { 1, 1, 0, 0, shape, 3 } },     \
+        { COPSE_KERNEL_conv_tile, 1, { 0, 0, 0, 1, shape, 3 } }, \
+        { COPSE_KERNEL_conv_tile, 1, { 0, 0, 1, 1, shape, 3 } }, \
+    {                                                            \
+        COPSE_KERNEL_conv_tile, 1,                               \
+        {                                                        \
+            1, 1, 0, 0, shape, 0                                 \
+        }                                                        \
+    }
+    TILES(0),
+    TILES(1),
+    TILES(2),
+    TILES(3),
+#undef TILES
+    { COPSE_KERNEL_conv_tile, 1, { 1, 3, 0, 0, 1, 0 } },
+/* each tile: the gradient of the weights, of a transposed convolution, of odd channels */
+#define TILES(shape)                                           \
+    { COPSE_KERNEL_conv_weight_tile, 1, { 0, shape, 3 } },     \
+        { COPSE_KERNEL_conv_weight_tile, 1, { 1, shape, 3 } }, \
+    {                                                          \
+        COPSE_KERNEL_conv_weight_tile, 1,                      \
+        {                                                      \
+            0, shape, 2                                        \
+        }                                                      \
+    }
+    TILES(0),
+    TILES(1),
+    TILES(2),
+    TILES(3),
+#undef TILES
 /* heads of 32, 64 and 128 numbers: causal, and with a mask and lengths */
 #define HEADS(kernel, values)                                \
     { COPSE_KERNEL_##kernel, 1, { 1, values 0, 0, 1 } },     \
@@ -298,7 +331,9 @@ static const struct {
     { COPSE_KERNEL_matmul_half, true },
     { COPSE_KERNEL_matmul_tile, true },
     { COPSE_KERNEL_conv, true },
+    { COPSE_KERNEL_conv_tile, true },
     { COPSE_KERNEL_conv_weight, true },
+    { COPSE_KERNEL_conv_weight_tile, true },
     { COPSE_KERNEL_attention, true },
     { COPSE_KERNEL_attention_grad_query, true },
     { COPSE_KERNEL_attention_grad_key, true },
@@ -587,7 +622,7 @@ static bool check(enum copse_kernel_id id, const int32_t *spec, uint64_t floor)
 }
 
 /* The floor of most kernels, and the floors of kernels whose groups keep more: matmul, matmul_half, matmul_blocks
-   and, most of all, matmul_tile in registers, as those that hold rows, whose loads are all under way at once;
+   and, most of all, the tiles of products in registers, as those that hold rows, whose loads are all under way at once;
    attention a tile of scores of each invocation in group memory (2, and 1 in attention_grad_key, of 10 were
    measured; 8 and 4 of 32). */
 static uint64_t floor_of(size_t id, char **argv)
@@ -598,6 +633,8 @@ static uint64_t floor_of(size_t id, char **argv)
     case COPSE_KERNEL_matmul_blocks:
         return strtoul(argv[3], NULL, 10);
     case COPSE_KERNEL_matmul_tile:
+    case COPSE_KERNEL_conv_tile:
+    case COPSE_KERNEL_conv_weight_tile:
     case COPSE_KERNEL_attention_tile:
     case COPSE_KERNEL_attention_grad_query_tile:
     case COPSE_KERNEL_attention_grad_key_tile:

@@ -244,6 +244,8 @@ static bool is_in_graphs(const char *kernel)
                                           "row_put",
                                           "matmul_half",
                                           "matmul_tile",
+                                          "conv_tile",
+                                          "conv_weight_tile",
                                           "attention_tile",
                                           "attention_grad_query_tile",
                                           "attention_grad_key_tile",

@@ -45,6 +45,9 @@ struct copse_conv {
     copse_activation activation;     /* up to COPSE_TANH */
     struct copse_operand x, weights; /* f32, or tensors of 16 bits until copse__widen */
     const copse_tensor *bias, *y;    /* bias: NULL = none */
+    /* the weights are [taps, taps, out_channels / groups, in_channels]: those of the convolution
+       whose gradient this is */
+    bool is_turned;
 };
 
 /* The gradient of the weights from x and dy. */
@@ -68,6 +71,14 @@ static inline uint32_t copse__conv_taps(const struct copse_conv_geometry *of)
 static inline uint32_t copse__conv_pixels(const struct copse_conv_geometry *of)
 {
     return of->batch * of->h.out * of->w.out;
+}
+
+/* The element of an axis at a place, which counts the gaps between elements, too; false: there is
+   none. For references. */
+static inline bool copse__conv_element(int64_t place, uint32_t gap, uint32_t size, size_t *at)
+{
+    *at = (size_t)(place / gap);
+    return place >= 0 && place % gap == 0 && *at < size;
 }
 
 /* Parameters that all kernels have. */
@@ -103,22 +114,36 @@ copse_status copse__conv_weight_launch_texel(struct copse_lowering *l,
                                              const struct copse_params_conv_weight_texel *p,
                                              struct copse_operand to);
 
+/* Launches in tiles on GPUs (conv_tile.c). The gradient of the weights writes sums of `parts`
+   parts. */
+bool copse__conv_fits_tile(const struct copse_limits *limits, const void *work);
+copse_status copse__conv_lower_tile(struct copse_lowering *l, const void *work);
+bool copse__conv_weight_fits_tile(const struct copse_limits *limits, const void *work);
+uint32_t copse__conv_weight_tile_parts(const struct copse_limits *limits,
+                                       const struct copse_conv_weight *c);
+copse_status copse__conv_weight_launch_tile(struct copse_lowering *l,
+                                            const struct copse_conv_weight *c,
+                                            struct copse_operand to);
+
 /* Tuning (conv_tune.c): channels of x and of y for each group, and the geometry of a job; it sets
    all of the job but `work` and in[1]. */
 #define COPSE_CONV_CHANNELS 4, 32, 128
 void copse__conv_size(const struct copse_conv_geometry *of, struct copse_size *out);
 struct copse_conv_geometry copse__conv_job(const struct copse_size *at, struct copse_tune_job *j);
 
-/* A node of a bilinear sum of x and weights, or of x and dy, and the shape of its result. */
+/* A node of a bilinear sum of x and weights, or of x and dy, and the shape of its result.
+   is_turned: as in struct copse_conv. */
 struct copse_conv_attr {
     struct copse_conv_geometry of;
     copse_shape shape;
+    uint32_t is_turned;
 };
 
 /* The convolution of x with weights in any shape, as a tensor of `shape`; and dx from the weights
    and dy (conv_variants.c). */
 copse_tensor *copse__conv_by(copse_graph *g, const struct copse_conv_geometry *of,
-                             copse_shape shape, copse_tensor *x, copse_tensor *weights);
+                             copse_shape shape, copse_tensor *x, copse_tensor *weights,
+                             bool is_turned);
 copse_tensor *copse__conv_input(copse_graph *g, const struct copse_conv_geometry *of,
                                 const copse_tensor *x, copse_tensor *weights, copse_tensor *dy);
 

@@ -7,14 +7,6 @@
 
 /* ---- references ---- */
 
-/* The element of an axis at a place, which counts the gaps between elements, too; false: there is
-   none. */
-static bool element_at(int64_t place, uint32_t gap, uint32_t size, size_t *at)
-{
-    *at = (size_t)(place / gap);
-    return place >= 0 && place % gap == 0 && *at < size;
-}
-
 /* Weights in panels of `width` outputs; a row of weights is `step` after the one before. */
 static double convolve_at(const struct copse_params_conv *p, size_t width, size_t panel,
                           size_t step, const int32_t *spec, const struct copse_host_arg *args,
@@ -27,10 +19,12 @@ static double convolve_at(const struct copse_params_conv *p, size_t width, size_
     for (size_t tap = 0; tap < (size_t)p->taps_h * p->taps_w; tap++) {
         const int64_t a = (int64_t)(tap / p->taps_w), b = (int64_t)(tap % p->taps_w);
         size_t h, w;
-        if (!element_at((int64_t)(line % p->out_h * p->stride_h) + a * p->step_h + p->first_h,
-                        p->gap_h, p->in_h, &h) ||
-            !element_at((int64_t)(pixel % p->out_w * p->stride_w) + b * p->step_w + p->first_w,
-                        p->gap_w, p->in_w, &w))
+        if (!copse__conv_element((int64_t)(line % p->out_h * p->stride_h) + a * p->step_h +
+                                     p->first_h,
+                                 p->gap_h, p->in_h, &h) ||
+            !copse__conv_element((int64_t)(pixel % p->out_w * p->stride_w) + b * p->step_w +
+                                     p->first_w,
+                                 p->gap_w, p->in_w, &w))
             continue;
         const size_t from = ((image * p->in_h + h) * p->in_w + w) * p->in_c + channel;
         for (size_t c = p->c_begin; c < p->c_end; c++)
@@ -72,10 +66,12 @@ static double weight_at(const struct copse_params_conv_weight *p, size_t in, siz
     for (size_t pixel = begin; pixel < end; pixel++) {
         const size_t line = pixel / p->out_w, image = line / p->out_h;
         size_t h, w;
-        if (element_at((int64_t)(line % p->out_h * p->stride_h) + a * p->step_h + p->first_h,
-                       p->gap_h, p->in_h, &h) &&
-            element_at((int64_t)(pixel % p->out_w * p->stride_w) + b * p->step_w + p->first_w,
-                       p->gap_w, p->in_w, &w))
+        if (copse__conv_element((int64_t)(line % p->out_h * p->stride_h) + a * p->step_h +
+                                    p->first_h,
+                                p->gap_h, p->in_h, &h) &&
+            copse__conv_element((int64_t)(pixel % p->out_w * p->stride_w) + b * p->step_w +
+                                    p->first_w,
+                                p->gap_w, p->in_w, &w))
             sum += copse__load(&args[0], ((image * p->in_h + h) * p->in_w + w) * in + channel) *
                    copse__load(&args[1], pixel * out + o);
     }

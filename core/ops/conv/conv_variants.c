@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Convolutions: the kernel variants with their launches, the family, and the derivatives. The
    gradient of x is a convolution of dy with the weights of transposed channels, so all of them are
-   one family. */
+   one family. conv_tile reads these weights in place, for others they are copied. */
 #include <stdio.h>
 
 #include "core/graph/type.h"
@@ -103,19 +103,25 @@ static bool fits_wide(const struct copse_limits *limits, const void *work)
 /* ---- the family ---- */
 
 static const struct copse_variant variants[] = {
-    { "plain", COPSE_KERNEL_conv, { 0, 1, 1, 0 }, .lower = lower_plain },
+    { "plain", COPSE_KERNEL_conv, { 0, 1, 1, 1 }, .lower = lower_plain },
     { "wide",
       COPSE_KERNEL_conv_wide,
-      { 1, 0, 2, 1 },
+      { 1, 0, 2, 2 },
       .fits = fits_wide,
       .lower = lower_wide,
       COPSE_NEEDS(COPSE_KERNEL_matmul_wide_pack) },
     { "texel",
       COPSE_KERNEL_conv_texel,
-      { 2, 2, 0, 2 },
+      { 2, 2, 0, 3 },
       .fits = copse__conv_fits_texel,
       .lower = copse__conv_lower_texel,
       COPSE_NEEDS(COPSE_KERNEL_matmul_pad) },
+    { "tile",
+      COPSE_KERNEL_conv_tile,
+      { COPSE_ON_GPUS_ONLY, 0 },
+      .fits = copse__conv_fits_tile,
+      .lower = copse__conv_lower_tile,
+      COPSE_NEEDS(COPSE_KERNEL_matmul_join) },
 };
 
 static bool conv_size(const void *work, struct copse_size *out)
@@ -241,11 +247,32 @@ static copse_status conv_infer(const copse_tensor *y, copse_shape *shape, copse_
     return COPSE_OK;
 }
 
+/* Transposes the channels of the weights. */
+static copse_status conv_turn(struct copse_lowering *l, struct copse_conv *c)
+{
+    const uint32_t groups = c->of.groups, in = c->of.in_channels / groups,
+                   out = c->of.out_channels / groups;
+    const copse_shape shape = COPSE_SHAPE(copse__conv_taps(&c->of), in, groups, out);
+    const uint32_t strides[] = { out * groups * in, 1, in, groups * in };
+    struct copse_operand turned;
+    c->is_turned = false;
+    if (copse__elements(shape) == 0)
+        return COPSE_OK;
+    COPSE_TRY(copse__scratch(l, copse__elements(shape), &turned));
+    COPSE_TRY(copse__launch_strided(l, COPSE_F32, shape, strides, 0, false, c->weights, turned));
+    c->weights = turned;
+    return COPSE_OK;
+}
+
 static copse_status conv_launch(struct copse_lowering *l, struct copse_conv *c)
 {
+    const struct copse_variant *v;
     COPSE_TRY(copse__widen(l, &c->x));
     COPSE_TRY(copse__widen(l, &c->weights));
-    return copse__lower_variant(l, &copse_family_conv, c);
+    COPSE_TRY(copse__choose(l, &copse_family_conv, c, &v));
+    if (c->is_turned && v->kernel != COPSE_KERNEL_conv_tile)
+        COPSE_TRY(conv_turn(l, c));
+    return v->lower(l, c);
 }
 
 static copse_status conv_lower(struct copse_lowering *l, const copse_tensor *y)
@@ -268,24 +295,40 @@ static copse_status gradient_infer(const copse_tensor *dx, copse_shape *shape, c
     return COPSE_OK;
 }
 
+/* The same pairs of elements and taps, seen from x. */
+static struct copse_conv_axis adjoint_axis(struct copse_conv_axis a)
+{
+    return (struct copse_conv_axis){ a.out, a.in, a.taps, a.gap, a.stride, -a.step, -a.first };
+}
+
+static struct copse_conv_geometry adjoint_of(const struct copse_conv_geometry *of)
+{
+    return (struct copse_conv_geometry){ of->batch,  of->out_channels,    of->in_channels,
+                                         of->groups, adjoint_axis(of->h), adjoint_axis(of->w) };
+}
+
 /* The sum is bilinear: a convolution without bias has the same derivatives. */
 static void gradient_second(copse_graph *g, const copse_tensor *y, copse_tensor *dy,
                             copse_tensor **dx)
 {
     const struct copse_conv_attr *a = y->attr;
+    const struct copse_conv_geometry adjoint = adjoint_of(&a->of);
     copse_tensor *x = y->in[0], *w = y->in[1], *narrow = copse__narrow_slope(g, y, dy);
     if (x->needs_gradient)
-        dx[0] = copse__conv_input(g, &a->of, x, w, narrow);
+        dx[0] = copse__conv_by(g, &adjoint, x->shape, narrow, w, !a->is_turned);
     if (w->needs_gradient)
-        dx[1] = copse__conv_weight(g, &a->of, w->shape, x, narrow);
+        dx[1] = a->is_turned ? copse__conv_weight(g, &adjoint, w->shape, narrow, x)
+                             : copse__conv_weight(g, &a->of, w->shape, x, narrow);
 }
 
 static copse_status gradient_lower(struct copse_lowering *l, const copse_tensor *dx)
 {
-    struct copse_conv c = { .of = ((const struct copse_conv_attr *)dx->attr)->of,
+    const struct copse_conv_attr *a = dx->attr;
+    struct copse_conv c = { .of = a->of,
                             .x = copse__of(dx->in[0]),
                             .weights = copse__of(dx->in[1]),
-                            .y = dx };
+                            .y = dx,
+                            .is_turned = a->is_turned };
     return conv_launch(l, &c);
 }
 
@@ -299,31 +342,19 @@ static const struct copse_op op_gradient = {
     .takes_stored = true,
 };
 
-/* The same pairs of elements and taps, seen from x. */
-static struct copse_conv_axis adjoint_axis(struct copse_conv_axis a)
-{
-    return (struct copse_conv_axis){ a.out, a.in, a.taps, a.gap, a.stride, -a.step, -a.first };
-}
-
 copse_tensor *copse__conv_by(copse_graph *g, const struct copse_conv_geometry *of,
-                             copse_shape shape, copse_tensor *x, copse_tensor *weights)
+                             copse_shape shape, copse_tensor *x, copse_tensor *weights,
+                             bool is_turned)
 {
-    const struct copse_conv_attr a = { *of, shape };
+    const struct copse_conv_attr a = { *of, shape, is_turned };
     return COPSE_NODE(g, &op_gradient, &a, x, weights);
 }
 
 copse_tensor *copse__conv_input(copse_graph *g, const struct copse_conv_geometry *of,
                                 const copse_tensor *x, copse_tensor *weights, copse_tensor *dy)
 {
-    copse_tensor *w;
-    const uint32_t in = of->in_channels / of->groups, out = of->out_channels / of->groups;
-    const uint32_t swapped[] = { 0, 3, 2, 1 };
-    const struct copse_conv_geometry adjoint = { of->batch,           of->out_channels,
-                                                 of->in_channels,     of->groups,
-                                                 adjoint_axis(of->h), adjoint_axis(of->w) };
-    w = copse_reshape(g, weights, COPSE_SHAPE(of->h.taps * of->w.taps, in, of->groups, out));
-    w = copse_transpose(g, w, swapped);
-    return copse__conv_by(g, &adjoint, x->shape, dy, w);
+    const struct copse_conv_geometry adjoint = adjoint_of(of);
+    return copse__conv_by(g, &adjoint, x->shape, dy, weights, true);
 }
 
 static void conv_op_gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy,

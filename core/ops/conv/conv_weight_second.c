@@ -13,7 +13,7 @@ static void conv_weight_second(copse_graph *g, const copse_tensor *dw, copse_ten
     if (x->needs_gradient)
         out[0] = copse__conv_input(g, &a->of, x, slope, dy);
     if (dy->needs_gradient)
-        out[1] = copse__conv_by(g, &a->of, dy->shape, x, slope);
+        out[1] = copse__conv_by(g, &a->of, dy->shape, x, slope, false);
 }
 
 const struct copse_second copse_second_conv_weight = { &copse_op_conv_weight, conv_weight_second };

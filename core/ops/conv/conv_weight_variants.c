@@ -111,21 +111,36 @@ static copse_status lower_texel(struct copse_lowering *l, const void *work)
     return parts_end(l, c->dw, p.parts, to);
 }
 
+static copse_status lower_tile(struct copse_lowering *l, const void *work)
+{
+    const struct copse_conv_weight *c = work;
+    const uint32_t parts = copse__conv_weight_tile_parts(copse__limits(l), c);
+    struct copse_operand to;
+    COPSE_TRY(parts_begin(l, c->dw, parts, &to));
+    COPSE_TRY(copse__conv_weight_launch_tile(l, c, to));
+    return parts_end(l, c->dw, parts, to);
+}
+
 /* ---- the family ---- */
 
 static const struct copse_variant variants[] = {
-    { "plain", COPSE_KERNEL_conv_weight, { 0, 1, 1, 0 }, .lower = lower_plain },
+    { "plain", COPSE_KERNEL_conv_weight, { 0, 1, 1, 1 }, .lower = lower_plain },
     { "wide",
       COPSE_KERNEL_conv_weight_wide,
-      { 1, 0, 2, 1 },
+      { 1, 0, 2, 2 },
       .fits = fits_wide,
       .lower = lower_wide },
     { "texel",
       COPSE_KERNEL_conv_weight_texel,
-      { 2, 2, 0, 2 },
+      { 2, 2, 0, 3 },
       .fits = copse__conv_weight_fits_texel,
       .lower = lower_texel,
       COPSE_NEEDS(COPSE_KERNEL_matmul_pad) },
+    { "tile",
+      COPSE_KERNEL_conv_weight_tile,
+      { COPSE_ON_GPUS_ONLY, 0 },
+      .fits = copse__conv_weight_fits_tile,
+      .lower = lower_tile },
 };
 
 static bool conv_weight_size(const void *work, struct copse_size *out)
@@ -192,6 +207,6 @@ const struct copse_op copse_op_conv_weight = {
 copse_tensor *copse__conv_weight(copse_graph *g, const struct copse_conv_geometry *of,
                                  copse_shape shape, copse_tensor *x, copse_tensor *dy)
 {
-    const struct copse_conv_attr a = { *of, shape };
+    const struct copse_conv_attr a = { *of, shape, false };
     return COPSE_NODE(g, &copse_op_conv_weight, &a, x, dy);
 }

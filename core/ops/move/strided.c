@@ -71,9 +71,9 @@ void copse__broadcast_strides(copse_shape from, copse_shape to, uint32_t *stride
             (w).h[4], (w).a[0], (w).a[1], (w).a[2], (w).a[3], (w).a[4], (w).a[5]              \
     }
 
-copse_status copse__lower_copy(struct copse_lowering *l, copse_type type, copse_shape shape,
-                               const uint32_t *strides, uint32_t offset, bool is_scatter,
-                               const copse_tensor *from, const copse_tensor *to)
+copse_status copse__launch_strided(struct copse_lowering *l, copse_type type, copse_shape shape,
+                                   const uint32_t *strides, uint32_t offset, bool is_scatter,
+                                   struct copse_operand from, struct copse_operand to)
 {
     const uint32_t n = (uint32_t)copse__elements(shape);
     struct copse_walk w;
@@ -82,11 +82,18 @@ copse_status copse__lower_copy(struct copse_lowering *l, copse_type type, copse_
     if (type == COPSE_I32) {
         const struct copse_params_copy_i32 p = PARAMS(n, offset, w);
         return COPSE_LAUNCH(l, copy_i32, spec, p, copse__groups_for(l, COPSE_KERNEL_copy_i32, n),
-                            copse__of(from), copse__of(to));
+                            from, to);
     }
     const struct copse_params_copy p = PARAMS(n, offset, w);
-    return COPSE_LAUNCH(l, copy, spec, p, copse__groups_for(l, COPSE_KERNEL_copy, n),
-                        copse__of(from), copse__of(to));
+    return COPSE_LAUNCH(l, copy, spec, p, copse__groups_for(l, COPSE_KERNEL_copy, n), from, to);
+}
+
+copse_status copse__lower_copy(struct copse_lowering *l, copse_type type, copse_shape shape,
+                               const uint32_t *strides, uint32_t offset, bool is_scatter,
+                               const copse_tensor *from, const copse_tensor *to)
+{
+    return copse__launch_strided(l, type, shape, strides, offset, is_scatter, copse__of(from),
+                                 copse__of(to));
 }
 
 /* ---- references ---- */

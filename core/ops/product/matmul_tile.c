@@ -9,13 +9,13 @@
 
 /* ---- the tables ---- */
 
-#define GROUP         256u            /* invocations for which tiles are counted, on every device */
-#define ENOUGH        64u             /* large tiles for which parts are counted by them */
-#define UNKNOWN_UNITS 32u             /* compute units, where the driver does not say */
-#define BUSY          128u            /* groups that a product is divided into */
-#define LEAST_PART    COPSE_SUM_CHAIN /* so that parts add no roundings */
-#define MOST_PART     16384u /* 3.2 rounds of loops per term; some drivers leave a loop after 65535 */
-#define MOST_PARTS    16u
+#define GROUP         256u /* invocations for which tiles are counted, on every device */
+#define ENOUGH        64u  /* large tiles for which parts are counted by them */
+#define UNKNOWN_UNITS 32u  /* compute units, where the driver does not say */
+#define BUSY          128u /* groups that a product is divided into */
+
+/* 3.2 rounds of loops per term; some drivers leave a loop after 65535 */
+static const struct copse_tile_split tile_split = { COPSE_SUM_CHAIN, 16384, 16 };
 
 static uint64_t divide_up(uint64_t n, uint64_t by)
 {
@@ -30,7 +30,8 @@ void copse__tile_size(enum copse_tile_shape shape, uint32_t group, uint32_t *row
     *cols = each * lanes;
 }
 
-static uint64_t tiles_in(const struct copse_product *p, enum copse_tile_shape shape, uint32_t group)
+uint64_t copse__tile_count(const struct copse_product *p, enum copse_tile_shape shape,
+                           uint32_t group)
 {
     uint32_t rows, cols;
     copse__tile_size(shape, group, &rows, &cols);
@@ -50,8 +51,9 @@ static enum copse_tile_shape counted_shape(const struct copse_product *p)
         return COPSE_TILE_THIN;
     if (p->m <= 32)
         return COPSE_TILE_FLAT;
-    return may_be_large(p) && tiles_in(p, COPSE_TILE_LARGE, GROUP) >= ENOUGH ? COPSE_TILE_LARGE
-                                                                             : COPSE_TILE_SMALL;
+    return may_be_large(p) && copse__tile_count(p, COPSE_TILE_LARGE, GROUP) >= ENOUGH
+               ? COPSE_TILE_LARGE
+               : COPSE_TILE_SMALL;
 }
 
 /* The terms of each part: a multiple of 16, the longest strip, so that parts begin with whole
@@ -61,13 +63,13 @@ static uint32_t part_length(uint32_t k, uint64_t parts)
     return (uint32_t)divide_up(divide_up(k, parts), 16) * 16;
 }
 
-static uint32_t tile_part(const struct copse_product *p)
+static uint32_t tile_part(const struct copse_product *p, struct copse_tile_split split)
 {
-    const uint64_t tiles = COPSE_MAX(tiles_in(p, counted_shape(p), GROUP), 1u),
+    const uint64_t tiles = COPSE_MAX(copse__tile_count(p, counted_shape(p), GROUP), 1u),
                    by_tiles = BUSY / COPSE_MIN(tiles, BUSY),
-                   by_terms = COPSE_MAX(p->k / LEAST_PART, 1u),
-                   parts = COPSE_MIN(COPSE_MIN(by_tiles, by_terms), MOST_PARTS);
-    return part_length(p->k, COPSE_MAX(parts, divide_up(p->k, MOST_PART)));
+                   by_terms = COPSE_MAX(p->k / split.least, 1u),
+                   parts = COPSE_MIN(COPSE_MIN(by_tiles, by_terms), split.parts);
+    return part_length(p->k, COPSE_MAX(parts, divide_up(p->k, split.most)));
 }
 
 static enum copse_tile_shape launched_shape(const struct copse_limits *limits,
@@ -81,7 +83,7 @@ static enum copse_tile_shape launched_shape(const struct copse_limits *limits,
     for (int i = !may_be_large(p); i < COPSE_TILE_SHAPES; i++) {
         uint32_t rows, cols;
         copse__tile_size((enum copse_tile_shape)i, GROUP, &rows, &cols);
-        const uint64_t groups = parts * tiles_in(p, (enum copse_tile_shape)i, GROUP),
+        const uint64_t groups = parts * copse__tile_count(p, (enum copse_tile_shape)i, GROUP),
                        time = divide_up(groups, units) * (100 * rows * cols / share[i]);
         if (time < least) {
             least = time;
@@ -91,18 +93,25 @@ static enum copse_tile_shape launched_shape(const struct copse_limits *limits,
     return best;
 }
 
+struct copse_tile_choice copse__tile_choice_of(const struct copse_limits *limits,
+                                               const struct copse_product *p,
+                                               struct copse_tile_split split)
+{
+    const uint32_t part = tile_part(p, split), parts = (uint32_t)divide_up(p->k, part);
+    return (struct copse_tile_choice){ launched_shape(limits, p, parts), part, parts };
+}
+
 struct copse_tile_choice copse__tile_choice(const struct copse_limits *limits,
                                             const struct copse_product *p)
 {
-    const uint32_t part = tile_part(p), parts = (uint32_t)divide_up(p->k, part);
-    return (struct copse_tile_choice){ launched_shape(limits, p, parts), part, parts };
+    return copse__tile_choice_of(limits, p, tile_split);
 }
 
 bool copse__tile_fits(const struct copse_limits *limits, const struct copse_product *p)
 {
     if (p->k == 0 || limits->max_group_size < COPSE_TILE_LEAST_GROUP)
         return false;
-    const uint64_t parts = divide_up(p->k, tile_part(p));
+    const uint64_t parts = divide_up(p->k, tile_part(p, tile_split));
     return parts == 1 ||
            parts * p->batch * p->m * p->n <= limits->max_binding_bytes / sizeof(float);
 }
@@ -135,7 +144,7 @@ copse_status copse__lower_tile(struct copse_lowering *l, const struct copse_prod
                                                      p->batch,     p->of_a.each,  p->of_a.count,
                                                      p->of_b.each, p->of_b.count, choice.part,
                                                      parts };
-    const uint64_t groups = parts * tiles_in(p, choice.shape, x * y);
+    const uint64_t groups = parts * copse__tile_count(p, choice.shape, x * y);
     struct copse_operand to = p->c;
     if (is_whole)
         return COPSE_LAUNCH(l, matmul_tile, spec, params, groups, p->a, p->b, bias, to);
@@ -244,30 +253,35 @@ static void without_activation(int32_t *spec)
     spec[1] = COPSE_LINEAR;
 }
 
-/* Of a part: the sums of chains are added one by one. */
-static uint64_t part_roundings(uint64_t terms)
+/* The sums of chains are added one by one. */
+uint64_t copse__tile_part_roundings(uint64_t terms)
 {
     return copse__sum_levels(terms, terms, terms);
 }
 
-/* The worst number of parts that tile_part may choose. */
-static uint64_t matmul_tile_roundings(uint64_t terms)
+uint64_t copse__tile_roundings(uint64_t terms, struct copse_tile_split split)
 {
-    const uint64_t least = divide_up(terms, MOST_PART);
-    const uint64_t most = COPSE_MAX(COPSE_MIN(terms / LEAST_PART, MOST_PARTS), least);
+    const uint64_t least = divide_up(terms, split.most);
+    const uint64_t last = COPSE_MAX(COPSE_MIN(terms / split.least, split.parts), least);
     uint64_t worst = 0;
-    for (uint64_t parts = COPSE_MAX(least, 1u); parts <= most || parts == 1; parts++) {
+    for (uint64_t parts = COPSE_MAX(least, 1u); parts <= last || parts == 1; parts++) {
         const uint64_t part = part_length((uint32_t)terms, parts);
-        const uint64_t n = part_roundings(COPSE_MIN(part, terms)) + divide_up(terms, part) - 1;
+        const uint64_t n =
+            copse__tile_part_roundings(COPSE_MIN(part, terms)) + divide_up(terms, part) - 1;
         worst = COPSE_MAX(worst, n);
     }
     return terms ? worst : 0;
 }
 
+static uint64_t matmul_tile_roundings(uint64_t terms)
+{
+    return copse__tile_roundings(terms, tile_split);
+}
+
 static struct copse_sum matmul_tile_sum(const void *params, const int32_t *spec)
 {
     const struct copse_params_matmul_tile *p = params;
-    return copse__sum_of(part_roundings(COPSE_MIN(p->part, p->k)), false, spec);
+    return copse__sum_of(copse__tile_part_roundings(COPSE_MIN(p->part, p->k)), false, spec);
 }
 
 static struct copse_sum matmul_join_sum(const void *params, const int32_t *spec)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The product in tiles for GPUs: which tiles and how many parts of k a product gets. The parts
-   depend on its shape alone, so that every device adds in the same order. Tiles are chosen by the
-   number of compute units, too: they change no order. */
+/* Products in tiles for GPUs, of matrices and of convolutions: which tiles and how many parts of k a
+   product gets. The parts depend on its shape alone, so that every device adds in the same order.
+   Tiles are chosen by the number of compute units, too: they change no order. */
 #ifndef COPSE_MATMUL_TILE_H
 #define COPSE_MATMUL_TILE_H
 
@@ -30,6 +30,22 @@ struct copse_tile_choice {
    where a round is a group on each compute unit. k > 0. */
 struct copse_tile_choice copse__tile_choice(const struct copse_limits *limits,
                                             const struct copse_product *p);
+
+/* How k is split: the least terms of a part, at least a chain, so that parts add no roundings; the
+   most; and the most parts that a product gets because it has few tiles. */
+struct copse_tile_split {
+    uint32_t least, most, parts;
+};
+struct copse_tile_choice copse__tile_choice_of(const struct copse_limits *limits,
+                                               const struct copse_product *p,
+                                               struct copse_tile_split split);
+/* Tiles of this shape in groups of so many invocations. */
+uint64_t copse__tile_count(const struct copse_product *p, enum copse_tile_shape shape,
+                           uint32_t group);
+/* The largest number of roundings of a term (struct copse_law): of a part, and of `terms` in parts
+   that are added one by one, for any number of parts that copse__tile_choice_of may choose. */
+uint64_t copse__tile_part_roundings(uint64_t terms);
+uint64_t copse__tile_roundings(uint64_t terms, struct copse_tile_split split);
 
 bool copse__tile_fits(const struct copse_limits *limits, const struct copse_product *p);
 /* `p` has operands of f32. */

@@ -250,6 +250,11 @@ static const double outputs[] = { 1.1,  1.2,  1.3,  1.4,  1.5,  1.6,  1.7,  1.8,
 
 static const double nan_first[] = { NAN, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1 };
 
+/* One of 17 weights: two or three taps and channels of each output. */
+static const double some_infinite[] = {
+    INFINITY, 1, -2, 3, 2, 1, -1, 2, 3, -3, 1, 2, 4, 1, 2, 1, 1
+};
+
 static const struct copse_case cases[] = {
     TWICE("conv", "3 x 3", build_slopes, (2, 5, 6, 3), (3, 3, 3, 17), (2, 3, 4, 17),
           LAYER(false, .groups = 1), QUICK),
@@ -324,6 +329,11 @@ static const struct copse_case cases[] = {
          FILL(POSITIVE, DIMS(1, 2, 2, 1)), VALUES(nan_first, DIMS(2, 2, 1, 17)), ONES(DIMS(1)),
          WITHIN, PLAIN, .has_no_gradient = true, STANDARD),
 
+    CASE("conv", "infinity of taps outside, many pixels", conv_build,
+         LAYER(true, .padding = COPSE_PADDING_SAME), FILL(POSITIVE, DIMS(2, 9, 9, 4)),
+         VALUES(some_infinite, DIMS(3, 3, 4, 12)), FILL(POSITIVE, DIMS(12)), WITHIN, BIASED,
+         .has_no_gradient = true, .is_poor = true, STANDARD),
+
     ROW("one element", (DIMS(1, 1, 1, 1)), (DIMS(1, 1, 1, 1)), LAYER(false, .groups = 1), STANDARD),
     ROW("1 x 1", (DIMS(2, 3, 4, 5)), (DIMS(1, 1, 5, 7)), LAYER(false, .groups = 1), STANDARD),
     ROW("1 x 1, stride 2", (DIMS(2, 5, 4, 5)), (DIMS(1, 1, 5, 7)), LAYER(false, .stride = { 2, 2 }),
@@ -345,6 +355,14 @@ static const struct copse_case cases[] = {
     ROW("depthwise, two outputs of a channel", (DIMS(2, 6, 5, 16)), (DIMS(3, 3, 1, 32)),
         LAYER(false, .groups = 16), STANDARD),
     ROW("two groups of 16", (DIMS(2, 6, 5, 32)), (DIMS(3, 3, 16, 32)), LAYER(false, .groups = 2),
+        STANDARD),
+    ROW("two groups of 8 to 12", (DIMS(2, 9, 8, 16)), (DIMS(3, 2, 8, 24)),
+        LAYER(false, .stride = { 2, 1 }, .dilation = { 1, 3 }, .before = { 1, 0 },
+              .after = { 0, 2 }, .groups = 2),
+        STANDARD),
+    ROW("three groups of 9 to 11", (DIMS(2, 6, 9, 27)), (DIMS(2, 3, 9, 33)),
+        LAYER(false, .stride = { 1, 2 }, .dilation = { 2, 1 }, .before = { 1, 2 },
+              .after = { 2, 0 }, .groups = 3),
         STANDARD),
     ROW("16 to 16 channels", (DIMS(3, 8, 7, 16)), (DIMS(3, 3, 16, 16)),
         LAYER(false, .padding = COPSE_PADDING_SAME), STANDARD),
@@ -387,6 +405,10 @@ static const struct copse_case cases[] = {
                STANDARD),
     TRANSPOSED("same, 16 channels", (DIMS(2, 3, 4, 16)), (DIMS(3, 3, 16, 16)),
                LAYER(false, .stride = { 2, 2 }, .padding = COPSE_PADDING_SAME), STANDARD),
+    TRANSPOSED("two groups of 9 to 10", (DIMS(2, 4, 5, 18)), (DIMS(3, 2, 9, 20)),
+               LAYER(false, .stride = { 2, 3 }, .dilation = { 1, 2 }, .before = { 1, 0 },
+                     .after = { 0, 2 }, .extra = { 1, 2 }, .groups = 2),
+               STANDARD),
     TRANSPOSED("stride larger than the kernel", (DIMS(2, 3, 3, 2)), (DIMS(2, 2, 2, 3)),
                LAYER(false, .stride = { 4, 3 }), .is_poor = true, STANDARD),
     TRANSPOSED("sequence", (DIMS(3, 5, 4)), (DIMS(4, 4, 3)),

@@ -69,6 +69,19 @@ static inline bool spec_of(enum copse_kernel_id id, uint32_t turn, int32_t *spec
         spec[2] = (int32_t)turn / 2;
         spec[3] = (int32_t)turn;
         return turn < 4;
+    case COPSE_KERNEL_conv_tile:
+        spec[0] = (int32_t)turn % 2;
+        spec[1] = (int32_t)turn % 2;
+        spec[2] = (int32_t)turn / 4;
+        spec[3] = (int32_t)turn / 2 % 2;
+        spec[4] = (int32_t)turn % 4;
+        spec[5] = (int32_t)(turn + turn / 4) % 4;
+        return turn < 8;
+    case COPSE_KERNEL_conv_weight_tile:
+        spec[0] = (int32_t)turn / 4;
+        spec[1] = (int32_t)turn % 4;
+        spec[2] = (int32_t)(turn + turn / 4) % 4;
+        return turn < 8;
     case COPSE_KERNEL_conv_weight_texel:
         spec[0] = (int32_t)turn;
         return turn < 4;
