@@ -75,8 +75,10 @@ KERNEL7(attention_texel, TEXEL(q), TEXEL(k), TEXEL(v), IN(real, mask), IN(int, l
         m[r] = p.first > 0u ? LOAD(state, row * STATE) : -INF;
         total[r] = p.first > 0u ? LOAD(state, row * STATE + 1u) : 0.0;
         before[r] = m[r];
-        if (i0 + r < p.queries)
+        if (i0 + r < p.queries) {
+            STORE(state, row * STATE + 2u, 0.0);
             STORE(state, row * STATE + 3u, float(keys));
+        }
     }
     EACH_TEXEL(QUERIES)
     uint j = begin[0] / 4u * 4u; /* that of the first query is the least */

@@ -15,32 +15,14 @@ struct open {
     uint32_t segment;
 };
 
-/* The first needed node that reads the result of node `n`, as it is or by a view. */
-static uint32_t first_reader(const struct copse_recorder *r, uint32_t n)
+/* The place at which the result of a node is read first, as it is or by a view. */
+static uint32_t first_reader(const struct copse_recorder *r, const copse_tensor *t)
 {
-    const copse_graph *g = r->graph;
-    for (uint32_t i = n + 1; i < g->nodes.count; i++)
-        for (uint32_t k = 0; r->needed[i] && k < g->nodes.at[i]->in_count; k++)
-            if (g->nodes.at[i]->in[k]->id == n)
-                return i;
-    return UINT32_MAX;
-}
-
-static uint32_t segment_of(const struct copse_recorder *r, uint32_t n)
-{
-    uint32_t i = 0;
-    while (i + 1 < r->segment_count && r->cuts[i] < n)
-        i++;
-    return i;
-}
-
-/* A second placement is a copy at the place of the node. */
-static bool has_two_places(const struct copse_recorder *r, const copse_tensor *t)
-{
-    uint32_t count = 0;
-    for (size_t i = 0; i < r->params->placement_count; i++)
-        count += r->params->placements[i].tensor == t;
-    return count > 1;
+    const copse_tensor *reader;
+    uint32_t first = UINT32_MAX;
+    for (uint32_t i = 0; (reader = copse__reader(&r->lowering, t, i)) != NULL; i++)
+        first = COPSE_MIN(first, r->place[reader->id]);
+    return first;
 }
 
 static bool joins_with(const struct copse_recorder *r, const struct open *o, const copse_tensor *t)
@@ -48,14 +30,14 @@ static bool joins_with(const struct copse_recorder *r, const struct open *o, con
     const copse_tensor *first = r->graph->nodes.at[o->join.at[0]];
     if (first->op != t->op || t->id >= o->before || t->id - first->id > REACH ||
         o->join.count >= COPSE_MIN(t->op->most(&r->lowering, t), COPSE_MOST_JOINED) ||
-        first->in_count != t->in_count || o->segment != segment_of(r, t->id) ||
+        first->in_count != t->in_count || o->segment != copse__segment_of(r, t->id) ||
         (t->op->attr_size > 0 && memcmp(first->attr, t->attr, t->op->attr_size) != 0))
         return false;
     for (uint32_t i = 0; i < t->in_count; i++)
-        if (!copse__shape_equal(first->in[i]->shape, t->in[i]->shape) ||
-            first->in[i]->type != t->in[i]->type)
+        if (first->in[i]->type != t->in[i]->type ||
+            !(t->op->joins || copse__shape_equal(first->in[i]->shape, t->in[i]->shape)))
             return false;
-    return true;
+    return !t->op->joins || t->op->joins(first, t);
 }
 
 static copse_status close_group(struct copse_recorder *r, const struct open *o)
@@ -77,7 +59,7 @@ static copse_status close_group(struct copse_recorder *r, const struct open *o)
 static copse_status add_node(struct copse_recorder *r, struct open *open, uint32_t *oldest,
                              const copse_tensor *t)
 {
-    const uint32_t before = first_reader(r, t->id);
+    const uint32_t before = first_reader(r, t);
     for (uint32_t i = 0; i < OPEN; i++) {
         struct open *o = &open[i];
         if (o->join.count == 0 || !joins_with(r, o, t))
@@ -88,7 +70,7 @@ static copse_status add_node(struct copse_recorder *r, struct open *open, uint32
     }
     struct open *o = &open[(*oldest)++ % OPEN];
     COPSE_TRY(close_group(r, o));
-    *o = (struct open){ { { t->id }, 1 }, before, segment_of(r, t->id) };
+    *o = (struct open){ { { t->id }, 1 }, before, copse__segment_of(r, t->id) };
     return COPSE_OK;
 }
 
@@ -105,7 +87,8 @@ copse_status copse__joins_find(struct copse_recorder *r)
     uint32_t oldest = 0;
     for (uint32_t n = 0; n < r->graph->nodes.count; n++) {
         const copse_tensor *t = r->graph->nodes.at[n];
-        if (r->needed[n] && t->op->lower_many && !has_two_places(r, t) &&
+        /* A second placement is a copy at the place of the node. */
+        if (r->needed[n] && t->op->lower_many && !r->fused[n] && copse__places_of(r, t) <= 1 &&
             t->op->most(&r->lowering, t) > 1)
             COPSE_TRY(add_node(r, open, &oldest, t));
     }

@@ -98,7 +98,7 @@ static copse_status launches_settle(struct copse_recorder *r, const copse_tensor
     }
     h->kind = COPSE_HOME_ARENA;
     const bool is_input = copse__is_leaf(t);
-    return push_allocation(r, bytes, is_input ? 0 : t->id,
+    return push_allocation(r, bytes, is_input ? 0 : COPSE_MIN(t->id, r->place[t->id]),
                            is_input ? (uint32_t)r->graph->nodes.count : r->last_use[t->id],
                            &h->allocation);
 }
@@ -143,8 +143,18 @@ static copse_status lower_joined(struct copse_recorder *r, const copse_tensor *t
     return t->op->lower_many(&r->lowering, list, j->count);
 }
 
+static copse_status lower_fused(struct copse_recorder *r, const copse_tensor *t)
+{
+    if (r->place[t->id] != t->id)
+        return COPSE_OK; /* with another one */
+    const struct copse_fused *f = copse__fusion_at(r, t->id);
+    return f->at[0]->op->lower_fused(&r->lowering, f);
+}
+
 static copse_status lower_node(struct copse_recorder *r, const copse_tensor *t)
 {
+    if (r->fused[t->id])
+        return lower_fused(r, t);
     if (r->joined[t->id])
         return lower_joined(r, t);
     if (!t->op->crosses)
@@ -166,7 +176,7 @@ static copse_status lower_all(struct copse_recorder *r)
         if (!r->needed[n])
             continue;
         r->now = n;
-        if (copse__root(t) == t)
+        if (copse__root(t) == t && r->fused[n] != COPSE_FUSED_INNER)
             COPSE_TRY(launches_settle(r, t));
         COPSE_TRY(copse_note(lower_node(r, t), "while lowering %s", t->op->name));
         COPSE_TRY(place_copies(r, t));
@@ -181,35 +191,71 @@ static uint64_t allow_bytes(const struct copse_recorder *r, uint64_t alone, uint
     return r->params->budget ? COPSE_MIN(most, COPSE_MAX(alone, r->params->budget)) : most;
 }
 
-/* Nodes are lowered together only if that costs little memory. */
-static copse_status lower_together(struct copse_recorder *r, uint64_t most)
+/* Lower with the fusions and joins that were found; false: that needs more than `most` bytes. */
+static copse_status lower_within(struct copse_recorder *r, uint64_t most, bool *fits)
 {
     uint64_t together;
-    if (r->joins.count == 0)
-        return COPSE_OK;
     COPSE_TRY(lower_all(r));
     COPSE_TRY(copse__bytes_needed(r, r->allocations.at, &together));
-    if (together <= most)
+    *fits = together <= most;
+    return COPSE_OK;
+}
+
+/* Nodes without any that share a launch but the fusions that are free. */
+static copse_status lower_alone(struct copse_recorder *r)
+{
+    copse__joins_drop(r);
+    copse__fusions_drop(r);
+    COPSE_TRY(copse__fusions_find(r, true));
+    return lower_all(r);
+}
+
+/* Nodes share launches only if that costs little memory: with joins, or without these. */
+static copse_status lower_together(struct copse_recorder *r, uint64_t most)
+{
+    const size_t before = r->fusions.count;
+    bool fits = false;
+    COPSE_TRY(copse__fusions_find(r, false));
+    COPSE_TRY(copse__joins_find(r));
+    if (r->fusions.count == before && r->joins.count == 0)
+        return COPSE_OK;
+    if (r->joins.count > 0)
+        COPSE_TRY(lower_within(r, most, &fits));
+    if (fits)
         return COPSE_OK;
     copse__joins_drop(r);
-    return lower_all(r);
+    COPSE_TRY(lower_within(r, most, &fits));
+    return fits ? COPSE_OK : lower_alone(r);
 }
 
 copse_status copse__lower(struct copse_recorder *r)
 {
     uint64_t alone;
-    copse__joins_drop(r);
-    COPSE_TRY(lower_all(r));
+    COPSE_TRY(lower_alone(r));
     copse__schedule_none(r);
-    const bool orders = !r->is_plain && copse__schedule_helps(r);
-    if (!r->is_plain)
-        COPSE_TRY(copse__joins_find(r));
-    if (!orders && r->joins.count == 0)
+    if (r->is_plain)
         return COPSE_OK;
     COPSE_TRY(copse__bytes_needed(r, r->allocations.at, &alone));
     COPSE_TRY(lower_together(r, allow_bytes(r, alone, 1)));
     r->most_bytes = allow_bytes(r, alone, 2);
-    return orders ? copse__schedule(r) : COPSE_OK;
+    return copse__schedule_helps(r) ? copse__schedule(r) : COPSE_OK;
+}
+
+/* ---- for fusions ---- */
+
+static const copse_tensor *launches_reader(const struct copse_lowering *l, const copse_tensor *t,
+                                           uint32_t index)
+{
+    const struct copse_recorder *r = (const struct copse_recorder *)l;
+    for (uint32_t n = t->id + 1; n < r->graph->nodes.count; n++) {
+        const copse_tensor *reader = r->graph->nodes.at[n];
+        bool reads = false;
+        for (uint32_t k = 0; r->needed[n] && k < reader->in_count; k++)
+            reads |= reader->in[k] == t;
+        if (reads && index-- == 0)
+            return reader;
+    }
+    return NULL;
 }
 
 void copse__lower_init(struct copse_recorder *r)
@@ -218,4 +264,5 @@ void copse__lower_init(struct copse_recorder *r)
     r->lowering.launch = launches_launch;
     r->lowering.copy = launches_copy;
     r->lowering.gemm = launches_gemm;
+    r->lowering.reader = launches_reader;
 }

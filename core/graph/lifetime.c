@@ -18,6 +18,12 @@ const struct copse_placement *copse__placement_of(const struct copse_recorder *r
     return copse__placement_find(r->params->placements, r->params->placement_count, t);
 }
 
+static void note_use(struct copse_recorder *r, const copse_tensor *t, uint32_t at)
+{
+    uint32_t *last = &r->last_use[copse__root(t)->id];
+    *last = COPSE_MAX(*last, at);
+}
+
 void copse__lifetimes(struct copse_recorder *r)
 {
     const struct copse_program_params *p = r->params;
@@ -27,18 +33,17 @@ void copse__lifetimes(struct copse_recorder *r)
     for (size_t n = g->nodes.count; n-- > 0;)
         for (uint32_t i = 0; r->needed[n] && i < g->nodes.at[n]->in_count; i++)
             r->needed[g->nodes.at[n]->in[i]->id] = true;
+    memset(r->last_use, 0, g->nodes.count * sizeof *r->last_use);
     for (size_t n = 0; n < g->nodes.count; n++) {
         if (!r->needed[n])
             continue;
         const copse_tensor *t = g->nodes.at[n];
-        r->last_use[copse__root(t)->id] = (uint32_t)n;
+        note_use(r, t, (uint32_t)n);
         for (uint32_t i = 0; i < t->in_count; i++)
-            r->last_use[copse__root(t->in[i])->id] = (uint32_t)n;
+            note_use(r, t->in[i], r->place[n]);
     }
-    for (size_t i = 0; i < p->placement_count; i++) { /* a copied placement reads its root */
-        uint32_t *last = &r->last_use[copse__root(p->placements[i].tensor)->id];
-        *last = COPSE_MAX(*last, p->placements[i].tensor->id);
-    }
+    for (size_t i = 0; i < p->placement_count; i++) /* a copied placement reads its root */
+        note_use(r, p->placements[i].tensor, p->placements[i].tensor->id);
 }
 
 /* The locations of the nodes that are summed over replicas. If an operand has no later reader, it

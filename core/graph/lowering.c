@@ -67,6 +67,11 @@ copse_status copse__launch_gemm(struct copse_lowering *l, uint32_t m, uint32_t n
     return l->gemm(l, &shape, (const struct copse_operand[]){ a, b, c });
 }
 
+const copse_tensor *copse__reader(const struct copse_lowering *l, const copse_tensor *t, uint32_t i)
+{
+    return l->reader(l, t, i);
+}
+
 const struct copse_limits *copse__limits(const struct copse_lowering *l)
 {
     return l->limits;

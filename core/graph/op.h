@@ -11,6 +11,15 @@
 
 struct copse_lowering;
 
+/* Nodes that one launch computes, each in the place that its op gives it. */
+#define COPSE_MOST_FUSED 4
+struct copse_fused {
+    const copse_tensor *at[COPSE_MOST_FUSED]; /* NULL: none in this place */
+    bool is_inner[COPSE_MOST_FUSED];          /* only the others read it, and it is not stored */
+    /* it needs no more memory than its nodes alone: programs without other fusions have it, too */
+    bool is_free;
+};
+
 struct copse_op {
     const char *name;
     size_t attr_size; /* bytes of attributes that copse__node copies into the graph */
@@ -34,11 +43,20 @@ struct copse_op {
     copse_status (*lower)(struct copse_lowering *l, const copse_tensor *y);
 
     /* NULL, or several nodes of the op may be computed by one call at the place of the last one:
-       their attributes are equal, and so are the shapes of their operands. `most`: how many, with
-       nodes like y; below 2: each alone. */
+       their attributes and the types of their operands are equal, and so are the shapes, or what
+       `joins` wants of two of them [NULL: the shapes]. `most`: how many, with nodes like y; below
+       2: each alone. */
     copse_status (*lower_many)(struct copse_lowering *l, const copse_tensor *const *y,
                                uint32_t count);
     uint32_t (*most)(const struct copse_lowering *l, const copse_tensor *y);
+    bool (*joins)(const copse_tensor *a, const copse_tensor *b);
+
+    /* NULL, or one launch may compute y and nodes around it, such as the addition of its result:
+       `fuse` names them, `turn` after `turn` from the best choice on, and returns false after the
+       last one; lower_fused computes what was chosen (fusions.c). out->at[0] is y. */
+    bool (*fuse)(struct copse_lowering *l, const copse_tensor *y, uint32_t turn,
+                 struct copse_fused *out);
+    copse_status (*lower_fused)(struct copse_lowering *l, const struct copse_fused *f);
 
     /* y is the sum of in[0] over the replicas, computed by an exchange between them: a program ends
        a segment here instead of lowering the node. */
@@ -232,6 +250,11 @@ copse_status copse__launch_copy(struct copse_lowering *l, struct copse_operand f
 copse_status copse__launch_gemm(struct copse_lowering *l, uint32_t m, uint32_t n, uint32_t k,
                                 bool a_transposed, bool b_transposed, struct copse_operand a,
                                 struct copse_operand b, struct copse_operand c);
+
+/* For `fuse`: the i-th needed node that reads t itself, in the order of the nodes; NULL: it has no
+   more. */
+const copse_tensor *copse__reader(const struct copse_lowering *l, const copse_tensor *t,
+                                  uint32_t i);
 
 /* The device's limits, for the choice of a variant (decide by limits, never by the name of a
    backend). */

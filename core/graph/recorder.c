@@ -19,12 +19,14 @@ copse_status copse__recorder_begin(const struct copse_program_params *params,
     };
     r->needed = copse__alloc(r->mem, nodes, sizeof *r->needed);
     r->joined = copse__alloc(r->mem, nodes, sizeof *r->joined);
+    r->fused = copse__alloc(r->mem, nodes, sizeof *r->fused);
+    r->place = copse__alloc(r->mem, nodes, sizeof *r->place);
     r->homes = copse__alloc(r->mem, nodes, sizeof *r->homes);
     r->last_use = copse__alloc(r->mem, nodes, sizeof *r->last_use);
-    if (!r->needed || !r->joined || !r->homes || !r->last_use)
+    if (!r->needed || !r->joined || !r->fused || !r->place || !r->homes || !r->last_use)
         return copse_fail(COPSE_ERR_NO_MEMORY, "program: no memory for %zu nodes", nodes);
     copse__lower_init(r);
-    copse__lifetimes(r);
+    copse__fusions_drop(r);
     return COPSE_OK;
 }
 
@@ -33,6 +35,9 @@ void copse__recorder_end(struct copse_recorder *r)
     copse__free(r->mem, r->needed);
     copse__free(r->mem, r->joined);
     copse__free(r->mem, r->joins.at);
+    copse__free(r->mem, r->fused);
+    copse__free(r->mem, r->place);
+    copse__free(r->mem, r->fusions.at);
     copse__free(r->mem, r->homes);
     copse__free(r->mem, r->last_use);
     copse__free(r->mem, r->all_reduces.at);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* The state of a program during recording, shared by its three passes. lifetime.c finds the needed
-   nodes, the lifetime of values and the ends of segments; launches.c lowers nodes, and schedule.c
-   orders their launches; program.c allocates memory and records. */
+   nodes, the lifetime of values and the ends of segments; launches.c lowers nodes, several at once
+   where fusions.c and joins.c found such, and schedule.c orders their launches; program.c allocates
+   memory and records. */
 #ifndef COPSE_RECORDER_H
 #define COPSE_RECORDER_H
 
@@ -59,15 +60,20 @@ struct copse_join {
     uint32_t at[COPSE_MOST_JOINED], count;
 };
 
+/* What a node is in a fusion. An inner one has no memory. */
+enum { COPSE_NOT_FUSED, COPSE_FUSED, COPSE_FUSED_INNER };
+
 struct copse_recorder {
     struct copse_lowering lowering; /* first */
     struct copse_mem *mem;
     const struct copse_program_params *params;
     copse_program *program;
     copse_graph *graph;
-    uint32_t now;             /* node being lowered */
-    bool *needed;             /* by node id */
-    bool *joined;             /* by node id: of a join */
+    uint32_t now;    /* node being lowered */
+    bool *needed;    /* by node id */
+    bool *joined;    /* by node id: of a join */
+    uint8_t *fused;  /* by node id: of a fusion */
+    uint32_t *place; /* by node id: the node at which it is computed, itself or of its fusion */
     struct copse_home *homes; /* by node id, roots only */
     uint32_t *last_use;       /* by node id, roots only */
     struct {
@@ -94,6 +100,10 @@ struct copse_recorder {
         struct copse_join *at;
         size_t count, room;
     } joins;
+    struct {
+        struct copse_fused *at;
+        size_t count, room;
+    } fusions;
     uint32_t *ends;      /* by bucket: last node of the bucket */
     uint32_t *cuts;      /* by segment: its last node */
     uint32_t *crossings; /* by segment: the all-reduce that it ends at, or COPSE_NO_ALL_REDUCE */
@@ -150,6 +160,28 @@ static inline copse_status copse__bytes_needed(const struct copse_recorder *r,
 void copse__lifetimes(struct copse_recorder *r);
 copse_status copse__all_reduces_find(struct copse_recorder *r);
 copse_status copse__segments_cut(struct copse_recorder *r);
+
+/* How many of the program's placements a tensor has, and the segment of a node. */
+static inline uint32_t copse__places_of(const struct copse_recorder *r, const copse_tensor *t)
+{
+    uint32_t count = 0;
+    for (size_t i = 0; i < r->params->placement_count; i++)
+        count += r->params->placements[i].tensor == t;
+    return count;
+}
+static inline uint32_t copse__segment_of(const struct copse_recorder *r, uint32_t n)
+{
+    uint32_t i = 0;
+    while (i + 1 < r->segment_count && r->cuts[i] < n)
+        i++;
+    return i;
+}
+
+/* Before pass 2 and before joins (fusions.c): the nodes that one launch computes, all or only those
+   that are free, or none; the fusion that is computed at a node, or NULL. */
+copse_status copse__fusions_find(struct copse_recorder *r, bool only_free);
+void copse__fusions_drop(struct copse_recorder *r);
+const struct copse_fused *copse__fusion_at(const struct copse_recorder *r, uint32_t place);
 
 /* Before pass 2 (joins.c): the nodes that are lowered together, or none; a join by its last node,
    or NULL. */

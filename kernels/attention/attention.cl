@@ -79,6 +79,7 @@ KERNEL7(attention, IN(real, q), IN(real, k), IN(real, v), IN(real, mask), IN(int
         const float inverse = SELECT(is_empty, 0.0f, 1.0f / total);
         STORE(state, row * STATE, SELECT(is_last, SELECT(is_empty, 0.0f, m), m));
         STORE(state, row * STATE + 1u, SELECT(is_last, inverse, total));
+        STORE(state, row * STATE + 2u, 0.0f);
         STORE(state, row * STATE + 3u, TO_F32(keys));
         if (VALUES != 0)
             if (is_last)

@@ -58,6 +58,7 @@ GROUP_ARRAY(QUAD, weights, 1088)
         if (x == 0u) {                                                                             \
             STORE(state, row * STATE, SELECT(is_empty, 0.0f, m.e));                                \
             STORE(state, row * STATE + 1u, inverse);                                               \
+            STORE(state, row * STATE + 2u, 0.0f);                                                  \
             STORE(state, row * STATE + 3u, TO_F32(SELECT(ROW_AT(r) < seeing, length, 0u)));        \
         }                                                                                          \
         if (VALUES != 0) {                                                                         \

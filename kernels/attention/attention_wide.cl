@@ -84,6 +84,7 @@ KERNEL7(attention_wide, IN(float, q), IN(float, k), IN(float, v), IN(float, mask
         __global float *words = state + ((size_t)line * p.queries + i0 + i) * STATE;
         words[0] = out[i];
         words[1] = out[16 + i];
+        words[2] = 0.0f;
         words[3] = i0 + i < behind ? length : 0;
     }
     if (VALUES) {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Layer norm of the rows of x, with u = (x - mean) / sqrt(variance + epsilon): y = scale u + offset (a, b), the
-   derivative of x (scale, dy), or u dy. RMS norm (CENTERED 0): u = x / sqrt(mean of x^2 + epsilon), no offset. A group
+   derivative of x (scale, dy), u dy, or the derivative in y and u dy in z. RMS norm (CENTERED 0): u = x / sqrt(mean of
+   x^2 + epsilon), no offset. With ADDS the rows are x + r, and z gets them; a derivative of x is added to r. A group
    processes a row; its lanes interleave the elements. The mean is that of a sum with its rounding errors (Knuth's
    two-sum), so that it is exact to its last digits also where the elements cancel. The variance is that of the differences
    to it; their mean corrects a mean larger than sigma, and is only rounding errors of a smaller one. No chain of
@@ -8,7 +9,8 @@
 GROUP(64, 1)
 SPEC(0, OP)
 SPEC(1, CENTERED)
-SPEC(2, SHORT) /* rows have at most three elements for each lane */
+SPEC(2, ADDS)
+SPEC(3, SHORT) /* rows have at most three elements for each lane */
 PARAMS(uint rows; uint cols; float epsilon;)
 GROUP_ARRAY(float, part, 2u * GROUP_SIZE)
 
@@ -19,9 +21,15 @@ GROUP_ARRAY(float, part, 2u * GROUP_SIZE)
 
 #define FORWARD 0
 #define GRADIENT 1
+#define SCALE_GRADIENT 2
+#define BOTH 3
 #define CHAIN 64u
 
-#define X (LOAD(x, base + k) - first)
+/* An invocation reads only elements of z that it has written. */
+#define HAS_SUM (OP + 4 * ADDS == 4) /* FORWARD */
+#define HAS_SLOPES (OP % 2 == 1) /* GRADIENT and BOTH */
+#define OF_X SELECT(HAS_SUM, LOAD(z, base + k), LOAD(x, base + k))
+#define X (OF_X - first)
 #define U ((X - shift) * inverse)
 #define SLOPE (LOAD(b, base + k) * LOAD(a, k))
 
@@ -67,7 +75,7 @@ GROUP_ARRAY(float, part, 2u * GROUP_SIZE)
     {                                                                                              \
         EXACT float s0 = 0.0f;                                                                     \
         EXACT float t0 = 0.0f;                                                                     \
-        BY_FOUR(k, lane, cols, GROUP_SIZE, TWO_SUM(s0, t0, LOAD(x, base + k)))                     \
+        BY_FOUR(k, lane, cols, GROUP_SIZE, TWO_SUM(s0, t0, OF_X))                                  \
         part[lane] = s0;                                                                           \
         part[GROUP_SIZE + lane] = t0;                                                              \
     }                                                                                              \
@@ -89,7 +97,13 @@ GROUP_ARRAY(float, part, 2u * GROUP_SIZE)
 #define STORE_ROW(VALUE)                                                                           \
     BY_FOUR(k, lane, cols, GROUP_SIZE, STORE(y, base + k, VALUE);)
 
-KERNEL4(layer_norm, IN(real, x), IN(real, a), IN(real, b), OUT(real, y))
+FN float add_r(float value, float r)
+{
+    EXACT float sum = value + r;
+    return sum;
+}
+
+KERNEL6(layer_norm, IN(real, x), IN(real, a), IN(real, b), IN(real, r), OUT(real, y), OUT(real, z))
 {
     GROUP_ARRAY_HERE(float, part, 2u * GROUP_SIZE)
     const uint lane = LOCAL_INDEX(), row = GROUP_INDEX();
@@ -99,6 +113,8 @@ KERNEL4(layer_norm, IN(real, x), IN(real, a), IN(real, b), OUT(real, y))
     float first = 0.0f, shift = 0.0f, inverse = 1.0f;
     EXACT float s = 0.0f;
     EXACT float t = 0.0f;
+    if (HAS_SUM)
+        BY_FOUR(k, lane, cols, GROUP_SIZE, STORE(z, base + k, add_r(LOAD(x, base + k), LOAD(r, base + k)));)
     if (CENTERED != 0) {
         ROW_SUM()
         first = (s + t) / count;
@@ -115,11 +131,16 @@ KERNEL4(layer_norm, IN(real, x), IN(real, a), IN(real, b), OUT(real, y))
         if (CENTERED == 0)
             STORE_ROW(U * LOAD(a, k))
     }
-    if (OP == GRADIENT) {
+    if (HAS_SLOPES) {
         ROW_SUMS(SLOPE, SLOPE * U)
         const float mean = SELECT(CENTERED != 0, s / count, 0.0f), share = t / count;
-        STORE_ROW(((SLOPE - mean) - U * share) * inverse)
+        if (ADDS == 0)
+            STORE_ROW(((SLOPE - mean) - U * share) * inverse)
+        if (ADDS != 0)
+            STORE_ROW(add_r(((SLOPE - mean) - U * share) * inverse, LOAD(r, base + k)))
     }
-    if (OP > GRADIENT)
+    if (OP == BOTH)
+        BY_FOUR(k, lane, cols, GROUP_SIZE, STORE(z, base + k, U * LOAD(b, base + k));)
+    if (OP == SCALE_GRADIENT)
         STORE_ROW(U * LOAD(b, base + k))
 }

@@ -3,13 +3,15 @@
 GROUP(256, 1)
 SPEC(0, OP)
 SPEC(1, CENTERED)
-SPEC(2, LOG_LANES)
-SPEC(3, MORE)
-SPEC(4, IN_QUADS)
+SPEC(2, ADDS)
+SPEC(3, LOG_LANES)
+SPEC(4, MORE)
+SPEC(5, IN_QUADS)
 PARAMS(uint rows; uint cols; float epsilon;)
 QUAD_VIEW(0, x)
 QUAD_VIEW(1, a)
 QUAD_VIEW(2, b)
+QUAD_VIEW(3, r)
 GROUP_ARRAY(float, part, 2u * GROUP_SIZE)
 
 #include "math.clh"
@@ -18,6 +20,11 @@ GROUP_ARRAY(float, part, 2u * GROUP_SIZE)
 
 #define FORWARD 0
 #define GRADIENT 1
+#define SCALE_GRADIENT 2
+#define BOTH 3
+#define HAS_SUM (OP + 4 * ADDS == 4) /* FORWARD */
+#define HAS_SLOPES (OP % 2 == 1) /* GRADIENT and BOTH */
+#define ADDS_LAST (OP * ADDS > 0) /* not FORWARD */
 
 /* s and t = the sum of a row and its rounding error. */
 #define TAKE(value) TWO_SUM(s, t, value)
@@ -63,18 +70,31 @@ GROUP_ARRAY(float, part, 2u * GROUP_SIZE)
 #define FROM_FIRST(value, c) SELECT(COL(i, c) < cols, value - first, 0.0f)
 #define U ((held[i] - TO_QUAD(shift)) * TO_QUAD(inverse))
 
-KERNEL4(layer_norm_held, IN(real, x), IN(real, a), IN(real, b), OUT(real, y))
+FN QUAD add_r(QUAD value, QUAD r)
+{
+    EXACT QUAD sum = value + r;
+    return sum;
+}
+
+KERNEL6(layer_norm_held, IN(real, x), IN(real, a), IN(real, b), IN(real, r), OUT(real, y), OUT(real, z))
 {
     GROUP_ARRAY_HERE(float, part, 2u * GROUP_SIZE)
     HELD_ROW()
     const float count = TO_F32(p.cols);
     QUAD held[MOST_QUADS], of_a[MOST_QUADS], of_b[MOST_QUADS];
     HOLD(held, x, base, last, 0.0f)
-    if (OP <= GRADIENT) {
+    if (OP != SCALE_GRADIENT) {
         HOLD(of_a, a, 0u, p.cols - 1u, 0.0f)
     }
-    if (OP >= GRADIENT) {
+    if (OP != FORWARD) {
         HOLD(of_b, b, base, last, 0.0f)
+    }
+    if (HAS_SUM) {
+        HOLD(of_b, r, base, last, 0.0f)
+        UNROLL for (uint i = 0u; i < QUADS; i++) {
+            held[i] = add_r(held[i], of_b[i]);
+            STORE_HELD(z, i, held[i])
+        }
     }
     float shift = 0.0f;
     EXACT float s = 0.0f;
@@ -94,21 +114,30 @@ KERNEL4(layer_norm_held, IN(real, x), IN(real, a), IN(real, b), OUT(real, y))
     EXACT float spread = t / count - shift * shift;
     shift = SELECT(first * first < spread, 0.0f, shift);
     const float inverse = 1.0f / m_sqrt(SELECT(spread < 0.0f, 0.0f, spread) + p.epsilon);
-    if (OP == GRADIENT) {
+    if (HAS_SLOPES) {
         UNROLL for (uint i = 0u; i < QUADS; i++)
             of_a[i] = of_b[i] * of_a[i];
         ROW_SUMS(of_a[i], of_a[i] * U)
         s = SELECT(CENTERED != 0, s / count, 0.0f);
         t = t / count;
     }
+    if (OP == BOTH) {
+        UNROLL for (uint i = 0u; i < QUADS; i++)
+            STORE_HELD(z, i, U * of_b[i])
+    }
+    if (ADDS_LAST) {
+        HOLD(of_b, r, base, last, 0.0f)
+    }
     UNROLL for (uint i = 0u; i < QUADS; i++) {
         QUAD value = U;
         if (OP == FORWARD)
             value = value * of_a[i];
-        if (OP == GRADIENT)
+        if (HAS_SLOPES)
             value = ((of_a[i] - TO_QUAD(s)) - value * TO_QUAD(t)) * TO_QUAD(inverse);
-        if (OP > GRADIENT)
+        if (OP == SCALE_GRADIENT)
             value = value * of_b[i];
+        if (ADDS_LAST)
+            value = add_r(value, of_b[i]);
         if (OP == FORWARD)
             if (CENTERED != 0) {
                 const uint end = p.cols - 1u;

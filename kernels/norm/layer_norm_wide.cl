@@ -5,6 +5,7 @@
 GROUP(1, 1)
 SPEC(0, OP)
 SPEC(1, CENTERED)
+SPEC(2, ADDS)
 PARAMS(uint rows; uint cols; float epsilon; uint each;)
 
 #include "math.clh"
@@ -12,6 +13,10 @@ PARAMS(uint rows; uint cols; float epsilon; uint each;)
 
 #define FORWARD 0
 #define GRADIENT 1
+#define SCALE_GRADIENT 2
+#define BOTH 3
+#define HAS_SUM (OP + 4 * ADDS == 4) /* FORWARD */
+#define HAS_SLOPES (OP % 2 == 1)     /* GRADIENT and BOTH */
 
 /* u of the elements vx of a row, and the slopes of u. */
 #define U(vx)         ((((vx) - first) - shift) * inverse)
@@ -80,18 +85,21 @@ PARAMS(uint rows; uint cols; float epsilon; uint each;)
         TWO_SUM(float, s, t, s0.w)                                                                 \
     }
 
-#define STORE_ROW(VALUE)                                                                           \
+#define STORE_ROW_IN(y, VALUE)                                                                     \
     for (uint k = 0; k < whole; k += 16)                                                           \
-        store16(VALUE(load16(px + k), load16(a + k), load16(pb + k)), py + k);                     \
+        store16(VALUE(load16(px + k), load16(a + k), load16(pb + k), load16(pr + k)), y + base + k); \
     if (whole < cols)                                                                              \
-        store_tail(VALUE(tail_x, tail_a, tail_b), y, base + whole, cols - whole, end_of_y);
+        store_tail(VALUE(tail_x, tail_a, tail_b, tail_r), y, base + whole, cols - whole, end_of_y);
+#define STORE_ROW(VALUE) STORE_ROW_IN(y, VALUE)
 
-#define SCALED_U(vx, va, vb)    (U(vx) * (va))
-#define NORM(vx, va, vb)        (U(vx) * (va) + (vb))
-#define DERIVATIVE(vx, va, vb)  (((SLOPE(va, vb) - mean) - U(vx) * share) * inverse)
-#define SCALE_SLOPE(vx, va, vb) (U(vx) * (vb))
+#define SUM_OF_TWO(vx, va, vb, vr)  ((vx) + (vr))
+#define SCALED_U(vx, va, vb, vr)    (U(vx) * (va))
+#define NORM(vx, va, vb, vr)        (U(vx) * (va) + (vb))
+#define DERIVATIVE(vx, va, vb, vr)  (((SLOPE(va, vb) - mean) - U(vx) * share) * inverse)
+#define ADDED(vx, va, vb, vr)       (DERIVATIVE(vx, va, vb, vr) + (vr))
+#define SCALE_SLOPE(vx, va, vb, vr) (U(vx) * (vb))
 
-KERNEL4(layer_norm_wide, IN(float, x), IN(float, a), IN(float, b), OUT(float, y))
+KERNEL6(layer_norm_wide, IN(float, x), IN(float, a), IN(float, b), IN(float, r), OUT(float, y), OUT(float, z))
 {
     const uint cols = p.cols, whole = cols / 16 * 16;
     const float count = (float)cols;
@@ -99,15 +107,22 @@ KERNEL4(layer_norm_wide, IN(float, x), IN(float, a), IN(float, b), OUT(float, y)
     const uint row = GROUP_INDEX() * p.each, end = min(p.rows, row + p.each);
     const size_t end_of_x = (size_t)p.rows * cols, end_of_y = (size_t)end * cols;
     const float16 tail_a = load_tail(a, whole, cols);
-    for (uint r = row; r < end; r++) {
-        const size_t base = (size_t)r * cols;
-        __global const float *px = x + base, *pb = OP == FORWARD ? b : b + base;
-        __global float *py = y + base;
-        float16 tail_x = (float16)(0.0f), tail_b = (float16)(0.0f);
+    for (uint at = row; at < end; at++) {
+        const size_t base = (size_t)at * cols;
+        __global const float *px = x + base, *pb = OP == FORWARD ? b : b + base, *pr = r + base;
+        float16 tail_x = (float16)(0.0f), tail_b = (float16)(0.0f), tail_r = (float16)(0.0f);
         if (whole < cols) {
             tail_x = load_tail(x, base + whole, end_of_x);
             tail_x = is_tail ? tail_x : (float16)(0.0f);
             tail_b = OP == FORWARD ? load_tail(b, whole, cols) : load_tail(b, base + whole, end_of_x);
+            if (ADDS)
+                tail_r = load_tail(r, base + whole, end_of_x);
+            tail_r = is_tail ? tail_r : (float16)(0.0f);
+        }
+        if (HAS_SUM) {
+            STORE_ROW_IN(z, SUM_OF_TWO)
+            tail_x = tail_x + tail_r;
+            px = z + base;
         }
         float first = 0.0f, shift = 0.0f, inverse = 1.0f;
         float s, t;
@@ -128,12 +143,19 @@ KERNEL4(layer_norm_wide, IN(float, x), IN(float, a), IN(float, b), OUT(float, y)
                 STORE_ROW(SCALED_U)
             }
         }
-        if (OP == GRADIENT) {
+        if (HAS_SLOPES) {
             ROW_SUMS(SLOPE_TERMS)
             const float mean = CENTERED ? s / count : 0.0f, share = t / count;
-            STORE_ROW(DERIVATIVE)
+            if (ADDS) {
+                STORE_ROW(ADDED)
+            } else {
+                STORE_ROW(DERIVATIVE)
+            }
         }
-        if (OP > GRADIENT) {
+        if (OP == BOTH) {
+            STORE_ROW_IN(z, SCALE_SLOPE)
+        }
+        if (OP == SCALE_GRADIENT) {
             STORE_ROW(SCALE_SLOPE)
         }
     }

@@ -11,5 +11,7 @@ void copse__arrange_softmax_grad(const struct copse_launch *l, uint32_t *const *
 void copse__arrange_loss_grad(const struct copse_launch *l, uint32_t *const *words);
 /* Of norms: a mean that is large against the differences to it, with both signs. */
 void copse__arrange_norm_mean(const struct copse_launch *l, uint32_t *const *words);
+/* Words of z of a norm that has `n` elements: of a sum, or of u dy; else one that is bound. */
+size_t copse__words_of_norm_z(const struct copse_launch *l, size_t n);
 
 #endif

@@ -4,7 +4,7 @@
 #include "prover/forms/lines.h"
 
 enum { RESULT = COPSE_CONTENT_RESULT, VALUES = COPSE_CONTENT_VALUES, INDEX = COPSE_CONTENT_INDEX };
-enum { FORWARD, GRADIENT, SCALE_GRADIENT }; /* of kernels/norm/layer_norm_held.cl */
+enum { FORWARD, GRADIENT, SCALE_GRADIENT, BOTH }; /* of kernels/norm/layer_norm_held.cl */
 
 /* ---- plans ---- */
 
@@ -13,7 +13,7 @@ static const int32_t *held_of(const struct copse_launch *l)
 {
     switch (l->form->kernel) {
     case COPSE_KERNEL_layer_norm_held:
-        return l->spec + 2;
+        return l->spec + 3;
     case COPSE_KERNEL_softmax_held:
     case COPSE_KERNEL_softmax_grad_held:
         return l->spec + 1;
@@ -74,7 +74,8 @@ static void plan_norm_held(struct copse_launch *l)
     const struct copse_params_layer_norm_held p = { held_rows(l), held_cols(l),
                                                     copse__launch_either(l, 0.125f, 0.5f) };
     const size_t n = (size_t)p.rows * p.cols;
-    COPSE_LAUNCH_PLAN(l, p, l->want, n, p.cols, l->spec[0] == FORWARD ? p.cols : n, n);
+    COPSE_LAUNCH_PLAN(l, p, l->want, n, p.cols, l->spec[0] == FORWARD ? p.cols : n, n, n,
+                      copse__words_of_norm_z(l, n));
 }
 
 /* ---- the forms ---- */
@@ -108,17 +109,17 @@ static void plan_norm_held(struct copse_launch *l)
         .contents = { VALUES, INDEX, VALUES, VALUES, RESULT }, .plan = plan_loss_grad_held, \
         .arrange = copse__arrange_loss_grad, .is_rare = true, SHARES, __VA_ARGS__           \
     }
-#define NORM(label, ...)                                                                  \
-    {                                                                                     \
-        .kernel = COPSE_KERNEL_layer_norm_held, .name = label,                            \
-        .contents = { VALUES, VALUES, VALUES, RESULT }, .plan = plan_norm_held, .cap = 4, \
-        .is_rare = true, APART, __VA_ARGS__                                               \
+#define NORM(label, ...)                                                                        \
+    {                                                                                           \
+        .kernel = COPSE_KERNEL_layer_norm_held, .name = label,                                  \
+        .contents = { VALUES, VALUES, VALUES, VALUES, RESULT, RESULT }, .plan = plan_norm_held, \
+        .cap = 4, .is_rare = true, APART, __VA_ARGS__                                           \
     }
 
 /* Single elements of 4 lanes, quads of 8 lanes, whose sums end with a pair. */
-#define NORMS(label, op, is_centered)                                   \
-    NORM(label ", elements", SPEC(op, is_centered, 2, 4, 0), LANES(4)), \
-        NORM(label ", quads", SPEC(op, is_centered, 3, 4, 1), LANES(8))
+#define NORMS(label, op, is_centered, adds)                                   \
+    NORM(label ", elements", SPEC(op, is_centered, adds, 2, 4, 0), LANES(4)), \
+        NORM(label ", quads", SPEC(op, is_centered, adds, 3, 4, 1), LANES(8))
 
 static const struct copse_launch_form forms[] = {
     STATS("elements", SPEC(2, 4, 0), LANES(4)),
@@ -144,18 +145,26 @@ static const struct copse_launch_form forms[] = {
     LOSS_GRAD("quads", SPEC(3, 4, 1), LANES(8)),
     LOSS_GRAD("short rows", SPEC(2, 0, 0), LANES(4)),
     LOSS_GRAD("long", SPEC(8, 4, 0), LANES(256), COPSE_LONG),
-    NORMS("forward", FORWARD, 1),
-    NORMS("gradient", GRADIENT, 1),
-    NORMS("gradient of the scale", SCALE_GRADIENT, 1),
-    NORMS("RMS", FORWARD, 0),
-    NORMS("RMS, gradient", GRADIENT, 0),
-    NORMS("RMS, gradient of the scale", SCALE_GRADIENT, 0),
-    NORM("64 lanes", SPEC(GRADIENT, 1, 6, 3, 1), LANES(64)),
-    NORM("all registers", SPEC(GRADIENT, 1, 2, 7, 0), LANES(4)),
-    NORM("large mean", SPEC(FORWARD, 1, 5, 3, 0), LANES(32), .arrange = copse__arrange_norm_mean,
+    NORMS("forward", FORWARD, 1, 0),
+    NORMS("forward of a sum", FORWARD, 1, 1),
+    NORMS("gradient", GRADIENT, 1, 0),
+    NORMS("gradient, added", GRADIENT, 1, 1),
+    NORMS("gradient of the scale", SCALE_GRADIENT, 1, 0),
+    NORMS("both gradients", BOTH, 1, 0),
+    NORMS("both gradients, added", BOTH, 1, 1),
+    NORMS("RMS", FORWARD, 0, 0),
+    NORMS("RMS of a sum", FORWARD, 0, 1),
+    NORMS("RMS, gradient", GRADIENT, 0, 0),
+    NORMS("RMS, gradient, added", GRADIENT, 0, 1),
+    NORMS("RMS, gradient of the scale", SCALE_GRADIENT, 0, 0),
+    NORMS("RMS, both gradients", BOTH, 0, 0),
+    NORMS("RMS, both gradients, added", BOTH, 0, 1),
+    NORM("64 lanes", SPEC(GRADIENT, 1, 0, 6, 3, 1), LANES(64)),
+    NORM("all registers", SPEC(BOTH, 1, 1, 2, 7, 0), LANES(4)),
+    NORM("large mean", SPEC(FORWARD, 1, 0, 5, 3, 0), LANES(32), .arrange = copse__arrange_norm_mean,
          .no_values = COPSE_ALL_VALUES & ~1u, COPSE_FEW_ALONE,
          .why = "large means take one launch"),
-    NORM("long", SPEC(GRADIENT, 1, 8, 4, 0), LANES(256), COPSE_LONG),
+    NORM("long", SPEC(BOTH, 1, 1, 8, 4, 0), LANES(256), COPSE_LONG),
 };
 
 /* ---- the lines that a group walks ---- */

@@ -14,7 +14,7 @@ enum {
     INDEX = COPSE_CONTENT_INDEX,
     ARRANGED = COPSE_CONTENT_ARRANGED
 };
-enum { FORWARD, GRADIENT, SCALE_GRADIENT }; /* of kernels/norm/layer_norm.cl */
+enum { FORWARD, GRADIENT, SCALE_GRADIENT, BOTH }; /* of kernels/norm/layer_norm.cl */
 
 #define COLS 5u
 
@@ -276,20 +276,30 @@ static size_t second_of(const struct copse_launch *l, size_t rows, size_t cols)
     return l->spec[0] == FORWARD ? cols : rows * cols;
 }
 
+size_t copse__words_of_norm_z(const struct copse_launch *l, size_t n)
+{
+    return l->spec[0] == BOTH || (l->spec[0] == FORWARD && l->spec[2]) ? n : 1;
+}
+
+#define PLAN_NORM(l, p, groups_)                                                                 \
+    do {                                                                                         \
+        const size_t n_ = (size_t)(p).rows * (p).cols;                                           \
+        COPSE_LAUNCH_PLAN(l, p, groups_, n_, (p).cols, second_of(l, (p).rows, (p).cols), n_, n_, \
+                          copse__words_of_norm_z(l, n_));                                        \
+    } while (0)
+
 static void plan_norm(struct copse_launch *l)
 {
     const struct copse_params_layer_norm p = { (uint32_t)l->want, cols_of(l),
                                                copse__launch_either(l, 0.125f, 0.5f) };
-    const size_t n = (size_t)p.rows * p.cols;
-    COPSE_LAUNCH_PLAN(l, p, l->want, n, p.cols, second_of(l, p.rows, p.cols), n);
+    PLAN_NORM(l, p, l->want);
 }
 
 static void plan_norm_wide(struct copse_launch *l)
 {
     const struct copse_params_layer_norm_wide p = { rows_by_two(l), cols_of(l),
                                                     copse__launch_either(l, 0.125f, 0.5f), 2 };
-    const size_t n = (size_t)p.rows * p.cols;
-    COPSE_LAUNCH_PLAN(l, p, l->want, n, p.cols, second_of(l, p.rows, p.cols), n);
+    PLAN_NORM(l, p, l->want);
 }
 
 /* Two rows of more elements than the levels of a sum take at once. */
@@ -298,8 +308,7 @@ static void plan_norm_wide(struct copse_launch *l)
 static void plan_norm_long(struct copse_launch *l)
 {
     const struct copse_params_layer_norm p = { 2, LONG_ROW, 0.125f };
-    const size_t n = (size_t)p.rows * p.cols;
-    COPSE_LAUNCH_PLAN(l, p, p.rows, n, p.cols, second_of(l, p.rows, p.cols), n);
+    PLAN_NORM(l, p, p.rows);
 }
 
 static void plan_groups_long(struct copse_launch *l)
@@ -319,8 +328,7 @@ static void plan_groups_grad_long(struct copse_launch *l)
 static void plan_norm_wide_long(struct copse_launch *l)
 {
     const struct copse_params_layer_norm_wide p = { 2, LONG_ROW, 0.125f, 2 };
-    const size_t n = (size_t)p.rows * p.cols;
-    COPSE_LAUNCH_PLAN(l, p, 1, n, p.cols, second_of(l, p.rows, p.cols), n);
+    PLAN_NORM(l, p, 1);
 }
 
 void copse__arrange_norm_mean(const struct copse_launch *l, uint32_t *const *words)
@@ -339,7 +347,7 @@ void copse__arrange_norm_mean(const struct copse_launch *l, uint32_t *const *wor
 static void plan_norm_wide_equal(struct copse_launch *l)
 {
     const struct copse_params_layer_norm_wide p = { 1, 1211856, 0.125f, 2 };
-    COPSE_LAUNCH_PLAN(l, p, 1, p.cols, p.cols, second_of(l, p.rows, p.cols), p.cols);
+    PLAN_NORM(l, p, 1);
 }
 
 static void arrange_norm_equal(const struct copse_launch *l, uint32_t *const *words)
@@ -406,26 +414,36 @@ static void arrange_norm_equal(const struct copse_launch *l, uint32_t *const *wo
     .no_values = COPSE_ALL_VALUES & ~1u, COPSE_FEW_ALONE, .why = "long rows take one launch"
 /* A subnormal number times an infinity is infinite, or NaN where the number was rounded to 0. */
 #define APART .apart = COPSE_BIT(COPSE_VALUES_SUBNORMALS)
-#define NORM_AS(label, ...)                                                          \
-    {                                                                                \
-        .kernel = COPSE_KERNEL_layer_norm, .name = label, .spec = { __VA_ARGS__ },   \
-        .contents = { VALUES, VALUES, VALUES, RESULT }, .plan = plan_norm, .cap = 4, \
-        .is_rare = true, APART                                                       \
+#define NORM_AS(label, ...)                                                                \
+    {                                                                                      \
+        .kernel = COPSE_KERNEL_layer_norm, .name = label, .spec = { __VA_ARGS__ },         \
+        .contents = { VALUES, VALUES, VALUES, VALUES, RESULT, RESULT }, .plan = plan_norm, \
+        .cap = 4, .is_rare = true, APART                                                   \
     }
-#define NORM(label, op, is_centered) \
-    NORM_AS(label, op, is_centered), NORM_AS(label ", short", op, is_centered, 1)
-#define NORM_WIDE(label, op, is_centered)                                                   \
-    {                                                                                       \
-        .kernel = COPSE_KERNEL_layer_norm_wide, .name = label, .spec = { op, is_centered }, \
-        .contents = { VALUES, VALUES, VALUES, RESULT }, .plan = plan_norm_wide, .cap = 4,   \
-        .is_rare = true, APART                                                              \
+#define NORM(label, op, is_centered, adds) \
+    NORM_AS(label, op, is_centered, adds), NORM_AS(label ", short", op, is_centered, adds, 1)
+#define NORM_WIDE(label, op, is_centered, adds)                                                   \
+    {                                                                                             \
+        .kernel = COPSE_KERNEL_layer_norm_wide, .name = label, .spec = { op, is_centered, adds }, \
+        .contents = { VALUES, VALUES, VALUES, VALUES, RESULT, RESULT }, .plan = plan_norm_wide,   \
+        .cap = 4, .is_rare = true, APART                                                          \
     }
-#define NORM_OF(kernel_, label, op, plan_, wide, ...)                               \
-    {                                                                               \
-        .kernel = COPSE_KERNEL_##kernel_, .name = label, .spec = { op, 1 },         \
-        .contents = { VALUES, VALUES, VALUES, RESULT }, .plan = plan_,              \
-        .no_values = COPSE_ALL_VALUES & ~1u,                                        \
-        .no_regimes = COPSE_ALL_REGIMES & ~COPSE_BIT(COPSE_REGIME_FEW), __VA_ARGS__ \
+/* One of these for each result of u. */
+#define NORMS(form)                                                                              \
+    form("forward", FORWARD, 1, 0), form("forward of a sum", FORWARD, 1, 1),                     \
+        form("gradient", GRADIENT, 1, 0), form("gradient, added", GRADIENT, 1, 1),               \
+        form("gradient of the scale", SCALE_GRADIENT, 1, 0), form("both gradients", BOTH, 1, 0), \
+        form("both gradients, added", BOTH, 1, 1), form("RMS", FORWARD, 0, 0),                   \
+        form("RMS of a sum", FORWARD, 0, 1), form("RMS, gradient", GRADIENT, 0, 0),              \
+        form("RMS, gradient, added", GRADIENT, 0, 1),                                            \
+        form("RMS, gradient of the scale", SCALE_GRADIENT, 0, 0),                                \
+        form("RMS, both gradients", BOTH, 0, 0), form("RMS, both gradients, added", BOTH, 0, 1)
+#define NORM_OF(kernel_, label, op, plan_, wide, ...)                                  \
+    {                                                                                  \
+        .kernel = COPSE_KERNEL_##kernel_, .name = label, .spec = { op, 1 },            \
+        .contents = { VALUES, VALUES, VALUES, VALUES, RESULT, RESULT }, .plan = plan_, \
+        .no_values = COPSE_ALL_VALUES & ~1u,                                           \
+        .no_regimes = COPSE_ALL_REGIMES & ~COPSE_BIT(COPSE_REGIME_FEW), __VA_ARGS__    \
     }
 #define LONG_ROWS  .why = "long rows take one launch"
 #define LARGE_MEAN .why = "large means take one launch", .arrange = copse__arrange_norm_mean
@@ -558,18 +576,8 @@ static const struct copse_launch_form forms[] = {
       .is_rare = true,
       SHARES,
       COPSE_LONG },
-    NORM("forward", FORWARD, 1),
-    NORM("gradient", GRADIENT, 1),
-    NORM("gradient of the scale", SCALE_GRADIENT, 1),
-    NORM("RMS", FORWARD, 0),
-    NORM("RMS, gradient", GRADIENT, 0),
-    NORM("RMS, gradient of the scale", SCALE_GRADIENT, 0),
-    NORM_WIDE("forward", FORWARD, 1),
-    NORM_WIDE("gradient", GRADIENT, 1),
-    NORM_WIDE("gradient of the scale", SCALE_GRADIENT, 1),
-    NORM_WIDE("RMS", FORWARD, 0),
-    NORM_WIDE("RMS, gradient", GRADIENT, 0),
-    NORM_WIDE("RMS, gradient of the scale", SCALE_GRADIENT, 0),
+    NORMS(NORM),
+    NORMS(NORM_WIDE),
     NORM_OF(layer_norm, "long rows", FORWARD, plan_norm_long, , LONG_ROWS),
     NORM_OF(layer_norm, "large mean", FORWARD, plan_norm, , LARGE_MEAN),
     NORM_OF(layer_norm_wide, "long rows", FORWARD, plan_norm_wide_long, _wide, LONG_ROWS),

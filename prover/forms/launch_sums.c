@@ -123,13 +123,22 @@ static void plan_column_sums(struct copse_launch *l)
     const uint32_t width = COPSE_MIN(copse__launch_group(l), 16), count = (uint32_t)l->spec[0],
                    strips = (uint32_t)((l->want + count - 1) / count);
     struct copse_params_column_sums p = { .rows = 9, .chunks = 1 };
+    uint32_t cols[4] = { 0 };
     if (l->regime == COPSE_REGIME_FEW)
         p = (struct copse_params_column_sums){ .rows = 150, .chunks = 3 };
     if (l->form->is_long)
         p = (struct copse_params_column_sums){ .rows = COPSE_LONG_LINE, .chunks = 64 };
-    p.cols = strips * width - (width > 3 ? 3 : 0);
-    const size_t n = (size_t)p.rows * p.cols;
-    COPSE_LAUNCH_PLAN(l, p, (uint64_t)strips * count, n, n, n, n, p.cols, p.cols, p.cols, p.cols);
+    for (uint32_t m = 0; m < count; m++) /* each has another number */
+        cols[m] = strips * width - (width > 4 ? 1 + m : 0);
+    p.cols0 = cols[0];
+    p.cols1 = cols[1];
+    p.cols2 = cols[2];
+    p.cols3 = cols[3];
+    for (uint32_t m = count; m < 4; m++)
+        cols[m] = 1; /* words that are bound */
+    const size_t rows = p.rows;
+    COPSE_LAUNCH_PLAN(l, p, (uint64_t)strips * count, rows * cols[0], rows * cols[1],
+                      rows * cols[2], rows * cols[3], cols[0], cols[1], cols[2], cols[3]);
 }
 
 /* ---- by index ---- */

@@ -173,10 +173,12 @@ static const struct {
     ROWS_HELD(softmax_grad_held, 0 COMMA),
     ROWS_HELD(softmax_grad_held, 1 COMMA),
     ROWS_HELD(cross_entropy_grad_held, ),
-    ROWS_HELD(layer_norm_held, 0 COMMA 1 COMMA),
-    ROWS_HELD(layer_norm_held, 1 COMMA 1 COMMA),
-    ROWS_HELD(layer_norm_held, 2 COMMA 1 COMMA),
-    ROWS_HELD(layer_norm_held, 1 COMMA 0 COMMA),
+    ROWS_HELD(layer_norm_held, 0 COMMA 1 COMMA 0 COMMA),
+    ROWS_HELD(layer_norm_held, 0 COMMA 1 COMMA 1 COMMA),
+    ROWS_HELD(layer_norm_held, 1 COMMA 1 COMMA 0 COMMA),
+    ROWS_HELD(layer_norm_held, 2 COMMA 1 COMMA 0 COMMA),
+    ROWS_HELD(layer_norm_held, 1 COMMA 0 COMMA 0 COMMA),
+    ROWS_HELD(layer_norm_held, 3 COMMA 1 COMMA 1 COMMA),
 #undef COMMA
 #undef ROWS_HELD
     { COPSE_KERNEL_matmul_texel, 1, { 0, 0, 0, 1 } },

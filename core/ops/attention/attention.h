@@ -39,7 +39,8 @@ struct copse_attention_launch {
     struct copse_attention_targets to;
 };
 
-enum { COPSE_ATTENTION_FORWARD, COPSE_ATTENTION_GRADIENT };
+/* The result with the state of its queries, this state alone, the derivatives from it. */
+enum { COPSE_ATTENTION_FORWARD, COPSE_ATTENTION_OF_STATE, COPSE_ATTENTION_GRADIENT };
 
 /* The input of the family: small, as jobs of mode tune have no tensors. */
 struct copse_attention_work {

@@ -60,6 +60,7 @@ static void attention_line(const void *params, const int32_t *spec,
     const bool is_empty = m.has_mask ? total == 0 : !sees_a_key(&m, i, keys);
     copse__store(state, STATE * row, is_last && is_empty ? 0 : top);
     copse__store(state, STATE * row + 1, !is_last ? total : is_empty ? 0 : 1 / total);
+    copse__store(state, STATE * row + 2, 0);
     copse__store(state, STATE * row + 3, (double)keys);
     for (size_t c = 0; has_values && c < m.width; c++)
         copse__store(y, to + c, !is_last ? sums[c] : is_empty ? 0 : sums[c] / total);

@@ -87,9 +87,8 @@ static copse_status plain_key(struct copse_lowering *l, const struct copse_atten
 copse_status copse__attention_plain(struct copse_lowering *l, const void *work)
 {
     const struct copse_attention_work *w = work;
-    if (w->kind == COPSE_ATTENTION_FORWARD)
-        return plain_forward(l, w->of, true);
-    COPSE_TRY(plain_forward(l, w->of, false));
+    if (w->kind != COPSE_ATTENTION_GRADIENT)
+        return plain_forward(l, w->of, w->kind == COPSE_ATTENTION_FORWARD);
     COPSE_TRY(plain_query(l, w->of));
     return plain_key(l, w->of);
 }
@@ -122,9 +121,8 @@ copse_status copse__attention_wide(struct copse_lowering *l, const void *work)
     const struct copse_attention_launch *w = a->of;
     const struct copse_attention_sizes *x = &w->at;
     const int32_t spec[COPSE_MAX_SPECS] = GRAD_SPEC(&w->attr);
-    COPSE_TRY(wide_forward(l, w, a->kind == COPSE_ATTENTION_FORWARD));
-    if (a->kind == COPSE_ATTENTION_FORWARD)
-        return COPSE_OK;
+    if (a->kind != COPSE_ATTENTION_GRADIENT)
+        return wide_forward(l, w, a->kind == COPSE_ATTENTION_FORWARD);
     const struct copse_params_attention_grad_query_wide q = {
         FIELDS(x, &w->attr), .blocks = x->items * x->heads * blocks_of(x->queries),
         .to_first = w->to.q, .to_stride = w->to.q_stride
@@ -175,9 +173,8 @@ copse_status copse__attention_texel(struct copse_lowering *l, const void *work)
     const struct copse_attention_sizes *x = &w->at;
     const int32_t spec[COPSE_MAX_SPECS] = { w->attr.is_causal, w->attr.has_mask, w->attr.lengths,
                                             (int32_t)(x->width / 4) };
-    COPSE_TRY(texel_forward(l, w, a->kind == COPSE_ATTENTION_FORWARD));
-    if (a->kind == COPSE_ATTENTION_FORWARD)
-        return COPSE_OK;
+    if (a->kind != COPSE_ATTENTION_GRADIENT)
+        return texel_forward(l, w, a->kind == COPSE_ATTENTION_FORWARD);
     struct copse_params_attention_grad_query_texel q = { FIELDS(x, &w->attr),
                                                          .lines = x->items * x->heads,
                                                          .count = TEXEL_COUNT, .to_first = w->to.q,
@@ -207,28 +204,39 @@ static uint32_t groups_of(uint32_t length)
     return (length + COPSE_ATTENTION_GROUP - 1) / COPSE_ATTENTION_GROUP;
 }
 
-copse_status copse__attention_tile(struct copse_lowering *l, const void *work)
+/* The constant of the width of heads. */
+static int32_t width_of(const struct copse_attention_launch *w)
 {
-    const struct copse_attention_work *a = work;
-    const struct copse_attention_launch *w = a->of;
+    return w->at.width == 32 ? 0 : w->at.width == 64 ? 1 : 2;
+}
+
+static copse_status tile_forward(struct copse_lowering *l, const struct copse_attention_launch *w,
+                                 bool has_values)
+{
     const struct copse_attention_sizes *x = &w->at;
-    const bool has_values = a->kind == COPSE_ATTENTION_FORWARD;
-    const int32_t log_width = x->width == 32 ? 0 : x->width == 64 ? 1 : 2;
-    const int32_t forward[COPSE_MAX_SPECS] = { w->attr.is_causal, has_values, w->attr.has_mask,
-                                               w->attr.lengths, log_width };
-    const int32_t spec[COPSE_MAX_SPECS] = { w->attr.is_causal, w->attr.has_mask, w->attr.lengths,
-                                            log_width };
+    const int32_t spec[COPSE_MAX_SPECS] = { w->attr.is_causal, has_values, w->attr.has_mask,
+                                            w->attr.lengths, width_of(w) };
     const struct copse_params_attention_tile p = {
         FIELDS(x, &w->attr), .blocks = x->items * x->heads * groups_of(x->queries)
     };
     struct copse_operand y;
     COPSE_TRY(values_of(l, w, has_values, &y));
-    COPSE_TRY(COPSE_LAUNCH(l, attention_tile, forward, p, p.blocks, w->q, w->k, w->v, w->mask,
-                           w->lengths, w->state, y));
-    if (has_values)
-        return COPSE_OK;
+    return COPSE_LAUNCH(l, attention_tile, spec, p, p.blocks, w->q, w->k, w->v, w->mask, w->lengths,
+                        w->state, y);
+}
+
+copse_status copse__attention_tile(struct copse_lowering *l, const void *work)
+{
+    const struct copse_attention_work *a = work;
+    const struct copse_attention_launch *w = a->of;
+    const struct copse_attention_sizes *x = &w->at;
+    const int32_t spec[COPSE_MAX_SPECS] = { w->attr.is_causal, w->attr.has_mask, w->attr.lengths,
+                                            width_of(w) };
+    if (a->kind != COPSE_ATTENTION_GRADIENT)
+        return tile_forward(l, w, a->kind == COPSE_ATTENTION_FORWARD);
     const struct copse_params_attention_grad_query_tile q = {
-        FIELDS(x, &w->attr), .blocks = p.blocks, .to_first = w->to.q, .to_stride = w->to.q_stride
+        FIELDS(x, &w->attr), .blocks = x->items * x->heads * groups_of(x->queries),
+        .to_first = w->to.q, .to_stride = w->to.q_stride
     };
     const struct copse_params_attention_grad_key_tile k = {
         FIELDS(x, &w->attr), .blocks = x->items * x->kv_heads * groups_of(x->keys), .to_k = w->to.k,

@@ -85,6 +85,7 @@ void copse__attention_line_size(const void *params, const int32_t *spec,
     const bool is_last = end == m.keys;
     copse__store(state, STATE * row, fmax(most, fabs(before) < INFINITY ? fabs(before) : 0));
     copse__store(state, STATE * row + 1, !is_last ? size : total != 0 ? size / (total * total) : 0);
+    copse__store(state, STATE * row + 2, 0);
     copse__store(state, STATE * row + 3, 0);
     for (size_t c = 0; spec[1] && c < m.width; c++)
         copse__store(y, to + c,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Scaled dot-product attention: its variants, and the ops with their shapes and derivatives. The
-   derivatives are parts of one tensor, as q, k and v can be. */
+   derivatives are parts of one tensor, as q, k and v can be. The state of the queries, from which
+   they are computed, is a node of its own; one launch computes it with the result. */
 #include <math.h>
 #include <stdio.h>
 
@@ -61,11 +62,15 @@ static copse_status attention_bind(struct copse_lowering *l, copse_tensor *const
     }
     w->mask = w->attr.has_mask ? copse__of(in[own]) : w->q;
     if (w->attr.lengths == COPSE_ATTENTION_ALL)
-        COPSE_TRY(copse__scratch(l, 1, &w->lengths));
-    else
-        w->lengths = copse__of(in[own + (uint32_t)w->attr.has_mask]);
-    return copse__scratch(
-        l, (uint64_t)COPSE_ATTENTION_STATE * w->at.items * w->at.heads * w->at.queries, &w->state);
+        return copse__scratch(l, 1, &w->lengths);
+    w->lengths = copse__of(in[own + (uint32_t)w->attr.has_mask]);
+    return COPSE_OK;
+}
+
+/* The state follows the other operands. */
+static copse_tensor *state_of(const copse_tensor *t)
+{
+    return t->in[t->in_count - 1];
 }
 
 /* ---- the family ---- */
@@ -101,7 +106,7 @@ static bool fits_tiles(const struct copse_limits *limits, const void *work)
     if ((w->width != 32 && w->width != 64 && w->width != 128) ||
         limits->max_group_size < COPSE_ATTENTION_TILE_GROUP)
         return false;
-    return w->kind == COPSE_ATTENTION_FORWARD ||
+    return w->kind != COPSE_ATTENTION_GRADIENT ||
            w->key_tiles * rounds_of_tile(w->width) <= MOST_ROUNDS;
 }
 
@@ -135,7 +140,7 @@ static const struct copse_variant variants[] = {
 static bool attention_size(const void *work, struct copse_size *out)
 {
     const struct copse_attention_work *w = work;
-    out->kind = w->kind != COPSE_ATTENTION_FORWARD;
+    out->kind = w->kind == COPSE_ATTENTION_GRADIENT;
     out->of[0] = w->keys;
     return w->keys > 0;
 }
@@ -168,7 +173,9 @@ static copse_tensor *attention_build(copse_graph *g, const struct copse_tune_job
     if (((const struct copse_attention_work *)j->work)->kind == COPSE_ATTENTION_FORWARD) {
         return y;
     }
-    return COPSE_NODE(g, &op_grad, y->attr, y, in[0], in[0], in[1], in[2]);
+    if (copse__is_failed(y))
+        return y;
+    return COPSE_NODE(g, &op_grad, y->attr, y, in[0], in[0], in[1], in[2], state_of(y));
 }
 
 const struct copse_family copse_family_attention = {
@@ -197,7 +204,7 @@ static copse_status attention_choose(struct copse_lowering *l, uint32_t kind,
                                         COPSE_MAX(most, state), w });
 }
 
-/* ---- the derivatives: of y, dy and the operands, in one tensor ---- */
+/* ---- the derivatives: of y, dy, the operands and the state, in one tensor ---- */
 
 static copse_status grad_infer(const copse_tensor *dx, copse_shape *shape, copse_type *type)
 {
@@ -219,6 +226,7 @@ static copse_status grad_lower(struct copse_lowering *l, const copse_tensor *dx)
                                         .attr = *a,
                                         .y = copse__of(dx->in[0]),
                                         .dy = copse__of(dx->in[1]),
+                                        .state = copse__of(state_of(dx)),
                                         .dx = copse__of(dx) };
     const struct copse_attention_sizes *x = &w.at;
     const uint32_t words_q = x->items * x->queries * x->heads * x->width;
@@ -248,7 +256,7 @@ static void attention_gradient(copse_graph *g, const copse_tensor *y, copse_tens
                                copse_tensor **dx)
 {
     const struct copse_attention_attr *a = y->attr;
-    copse_tensor *all, *in[7] = { (copse_tensor *)y, dy };
+    copse_tensor *all, *in[8] = { (copse_tensor *)y, dy };
     uint32_t start = 0;
     if (a->has_mask && y->in[a->is_packed ? 1 : 3]->needs_gradient) {
         (void)copse__refuse(g, COPSE_ERR_UNSUPPORTED,
@@ -275,7 +283,7 @@ static void attention_gradient(copse_graph *g, const copse_tensor *y, copse_tens
     }
 }
 
-/* ---- the ops ---- */
+/* ---- the ops: the state checks the operands ---- */
 
 static copse_status check_sizes(const copse_tensor *y, const struct copse_attention_sizes *x)
 {
@@ -336,6 +344,13 @@ static copse_status infer_three(const copse_tensor *y, copse_shape *shape)
 
 static copse_status attention_infer(const copse_tensor *y, copse_shape *shape, copse_type *type)
 {
+    const struct copse_attention_attr *a = y->attr;
+    *type = COPSE_F32;
+    return a->is_packed ? infer_packed(y, shape) : infer_three(y, shape);
+}
+
+static copse_status state_infer(const copse_tensor *y, copse_shape *shape, copse_type *type)
+{
     struct copse_attention_attr a = *(const struct copse_attention_attr *)y->attr;
     const uint32_t own = a.is_packed ? 1 : 3;
     for (uint32_t i = 0; i < own; i++)
@@ -353,35 +368,81 @@ static copse_status attention_infer(const copse_tensor *y, copse_shape *shape, c
     if (lengths &&
         (lengths->type != COPSE_I32 || !copse__shape_equal(lengths->shape, COPSE_SHAPE(x.items))))
         return copse__shape_error(y, "expected i32 lengths [%u]", (unsigned)x.items);
+    *shape = COPSE_SHAPE(COPSE_ATTENTION_STATE * x.items * x.heads * x.queries);
     return COPSE_OK;
 }
 
+static copse_status state_lower(struct copse_lowering *l, const copse_tensor *state)
+{
+    struct copse_attention_launch w = { .at = sizes_of(state->in, state->attr),
+                                        .attr = *(const struct copse_attention_attr *)state->attr,
+                                        .state = copse__of(state) };
+    if (w.at.items * w.at.heads * w.at.queries == 0)
+        return COPSE_OK;
+    if (w.at.keys == 0)
+        return copse__lower_fill(l, state, 0.0);
+    COPSE_TRY(attention_bind(l, state->in, &w));
+    return attention_choose(l, COPSE_ATTENTION_OF_STATE, &w);
+}
+
+/* Writes the state, too, which a launch for it alone would have computed before. */
 static copse_status attention_lower(struct copse_lowering *l, const copse_tensor *y)
 {
     struct copse_attention_launch w = { .at = sizes_of(y->in, y->attr),
                                         .attr = *(const struct copse_attention_attr *)y->attr,
+                                        .state = copse__of(state_of(y)),
                                         .y = copse__of(y) };
     const struct copse_attention_sizes *x = &w.at;
     if (x->items * x->heads * x->queries == 0)
         return COPSE_OK;
-    if (x->keys == 0)
+    if (x->keys == 0) {
+        COPSE_TRY(copse__lower_fill(l, state_of(y), 0.0));
         return copse__lower_fill(l, y, 0.0);
+    }
     COPSE_TRY(attention_bind(l, y->in, &w));
     return attention_choose(l, COPSE_ATTENTION_FORWARD, &w);
 }
 
+static bool attention_fuse(struct copse_lowering *l, const copse_tensor *y, uint32_t turn,
+                           struct copse_fused *out)
+{
+    (void)l;
+    out->at[1] = state_of(y);
+    out->is_free = true;
+    return turn == 0;
+}
+
+static copse_status lower_with_state(struct copse_lowering *l, const struct copse_fused *f)
+{
+    return attention_lower(l, f->at[0]);
+}
+
+/* Both have the name that errors tell. */
+static const struct copse_op op_state[] = {
+    { .name = "attention",
+      .attr_size = sizeof(struct copse_attention_attr),
+      .infer = state_infer,
+      .lower = state_lower,
+      .takes_stored = true },
+    { .name = "self_attention",
+      .attr_size = sizeof(struct copse_attention_attr),
+      .infer = state_infer,
+      .lower = state_lower,
+      .takes_stored = true },
+};
 #define OP(name_)                                                                                  \
     {                                                                                              \
         .name = name_, .attr_size = sizeof(struct copse_attention_attr), .infer = attention_infer, \
-        .gradient = attention_gradient, .lower = attention_lower, .takes_stored = true             \
+        .gradient = attention_gradient, .lower = attention_lower, .takes_stored = true,            \
+        .fuse = attention_fuse, .lower_fused = lower_with_state                                    \
     }
 static const struct copse_op op_attention = OP("attention")
 , op_self_attention = OP("self_attention");
 
 /* ---- the public functions ---- */
 
-/* Adds the node of the `count` operands in[0 ...], with room for mask and lengths; `width` of a
-   head for the scale. */
+/* Adds the nodes of the `count` operands in[0 ...], with room for mask, lengths and state; `width`
+   of a head for the scale. */
 static copse_tensor *attention_add(copse_graph *g, const struct copse_op *op,
                                    const struct copse_attention_params *params, uint32_t width,
                                    struct copse_attention_attr *a, copse_tensor **in,
@@ -413,7 +474,8 @@ static copse_tensor *attention_add(copse_graph *g, const struct copse_op *op,
     }
     if (p->lengths)
         in[count++] = p->lengths;
-    return copse__node(g, op, a, in, count);
+    in[count] = copse__node(g, &op_state[a->is_packed], a, in, count);
+    return copse__is_failed(in[count]) ? in[count] : copse__node(g, op, a, in, count + 1);
 }
 
 copse_tensor *copse_attention(copse_graph *g, copse_tensor *q, copse_tensor *k, copse_tensor *v,
@@ -422,7 +484,7 @@ copse_tensor *copse_attention(copse_graph *g, copse_tensor *q, copse_tensor *k, 
     struct copse_attention_attr a = { 0 };
     COPSE_LATCH(g, COPSE_CHECK_OPERANDS("attention", g, q, k, v));
     return attention_add(g, &op_attention, params, q->shape.rank == 4 ? q->shape.dims[3] : 1, &a,
-                         (copse_tensor *[5]){ q, k, v }, 3);
+                         (copse_tensor *[6]){ q, k, v }, 3);
 }
 
 copse_tensor *copse_self_attention(copse_graph *g, copse_tensor *qkv, uint32_t heads,
@@ -438,5 +500,5 @@ copse_tensor *copse_self_attention(copse_graph *g, copse_tensor *qkv, uint32_t h
     const uint64_t parts = heads + 2 * (uint64_t)kv_heads;
     return attention_add(g, &op_self_attention, params,
                          qkv->shape.rank == 3 ? (uint32_t)(qkv->shape.dims[2] / parts) : 1, &a,
-                         (copse_tensor *[3]){ qkv }, 1);
+                         (copse_tensor *[4]){ qkv }, 1);
 }

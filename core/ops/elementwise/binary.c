@@ -158,6 +158,13 @@ static void no_gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy,
 #undef BINARY
 #undef COMPARE
 
+bool copse__is_sum_of_two(const copse_tensor *t)
+{
+    return t->op == &op_add && t->in[0] != t->in[1] &&
+           copse__shape_equal(t->in[0]->shape, t->shape) &&
+           copse__shape_equal(t->in[1]->shape, t->shape);
+}
+
 copse_tensor *copse_logical_not(copse_graph *g, copse_tensor *x)
 {
     COPSE_LATCH(g, COPSE_CHECK_OPERANDS("logical_not", g, x));

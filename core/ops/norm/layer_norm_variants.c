@@ -8,6 +8,7 @@
 
 #include "core/device/kernel/launch_split.h"
 #include "core/graph/variant.h"
+#include "core/ops/elementwise/binary.h"
 #include "core/ops/ops.h"
 #include "core/ops/reduce/column_sum.h"
 #include "core/ops/self_tests.h"
@@ -19,13 +20,15 @@
 
 /* The results computed from u = (x - mean) / sqrt(variance + epsilon):
    kernels/norm/layer_norm.cl. */
-enum { FORWARD, GRADIENT, SCALE_GRADIENT };
+enum { FORWARD, GRADIENT, SCALE_GRADIENT, BOTH };
 
 struct layer_norm {
     int32_t op, is_centered; /* 0: RMS norm */
     uint32_t rows, cols;
     float epsilon;
     const copse_tensor *x, *a, *b, *y; /* scale and offset; scale and dy; dy twice */
+    const copse_tensor *r; /* what is added to x, or to the derivative of x [NULL: nothing] */
+    const copse_tensor *z; /* gets x + r, or u dy of BOTH [NULL: there is none] */
 };
 
 struct layer_norm_attr {
@@ -48,15 +51,34 @@ static uint32_t rows_of(copse_shape s)
 
 /* ---- launches ---- */
 
+/* x, a, b, r, y and z: an absent r is bound as x, an absent z as a word that nothing writes. */
+enum { ARGS = 6 };
+
+static copse_status norm_operands(struct copse_lowering *l, const struct layer_norm *w,
+                                  struct copse_operand args[ARGS])
+{
+    args[0] = copse__of(w->x);
+    args[1] = copse__of(w->a);
+    args[2] = copse__of(w->b);
+    args[3] = copse__of(w->r ? w->r : w->x);
+    args[4] = copse__of(w->y);
+    if (!w->z)
+        return copse__scratch(l, 1, &args[5]);
+    args[5] = copse__of(w->z);
+    return COPSE_OK;
+}
+
 static copse_status lower_shared(struct copse_lowering *l, const void *work)
 {
     const struct layer_norm *w = work;
     const struct copse_params_layer_norm p = { w->rows, w->cols, w->epsilon };
-    const int32_t spec[COPSE_MAX_SPECS] = {
-        w->op, w->is_centered, w->cols <= 3 * copse__group_size(l, COPSE_KERNEL_layer_norm)
-    };
-    return COPSE_LAUNCH(l, layer_norm, spec, p, w->cols > 0 ? w->rows : 0, copse__of(w->x),
-                        copse__of(w->a), copse__of(w->b), copse__of(w->y));
+    const int32_t spec[COPSE_MAX_SPECS] = { w->op, w->is_centered, w->r != NULL,
+                                            w->cols <=
+                                                3 * copse__group_size(l, COPSE_KERNEL_layer_norm) };
+    struct copse_operand args[ARGS];
+    COPSE_TRY(norm_operands(l, w, args));
+    return copse__launch(l, COPSE_KERNEL_layer_norm, spec, &p, w->cols > 0 ? w->rows : 0, args,
+                         ARGS);
 }
 
 static copse_status lower_wide(struct copse_lowering *l, const void *work)
@@ -66,10 +88,11 @@ static copse_status lower_wide(struct copse_lowering *l, const void *work)
     const struct copse_params_layer_norm_wide p = {
         w->rows, w->cols, w->epsilon, COPSE_MAX(ENOUGH / COPSE_MAX(w->cols, 1u), 1u)
     };
-    const int32_t spec[COPSE_MAX_SPECS] = { w->op, w->is_centered };
-    return COPSE_LAUNCH(l, layer_norm_wide, spec, p,
-                        w->cols > 0 ? (w->rows + p.each - 1) / p.each : 0, copse__of(w->x),
-                        copse__of(w->a), copse__of(w->b), copse__of(w->y));
+    const int32_t spec[COPSE_MAX_SPECS] = { w->op, w->is_centered, w->r != NULL };
+    struct copse_operand args[ARGS];
+    COPSE_TRY(norm_operands(l, w, args));
+    return copse__launch(l, COPSE_KERNEL_layer_norm_wide, spec, &p,
+                         w->cols > 0 ? (w->rows + p.each - 1) / p.each : 0, args, ARGS);
 }
 
 static bool fits_held(const struct copse_limits *limits, const void *work)
@@ -85,10 +108,11 @@ static copse_status lower_held(struct copse_lowering *l, const void *work)
     const struct copse_params_layer_norm_held p = { w->rows, w->cols, w->epsilon };
     struct copse_held held;
     copse__held_rows(copse__limits(l), COPSE_KERNEL_layer_norm_held, p.rows, p.cols, &held);
-    const int32_t spec[COPSE_MAX_SPECS] = { w->op, w->is_centered, held.log_lanes, held.more,
-                                            held.in_quads };
-    return COPSE_LAUNCH(l, layer_norm_held, spec, p, held.groups, copse__of(w->x), copse__of(w->a),
-                        copse__of(w->b), copse__of(w->y));
+    const int32_t spec[COPSE_MAX_SPECS] = { w->op,          w->is_centered, w->r != NULL,
+                                            held.log_lanes, held.more,      held.in_quads };
+    struct copse_operand args[ARGS];
+    COPSE_TRY(norm_operands(l, w, args));
+    return copse__launch(l, COPSE_KERNEL_layer_norm_held, spec, &p, held.groups, args, ARGS);
 }
 
 /* ---- the family ---- */
@@ -147,14 +171,27 @@ const struct copse_family copse_family_layer_norm = {
 
 /* ---- the derivatives ---- */
 
+static struct layer_norm work_of(const copse_tensor *y, int32_t op, const copse_tensor *a,
+                                 const copse_tensor *b)
+{
+    const struct layer_norm_attr *attr = y->attr;
+    return (struct layer_norm){ op,
+                                attr->is_centered,
+                                rows_of(y->shape),
+                                cols_of(y->shape),
+                                attr->epsilon,
+                                y->in[0],
+                                a,
+                                b,
+                                y,
+                                NULL,
+                                NULL };
+}
+
 static copse_status lower_as(struct copse_lowering *l, const copse_tensor *y, int32_t op,
                              const copse_tensor *a, const copse_tensor *b)
 {
-    const struct layer_norm_attr *attr = y->attr;
-    const struct layer_norm w = {
-        op, attr->is_centered, rows_of(y->shape), cols_of(y->shape), attr->epsilon, y->in[0], a, b,
-        y
-    };
+    const struct layer_norm w = work_of(y, op, a, b);
     return copse__lower_variant(l, &copse_family_layer_norm, &w);
 }
 
@@ -227,6 +264,53 @@ static void scale_second(copse_graph *g, const copse_tensor *y, copse_tensor *sl
     copse__partials(g, u, slope, y->in, y->in_count, out);
 }
 
+/* ---- the derivatives in one launch ---- */
+
+enum { OF_X, OF_SCALE, SUM }; /* the places of the nodes in a fusion */
+
+static const struct copse_op op_scale_gradient;
+
+/* The derivative of the scale, with the same x and dy; NULL: none. */
+static const copse_tensor *find_scale_gradient(struct copse_lowering *l, const copse_tensor *dx)
+{
+    const copse_tensor *x = dx->in[0], *dy = dx->in[2], *t;
+    for (uint32_t i = 0; (t = copse__reader(l, dy, i)) != NULL; i++)
+        if (t->op == &op_scale_gradient && t->in[0] == x && t->in[1] == dy &&
+            memcmp(t->attr, dx->attr, sizeof(struct layer_norm_attr)) == 0)
+            return t;
+    return NULL;
+}
+
+/* The derivative of x, which only its addition to another one reads, and that of the scale: all of
+   them, or two. */
+static bool gradient_fuse(struct copse_lowering *l, const copse_tensor *y, uint32_t turn,
+                          struct copse_fused *out)
+{
+    enum { HAS_SCALE = 1, HAS_SUM = 2 };
+    static const uint32_t choices[] = { HAS_SCALE | HAS_SUM, HAS_SCALE, HAS_SUM };
+    const copse_tensor *scale = find_scale_gradient(l, y), *sum = copse__reader(l, y, 0);
+    const bool has_sum = sum && copse__is_sum_of_two(sum);
+    if (turn >= COPSE_COUNT(choices))
+        return false;
+    const uint32_t choice = choices[turn];
+    out->at[OF_SCALE] = choice & HAS_SCALE ? scale : NULL;
+    out->at[SUM] = choice & HAS_SUM && has_sum ? sum : NULL;
+    out->is_inner[OF_X] = out->at[SUM] != NULL;
+    return true;
+}
+
+static copse_status lower_gradients(struct copse_lowering *l, const struct copse_fused *f)
+{
+    const copse_tensor *dx = f->at[OF_X], *sum = f->at[SUM];
+    struct layer_norm w = work_of(dx, f->at[OF_SCALE] ? BOTH : GRADIENT, dx->in[1], dx->in[2]);
+    w.z = f->at[OF_SCALE];
+    if (sum) {
+        w.r = sum->in[sum->in[0] == dx];
+        w.y = sum;
+    }
+    return copse__lower_variant(l, &copse_family_layer_norm, &w);
+}
+
 /* dx of x, scale, dy. */
 static const struct copse_op op_gradient = {
     .name = "layer_norm_gradient",
@@ -234,6 +318,8 @@ static const struct copse_op op_gradient = {
     .infer = infer_as_x,
     .gradient = gradient_second,
     .lower = gradient_lower,
+    .fuse = gradient_fuse,
+    .lower_fused = lower_gradients,
 };
 /* u dy from x, dy: the derivative of the scale is its sum. */
 static const struct copse_op op_scale_gradient = {
@@ -291,12 +377,35 @@ static copse_status layer_norm_lower(struct copse_lowering *l, const copse_tenso
     return lower_as(l, y, FORWARD, y->in[1], y->in[y->in_count - 1]);
 }
 
+/* The norm of a sum, and the sum. */
+enum { NORM, NORM_SUM };
+
+static bool norm_fuse(struct copse_lowering *l, const copse_tensor *y, uint32_t turn,
+                      struct copse_fused *out)
+{
+    (void)l;
+    out->at[NORM_SUM] = y->in[0];
+    return turn == 0 && copse__is_sum_of_two(y->in[0]);
+}
+
+static copse_status lower_norm_of_sum(struct copse_lowering *l, const struct copse_fused *f)
+{
+    const copse_tensor *y = f->at[NORM], *sum = f->at[NORM_SUM];
+    struct layer_norm w = work_of(y, FORWARD, y->in[1], y->in[y->in_count - 1]);
+    w.x = sum->in[0];
+    w.r = sum->in[1];
+    w.z = sum;
+    return copse__lower_variant(l, &copse_family_layer_norm, &w);
+}
+
 static const struct copse_op op_layer_norm = {
     .name = "layer_norm",
     .attr_size = sizeof(struct layer_norm_attr),
     .infer = layer_norm_infer,
     .gradient = layer_norm_op_gradient,
     .lower = layer_norm_lower,
+    .fuse = norm_fuse,
+    .lower_fused = lower_norm_of_sum,
 };
 
 static const struct copse_op op_rms_norm = {
@@ -305,6 +414,8 @@ static const struct copse_op op_rms_norm = {
     .infer = layer_norm_infer,
     .gradient = layer_norm_op_gradient,
     .lower = layer_norm_lower,
+    .fuse = norm_fuse,
+    .lower_fused = lower_norm_of_sum,
 };
 
 static copse_status check_epsilon(const char *op, float epsilon)
@@ -354,33 +465,70 @@ static double inverse_of(const struct copse_host_arg *x, size_t base, size_t col
     return 1 / sqrt(squares / (double)cols + epsilon);
 }
 
+/* A launch: what it computes, and with which terms. */
+struct norm {
+    uint32_t rows, cols;
+    double epsilon;
+    int32_t op;
+    bool is_centered, adds;
+    bool has_sum;    /* the rows are x + r */
+    bool has_slopes; /* the derivative of x */
+};
+
+static struct norm norm_of(const void *params, const int32_t *spec)
+{
+    const struct copse_params_layer_norm *p = params;
+    return (struct norm){
+        .rows = p->rows,
+        .cols = p->cols,
+        .epsilon = (double)p->epsilon,
+        .op = spec[0],
+        .is_centered = spec[1] != 0,
+        .adds = spec[2] != 0,
+        .has_sum = spec[0] == FORWARD && spec[2],
+        .has_slopes = spec[0] == GRADIENT || spec[0] == BOTH,
+    };
+}
+
+static void host_row(const struct norm *p, const struct copse_host_arg *args, size_t base)
+{
+    const struct copse_host_arg *x = p->has_sum ? &args[5] : &args[0], *a = &args[1], *b = &args[2];
+    const size_t cols = p->cols;
+    for (size_t k = base; p->has_sum && k < base + cols; k++) /* as a float, where x is one */
+        copse__store(&args[5], k, copse__load(&args[0], k) + copse__load(&args[3], k));
+    const double mean = p->is_centered ? mean_of(x, base, cols) : 0;
+    const double inverse = inverse_of(x, base, cols, mean, p->epsilon);
+    double slopes = 0, along = 0;
+    for (size_t k = 0; p->has_slopes && k < cols; k++) {
+        const double slope = copse__load(b, base + k) * copse__load(a, k);
+        slopes += p->is_centered ? slope : 0;
+        along += slope * (copse__load(x, base + k) - mean) * inverse;
+    }
+    for (size_t k = 0; k < cols; k++) {
+        const double u = (copse__load(x, base + k) - mean) * inverse;
+        double y = u * copse__load(b, p->op == FORWARD ? k : base + k);
+        if (p->op == BOTH)
+            copse__store(&args[5], base + k, y);
+        if (p->op == FORWARD)
+            y = u * copse__load(a, k) + (p->is_centered ? copse__load(b, k) : 0);
+        if (p->has_slopes)
+            y = (copse__load(b, base + k) * copse__load(a, k) - slopes / (double)cols -
+                 u * along / (double)cols) *
+                inverse;
+        copse__store(&args[4], base + k, y);
+        if (p->adds && p->op != FORWARD) /* rounded before, as if stored */
+            copse__store(&args[4], base + k,
+                         copse__load(&args[4], base + k) + copse__load(&args[3], base + k));
+    }
+}
+
 /* Of layer_norm_held, too, which has the same parameters. */
 static void layer_norm_host(const void *params, const int32_t *spec,
                             const struct copse_host_arg *args)
 {
-    const struct copse_params_layer_norm *p = params;
-    const struct copse_host_arg *x = &args[0], *a = &args[1], *b = &args[2];
-    const size_t cols = p->cols;
-    for (size_t base = 0; base < p->rows * cols; base += cols) {
-        const double mean = spec[1] ? mean_of(x, base, cols) : 0;
-        const double inverse = inverse_of(x, base, cols, mean, (double)p->epsilon);
-        double slopes = 0, along = 0;
-        for (size_t k = 0; spec[0] == GRADIENT && k < cols; k++) {
-            const double slope = copse__load(b, base + k) * copse__load(a, k);
-            slopes += spec[1] ? slope : 0;
-            along += slope * (copse__load(x, base + k) - mean) * inverse;
-        }
-        for (size_t k = 0; k < cols; k++) {
-            const double u = (copse__load(x, base + k) - mean) * inverse;
-            copse__store(
-                &args[3], base + k,
-                spec[0] == FORWARD    ? u * copse__load(a, k) + (spec[1] ? copse__load(b, k) : 0)
-                : spec[0] == GRADIENT ? (copse__load(b, base + k) * copse__load(a, k) -
-                                         slopes / (double)cols - u * along / (double)cols) *
-                                            inverse
-                                      : u * copse__load(b, base + k));
-        }
-    }
+    const struct norm p = norm_of(params, spec);
+    for (size_t row = 0; row < p.rows; row++)
+        host_row(&p, args, row * p.cols);
 }
 
 /* ---- self-tests ---- */
@@ -391,9 +539,11 @@ static void layer_norm_host(const void *params, const int32_t *spec,
 static void layer_norm_launch(const struct copse_kernel *k, uint32_t cols,
                               struct copse_self_test *t)
 {
-    t->counts[0] = t->counts[3] = R * cols;
+    const bool has_z = k->spec[0] == BOTH || (k->spec[0] == FORWARD && k->spec[2]);
+    t->counts[0] = t->counts[3] = t->counts[4] = R * cols;
     t->counts[1] = cols;
     t->counts[2] = k->spec[0] == FORWARD ? cols : R * cols;
+    t->counts[5] = has_z ? R * cols : 1;
     t->slack = COPSE_SELF_TEST_SLACK;
 }
 
@@ -423,9 +573,9 @@ static void layer_norm_wide_test(const struct copse_kernel *k, struct copse_self
 
 static void layer_norm_held_test(const struct copse_kernel *k, struct copse_self_test *t)
 {
-    const struct copse_params_layer_norm_held p = { R, copse__held_test_cols(k->spec + 2), 1.0f };
+    const struct copse_params_layer_norm_held p = { R, copse__held_test_cols(k->spec + 3), 1.0f };
     memcpy(t->params, &p, sizeof p);
-    t->groups = copse__held_test_groups(k, k->spec[2]);
+    t->groups = copse__held_test_groups(k, k->spec[3]);
     layer_norm_launch(k, p.cols, t);
 }
 
@@ -434,54 +584,47 @@ static void layer_norm_held_test(const struct copse_kernel *k, struct copse_self
 /* Intermediate results below this are rounded to a multiple of 2^-149. */
 #define LEAST 0x1p-126
 
-struct norm {
-    uint32_t rows, cols;
-    double epsilon;
-};
-
-static double size_mean(const struct copse_host_arg *x, size_t base, size_t cols)
-{
-    double sum = 0;
-    for (size_t k = 0; k < cols; k++)
-        sum += copse__load(x, base + k);
-    return sum / (double)cols;
-}
-
 /* The basis of the limits in docs/conformance.md: |scale| (|x| + |mean|) / sigma + |offset|, and
-   likewise for the derivatives. */
-static void size_row(const struct norm *p, const int32_t *spec, const struct copse_host_arg *args,
-                     size_t base)
+   likewise for the derivatives. A sum has the magnitude of what is added. */
+static void size_row(const struct norm *p, const struct copse_host_arg *args, size_t base)
 {
-    const struct copse_host_arg *x = &args[0], *a = &args[1], *b = &args[2];
-    const double mean = spec[1] ? size_mean(x, base, p->cols) : 0.0;
+    const struct copse_host_arg *x = p->has_sum ? &args[5] : &args[0], *a = &args[1], *b = &args[2];
+    for (size_t k = base; p->has_sum && k < base + p->cols; k++)
+        copse__store(&args[5], k, copse__load(&args[0], k) + copse__load(&args[3], k));
+    const double mean = p->is_centered ? mean_of(x, base, p->cols) : 0.0;
     double squares = 0, slopes = 0, along = 0;
     for (size_t k = 0; k < p->cols; k++)
         squares += pow(copse__load(x, base + k) - mean, 2);
     const double inverse = 1 / sqrt(squares / p->cols + p->epsilon);
-    for (size_t k = 0; spec[0] == GRADIENT && k < p->cols; k++) {
+    for (size_t k = 0; p->has_slopes && k < p->cols; k++) {
         const double slope = fabs(copse__load(b, base + k) * copse__load(a, k));
         slopes += slope / p->cols;
         along += slope * (fabs(copse__load(x, base + k)) + fabs(mean)) * inverse / p->cols;
     }
     for (size_t k = 0; k < p->cols; k++) {
         const double u = (fabs(copse__load(x, base + k)) + fabs(mean)) * inverse + LEAST;
-        copse__store(&args[3], base + k,
-                     spec[0] == FORWARD
-                         ? u * fabs(copse__load(a, k)) + (spec[1] ? fabs(copse__load(b, k)) : 0)
-                     : spec[0] == GRADIENT ? (fabs(copse__load(b, base + k) * copse__load(a, k)) +
-                                              slopes + u * along) *
-                                                 inverse
-                                           : u * fabs(copse__load(b, base + k)));
+        double size = u * fabs(copse__load(b, p->op == FORWARD ? k : base + k));
+        if (p->op == BOTH)
+            copse__store(&args[5], base + k, size);
+        if (p->has_sum) /* one rounding: the limit has it */
+            copse__store(&args[5], base + k, 0);
+        if (p->op == FORWARD)
+            size = u * fabs(copse__load(a, k)) + (p->is_centered ? fabs(copse__load(b, k)) : 0);
+        if (p->has_slopes)
+            size =
+                (fabs(copse__load(b, base + k) * copse__load(a, k)) + slopes + u * along) * inverse;
+        if (p->adds && p->op != FORWARD)
+            size += fabs(copse__load(&args[3], base + k));
+        copse__store(&args[4], base + k, size);
     }
 }
 
 static void layer_norm_size(const void *params, const int32_t *spec,
                             const struct copse_host_arg *args)
 {
-    const struct copse_params_layer_norm *k = params;
-    const struct norm p = { k->rows, k->cols, (double)k->epsilon };
+    const struct norm p = norm_of(params, spec);
     for (size_t row = 0; row < p.rows; row++)
-        size_row(&p, spec, args, row * p.cols);
+        size_row(&p, args, row * p.cols);
 }
 
 static void layer_norm_wide_size(const void *params, const int32_t *spec,
@@ -494,11 +637,13 @@ static void layer_norm_wide_size(const void *params, const int32_t *spec,
 
 /* ---- laws ---- */
 
+/* An offset of each column; z where the launch has one. */
 static bool layer_norm_split(const struct copse_command *c, struct copse_split *o)
 {
-    const uint64_t cols = o->params[1];
-    /* an offset of each column */
-    return COPSE_SPLIT_EACH(o, 1, cols, 0, c->kernel->spec[0] == FORWARD ? 0 : cols, cols);
+    const int32_t *spec = c->kernel->spec;
+    const uint64_t cols = o->params[1], of_b = spec[0] == FORWARD ? 0 : cols,
+                   of_z = spec[0] == BOTH || (spec[0] == FORWARD && spec[2]) ? cols : 0;
+    return COPSE_SPLIT_EACH(o, 1, cols, 0, of_b, cols, cols, of_z);
 }
 
 const struct copse_law copse_law_layer_norm = {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Sums down columns: the op, and its kernel variants with their launches. Several sums of matrices
-   of one shape share a launch of the variant `group`. */
+   of so many rows share a launch of the variant `group`. */
+#include <math.h>
 #include <stdio.h>
 
 #include "core/device/kernel/launch_split.h"
@@ -12,7 +13,7 @@
 enum { MOST_SUMS = 4 }; /* of a launch */
 
 struct column_sum {
-    uint32_t rows, cols, count;
+    uint32_t rows, cols, count;   /* cols: of the first one */
     const copse_tensor *const *y; /* [count] */
 };
 
@@ -22,7 +23,7 @@ static copse_status lower_reduce(struct copse_lowering *l, const void *work)
 {
     const struct column_sum *s = work;
     for (uint32_t i = 0; i < s->count; i++)
-        COPSE_TRY(copse__lower_reduce(l, COPSE_AXIS_SUM, 1, s->rows, s->cols,
+        COPSE_TRY(copse__lower_reduce(l, COPSE_AXIS_SUM, 1, s->rows, s->y[i]->shape.dims[0],
                                       copse__of(s->y[i]->in[0]), copse__of(s->y[i])));
     return COPSE_OK;
 }
@@ -92,22 +93,25 @@ static copse_status lower_group(struct copse_lowering *l, const void *work)
     const int32_t spec[COPSE_MAX_SPECS] = { (int32_t)s->count };
     const uint32_t width = COPSE_MIN(copse__group_size(l, COPSE_KERNEL_column_sums), WIDTH);
     struct copse_operand args[2 * MOST_SUMS];
-    uint32_t rows = s->rows;
+    uint32_t rows = s->rows, cols[MOST_SUMS] = { 0 };
+    uint64_t groups = 0;
     for (uint32_t i = 0; i < MOST_SUMS; i++) {
         if (i < s->count) {
             rows = s->rows;
+            cols[i] = s->y[i]->shape.dims[0];
+            groups += (cols[i] + width - 1) / width;
             args[i] = copse__of(s->y[i]->in[0]);
             args[MOST_SUMS + i] = copse__of(s->y[i]);
-            COPSE_TRY(reduce_rows(l, s->cols, &rows, &args[i]));
+            COPSE_TRY(reduce_rows(l, cols[i], &rows, &args[i]));
         } else {
             args[i] = args[0];
-            COPSE_TRY(copse__scratch(l, s->cols, &args[MOST_SUMS + i]));
+            COPSE_TRY(copse__scratch(l, 1, &args[MOST_SUMS + i]));
         }
     }
-    const struct copse_params_column_sums p = { rows, s->cols,
-                                                (rows + COPSE_CHAIN - 1) / COPSE_CHAIN };
-    return copse__launch(l, COPSE_KERNEL_column_sums, spec, &p,
-                         (uint64_t)s->count * ((p.cols + width - 1) / width), args, 2 * MOST_SUMS);
+    const struct copse_params_column_sums p = { rows,    (rows + COPSE_CHAIN - 1) / COPSE_CHAIN,
+                                                cols[0], cols[1],
+                                                cols[2], cols[3] };
+    return copse__launch(l, COPSE_KERNEL_column_sums, spec, &p, groups, args, 2 * MOST_SUMS);
 }
 
 /* ---- the family ---- */
@@ -184,6 +188,11 @@ static uint32_t most_sums(const struct copse_lowering *l, const copse_tensor *y)
                                                                                      : 1;
 }
 
+static bool has_as_many_rows(const copse_tensor *a, const copse_tensor *b)
+{
+    return a->in[0]->shape.dims[0] == b->in[0]->shape.dims[0] && b->shape.dims[0] > 0;
+}
+
 static copse_status column_sum_lower(struct copse_lowering *l, const copse_tensor *y)
 {
     return lower_many(l, &y, 1);
@@ -202,6 +211,7 @@ static const struct copse_op op_bias_grad = {
     .lower = column_sum_lower,
     .lower_many = lower_many,
     .most = most_sums,
+    .joins = has_as_many_rows,
 };
 
 copse_tensor *copse__column_sum(copse_graph *g, copse_tensor *x)
@@ -211,17 +221,66 @@ copse_tensor *copse__column_sum(copse_graph *g, copse_tensor *x)
 
 /* ---- references ---- */
 
+/* Line `line` of a launch is a column of a matrix. */
+struct column {
+    uint32_t matrix, cols;
+    size_t at;
+};
+
+static struct column column_of(const struct copse_params_column_sums *p, size_t line)
+{
+    const uint32_t cols[MOST_SUMS] = { p->cols0, p->cols1, p->cols2, p->cols3 };
+    uint32_t m = 0;
+    while (m + 1 < MOST_SUMS && line >= cols[m])
+        line -= cols[m++];
+    return (struct column){ m, cols[m], line };
+}
+
+static uint64_t count_columns(const void *params)
+{
+    const struct copse_params_column_sums *p = params;
+    return (uint64_t)p->cols0 + p->cols1 + p->cols2 + p->cols3;
+}
+
+static void sum_column(const void *params, const int32_t *spec, const struct copse_host_arg *args,
+                       size_t line)
+{
+    const struct copse_params_column_sums *p = params;
+    const struct column c = column_of(p, line);
+    double sum = 0;
+    (void)spec;
+    for (size_t i = 0; i < p->rows; i++)
+        sum += copse__load(&args[c.matrix], i * c.cols + c.at);
+    copse__store(&args[MOST_SUMS + c.matrix], c.at, sum);
+}
+
+static void column_size(const void *params, const int32_t *spec, const struct copse_host_arg *args,
+                        size_t line)
+{
+    const struct copse_params_column_sums *p = params;
+    const struct column c = column_of(p, line);
+    double sum = 0;
+    (void)spec;
+    for (size_t i = 0; i < p->rows; i++)
+        sum += fabs(copse__load(&args[c.matrix], i * c.cols + c.at));
+    copse__store(&args[MOST_SUMS + c.matrix], c.at, sum);
+}
+
+static size_t words_of_column(const void *params, const int32_t *spec, size_t line,
+                              struct copse_line_words out[COPSE_LINE_WORDS])
+{
+    const struct column c = column_of(params, line);
+    (void)spec;
+    out[0] = (struct copse_line_words){ MOST_SUMS + c.matrix, c.at, 1 };
+    return 1;
+}
+
 static void column_sums_host(const void *params, const int32_t *spec,
                              const struct copse_host_arg *args)
 {
-    const struct copse_params_column_sums *p = params;
-    for (int32_t m = 0; m < spec[0]; m++)
-        for (size_t col = 0; col < p->cols; col++) {
-            double sum = 0;
-            for (size_t i = 0; i < p->rows; i++)
-                sum += copse__load(&args[m], i * p->cols + col);
-            copse__store(&args[MOST_SUMS + m], col, sum);
-        }
+    const uint64_t count = count_columns(params);
+    for (size_t line = 0; line < count; line++)
+        sum_column(params, spec, args, line);
 }
 
 static double column_sum_wide_at(const void *params, const int32_t *spec,
@@ -256,25 +315,29 @@ static void column_sum_wide_test(const struct copse_kernel *k, struct copse_self
 static void column_sums_test(const struct copse_kernel *k, struct copse_self_test *t)
 {
     const uint32_t width = COPSE_MIN(k->group_x * k->group_y, WIDTH);
-    const struct copse_params_column_sums p = { COPSE_TEST_LINE, 18, 2 };
-    const uint32_t n = p.rows * p.cols;
-    COPSE_SELF_TEST(t, p, (uint64_t)k->spec[0] * ((p.cols + width - 1) / width), n, n, n, n, p.cols,
-                    p.cols, p.cols, p.cols);
+    static const uint32_t most[MOST_SUMS] = { 18, 3, 17, 5 };
+    const uint32_t rows = COPSE_TEST_LINE;
+    uint32_t cols[MOST_SUMS] = { 0 };
+    uint64_t groups = 0;
+    for (int32_t m = 0; m < COPSE_MIN(k->spec[0], MOST_SUMS); m++) {
+        cols[m] = most[m];
+        groups += (cols[m] + width - 1) / width;
+    }
+    const struct copse_params_column_sums p = { rows, 2, cols[0], cols[1], cols[2], cols[3] };
+    COPSE_SELF_TEST(t, p, groups, rows * most[0], rows * most[1], rows * most[2], rows * most[3],
+                    most[0], most[1], most[2], most[3]);
 }
 
 /* ---- laws ---- */
 
-static bool column_sums_split(const struct copse_command *c, struct copse_split *o)
+static const struct copse_lines columns = { count_columns, sum_column, column_size,
+                                            words_of_column };
+
+static uint64_t column_sums_work(const void *params, const int32_t *spec)
 {
-    struct copse_params_column_sums *p = COPSE_SPLIT_PARAMS(column_sums, o);
-    (void)c;
-    for (uint32_t i = 0; i < MOST_SUMS; i++) {
-        copse__split_pieces(o, i, p->rows, p->cols, 1);
-        copse__split_pieces(o, MOST_SUMS + i, 1, p->cols, 1);
-    }
-    o->units = p->cols;
-    copse__split_count(o, &p->cols, 1);
-    return true;
+    const struct copse_params_column_sums *p = params;
+    (void)spec;
+    return p->rows * count_columns(params);
 }
 
 /* 8 sums of 8 in a chunk, and 8 of 8 chunks. */
@@ -286,7 +349,8 @@ static struct copse_sum column_sums_sum(const void *params, const int32_t *spec)
 
 const struct copse_law copse_law_column_sums = {
     .host = column_sums_host,
-    .split = column_sums_split,
+    .lines = &columns,
+    .work = column_sums_work,
     .limit = { .ulp = 0.5, .ratio = 4 },
     .sum = column_sums_sum,
     .self_test = column_sums_test,

@@ -42,6 +42,15 @@ static inline bool spec_of(enum copse_kernel_id id, uint32_t turn, int32_t *spec
         spec[1] = 2 + (int32_t)turn % 3;
         spec[2] = 3;
         return turn < 3;
+    case COPSE_KERNEL_layer_norm: /* the four results, of sums or added to others */
+    case COPSE_KERNEL_layer_norm_wide:
+    case COPSE_KERNEL_layer_norm_held:
+        spec[0] = (int32_t)turn % 4;
+        spec[1] = (int32_t)(turn / 2 + turn) % 2;
+        spec[2] = turn % 4 != 2 && turn / 4 % 2;
+        for (uint32_t i = 3; i < count; i++)
+            spec[i] = (int32_t)(turn + i) % 2;
+        return turn < 8;
     case COPSE_KERNEL_column_sums:
         spec[0] = 1 + (int32_t)turn;
         return turn < 4;

@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: MIT */
+/* Nodes that one launch computes: how many launches of which kernel a graph has with and without
+   fusions and joins, and that all results have the same bits. */
+#include "copse/ops/attention.h"
+#include "core/device/backend.h"
+#include "core/graph/graph.h"
+#include "core/ops/reduce/column_sum.h"
+#include "tests/rig/found.h"
+#include "tests/rig/one_context.h"
+
+enum { ITEMS = 5, ROWS = 37, COLS = 20, NUMBERS = ITEMS * ROWS * COLS, MOST_RESULTS = 4 };
+
+/* Numbers without a pattern, from -2 to 2. */
+static copse_tensor *numbers(copse_graph *g, copse_shape shape, uint32_t seed)
+{
+    static float x[NUMBERS];
+    const uint64_t count = copse__elements(shape);
+    assert_true(count <= NUMBERS);
+    for (uint32_t i = 0; i < count; i++) {
+        seed = seed * 1664525u + 1013904223u;
+        x[i] = (float)(int32_t)seed / 0x1p30f;
+    }
+    return copse_constant(g, COPSE_F32, shape, x);
+}
+
+#define MATRIX  COPSE_SHAPE(ITEMS, ROWS, COLS)
+#define COLUMNS COPSE_SHAPE(COLS)
+
+/* ---- the graphs ---- */
+
+static void norm_of_sum(copse_graph *g, copse_tensor **y)
+{
+    copse_tensor *x = numbers(g, MATRIX, 1), *r = numbers(g, MATRIX, 2);
+    copse_tensor *scale = numbers(g, COLUMNS, 3), *offset = numbers(g, COLUMNS, 4);
+    y[0] = copse_add(g, x, r);
+    y[1] = copse_layer_norm(g, y[0], scale, offset, 1e-3f);
+}
+
+static void rms_norm_of_sum(copse_graph *g, copse_tensor **y)
+{
+    copse_tensor *x = numbers(g, MATRIX, 1), *r = numbers(g, MATRIX, 2);
+    copse_tensor *scale = numbers(g, COLUMNS, 3);
+    y[0] = copse_add(g, x, r);
+    y[1] = copse_rms_norm(g, y[0], scale, 1e-3f);
+}
+
+/* The scale is made of the sum. */
+static void sum_that_is_read_before(copse_graph *g, copse_tensor **y)
+{
+    copse_tensor *x = numbers(g, MATRIX, 1), *r = numbers(g, MATRIX, 2), *scale;
+    y[0] = copse_add(g, x, r);
+    scale = copse_mean(g, y[0], (const uint32_t[]){ 0, 1 }, 2, false);
+    y[1] = copse_rms_norm(g, y[0], scale, 1e-3f);
+}
+
+/* A sum of which one operand repeats. */
+static void norm_of_broadcast(copse_graph *g, copse_tensor **y)
+{
+    copse_tensor *x = numbers(g, MATRIX, 1), *r = numbers(g, COLUMNS, 2);
+    copse_tensor *scale = numbers(g, COLUMNS, 3);
+    y[0] = copse_add(g, x, r);
+    y[1] = copse_rms_norm(g, y[0], scale, 1e-3f);
+}
+
+static void residual_gradients(copse_graph *g, copse_tensor **y)
+{
+    copse_tensor *x = numbers(g, MATRIX, 1), *dy = numbers(g, MATRIX, 2);
+    copse_tensor *scale = numbers(g, COLUMNS, 3), *offset = numbers(g, COLUMNS, 4), *sum;
+    sum = copse_layer_norm(g, x, scale, offset, 1e-3f);
+    sum = copse_add(g, x, sum);
+    copse__gradients(g, sum, dy, (copse_tensor *[]){ x, scale, offset }, 3, y);
+}
+
+/* The derivative of x is a result itself, not only a term. */
+static void gradient_that_is_kept(copse_graph *g, copse_tensor **y)
+{
+    copse_tensor *x = numbers(g, MATRIX, 1), *dy = numbers(g, MATRIX, 2);
+    copse_tensor *scale = numbers(g, COLUMNS, 3), *norm;
+    norm = copse_rms_norm(g, x, scale, 1e-3f);
+    copse__gradients(g, norm, dy, (copse_tensor *[]){ x, scale }, 2, y);
+    y[2] = copse_add(g, y[0], dy);
+}
+
+static void attention_gradients(copse_graph *g, copse_tensor **y)
+{
+    const copse_shape shape = COPSE_SHAPE(2, 9, 3 * 2 * 8);
+    copse_tensor *x = numbers(g, shape, 1), *dy = numbers(g, COPSE_SHAPE(2, 9, 2 * 8), 2);
+    y[0] = copse_self_attention(g, x, 2, 2, &(struct copse_attention_params){ .is_causal = true });
+    copse__gradients(g, y[0], dy, &x, 1, &y[1]);
+}
+
+static void sums_of_columns(copse_graph *g, copse_tensor **y)
+{
+    for (uint32_t i = 0; i < 3; i++)
+        y[i] = copse__column_sum(g, numbers(g, COPSE_SHAPE(70, 3 + 9 * i), i));
+}
+
+/* ---- their programs ---- */
+
+struct graph {
+    const char *name;
+    void (*build)(copse_graph *g, copse_tensor **y);
+    uint32_t results;
+    const char *kernel[2]; /* launches of those that begin so */
+    uint32_t alone[2], together[2];
+};
+
+static const struct graph graphs[] = {
+    { "norm of a sum", norm_of_sum, 2, { "layer_norm", "binary" }, { 1, 1 }, { 1, 0 } },
+    { "RMS norm of a sum", rms_norm_of_sum, 2, { "layer_norm", "binary" }, { 1, 1 }, { 1, 0 } },
+    { "sum that is read before",
+      sum_that_is_read_before,
+      2,
+      { "layer_norm", "binary" },
+      { 1, 1 },
+      { 1, 1 } },
+    { "norm of a broadcast", norm_of_broadcast, 2, { "layer_norm", "binary" }, { 1, 1 }, { 1, 1 } },
+    { "residual, gradients",
+      residual_gradients,
+      3,
+      { "layer_norm", "binary" },
+      { 2, 1 },
+      { 1, 0 } },
+    { "gradient that is kept",
+      gradient_that_is_kept,
+      3,
+      { "layer_norm", "binary" },
+      { 2, 1 },
+      { 1, 1 } },
+    { "attention", attention_gradients, 2, { "attention", "copy" }, { 3, 0 }, { 3, 0 } },
+    { "sums of columns", sums_of_columns, 3, { "column_sums", "copy" }, { 3, 0 }, { 1, 0 } },
+};
+
+struct made {
+    float values[MOST_RESULTS][NUMBERS];
+    uint32_t launches[2]; /* by kernel of the graph */
+};
+
+static void count_launches(const struct graph *of, const copse_program *p, struct made *m)
+{
+    for (const struct copse_segment *s = copse__program_list(p)[0]; s; s = s->rest)
+        for (size_t c = 0; c < s->count; c++)
+            for (uint32_t k = 0; k < 2; k++) {
+                const char *name = copse__command_name(&s->commands[c]);
+                m->launches[k] += strncmp(name, of->kernel[k], strlen(of->kernel[k])) == 0;
+            }
+}
+
+static void make(copse_device *dev, const struct graph *of, bool is_plain, struct made *m)
+{
+    struct copse_placement places[MOST_RESULTS] = { { .bucket = 0 } };
+    copse_tensor *y[MOST_RESULTS] = { NULL };
+    copse_buffer *buffers[MOST_RESULTS + 1] = { NULL };
+    copse_graph *g;
+    copse_queue *queue;
+    copse_program *p;
+    memset(m, 0, sizeof *m);
+    OK(copse_graph_create(ctx, &g));
+    of->build(g, y);
+    OK(copse_graph_status(g));
+    OK(copse_queue_create(dev, &queue));
+    for (uint32_t i = 0; i <= of->results; i++) {
+        const size_t bytes = i < of->results ? 4 * (size_t)copse__elements(y[i]->shape) : 256;
+        OK(copse_buffer_create(dev, &(struct copse_buffer_params){ .size = (bytes + 15) / 16 * 16 },
+                               &buffers[i]));
+        if (i < of->results)
+            places[i] = (struct copse_placement){ y[i], { buffers[i], 0, bytes }, 0 };
+    }
+    OK(copse__graph_order(g, y, of->results));
+    OK(copse__program_create(
+        &(struct copse_program_params){ .graph = g,
+                                        .queue = queue,
+                                        .placements = places,
+                                        .placement_count = of->results,
+                                        .step = { buffers[of->results], 0, 256 },
+                                        .is_plain = is_plain },
+        &p));
+    count_launches(of, p, m);
+    OK(copse__program_replay(p, 0));
+    for (uint32_t i = 0; i < of->results; i++)
+        OK(copse_queue_read(queue, buffers[i], 0, m->values[i],
+                            4 * (size_t)copse__elements(y[i]->shape)));
+    OK(copse_queue_finish(queue));
+    copse__program_release(&p);
+    for (uint32_t i = 0; i <= of->results; i++)
+        copse_buffer_release(&buffers[i]);
+    copse_queue_release(&queue);
+    copse_graph_release(&g);
+}
+
+static void check_graph(copse_device *dev, const char *id, const struct graph *of)
+{
+    static struct made alone, together;
+    make(dev, of, true, &alone);
+    make(dev, of, false, &together);
+    const bool has_kernel = alone.launches[0] > 0; /* not all have column_sums */
+    for (uint32_t k = 0; k < 2 && has_kernel; k++)
+        if (alone.launches[k] != of->alone[k] || together.launches[k] != of->together[k])
+            fail_msg("%s on %s: %u launches of %s alone and %u together, not %u and %u", of->name,
+                     id, alone.launches[k], of->kernel[k], together.launches[k], of->alone[k],
+                     of->together[k]);
+    for (uint32_t i = 0; i < of->results; i++)
+        if (memcmp(alone.values[i], together.values[i], sizeof alone.values[i]) != 0)
+            fail_msg("%s on %s: other bits of result %u", of->name, id, i);
+}
+
+static void check_device(copse_context *of, const char *id)
+{
+    copse_device *dev;
+    OK(copse_device_open(of, id, NULL, &dev));
+    for (size_t i = 0; i < COPSE_COUNT(graphs); i++)
+        check_graph(dev, id, &graphs[i]);
+    copse_device_release(&dev);
+}
+
+static void nodes_share_launches_with_the_same_bits(void **state)
+{
+    (void)state;
+    for (uint32_t i = 0; i < found_count; i++)
+        check_device(ctx, found[i]);
+}
+
+/* With the kernels that GPUs use by default. */
+static void nodes_share_launches_of_gpus(void **state)
+{
+    copse_context *own = ctx;
+    (void)state;
+    OK(copse_context_create(NULL, &ctx));
+    for (size_t d = 0; d < ctx->device_count; d++) {
+        struct copse_device_info *info = &ctx->devices[d];
+        if (!info->is_usable || strcmp(info->backend, "vulkan") != 0)
+            continue;
+        info->limits.is_gpu = true;
+        check_device(ctx, info->id);
+    }
+    copse_context_release(&ctx);
+    ctx = own;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(nodes_share_launches_with_the_same_bits),
+        cmocka_unit_test(nodes_share_launches_of_gpus),
+    };
+    void *unused = NULL;
+    if (open_context(&unused) != 0)
+        return 1;
+    find_devices(ctx);
+    const int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    close_context(&unused);
+    return failed;
+}
