@@ -270,6 +270,7 @@ void copse__onnx_two(struct onnx_walk *w);     /* of two, with broadcasting */
 void copse__onnx_compare(struct onnx_walk *w); /* results are truth values */
 void copse__onnx_many(struct onnx_walk *w);    /* of any number */
 void copse__onnx_div(struct onnx_walk *w);
+void copse__onnx_swiglu(struct onnx_walk *w);
 void copse__onnx_mod(struct onnx_walk *w);
 void copse__onnx_pow(struct onnx_walk *w);
 void copse__onnx_clip(struct onnx_walk *w);
@@ -343,6 +344,13 @@ void copse__onnx_other_norm(struct onnx_walk *w);
 void copse__onnx_einsum(struct onnx_walk *w);
 void copse__onnx_attention(struct onnx_walk *w);
 void copse__onnx_rotary(struct onnx_walk *w);
+
+/* onnx_quantised.c, onnx_sample.c */
+void copse__onnx_quantize(struct onnx_walk *w);
+void copse__onnx_dequantize(struct onnx_walk *w);
+void copse__onnx_quantize_dynamic(struct onnx_walk *w);
+void copse__onnx_matmul_integer(struct onnx_walk *w);
+void copse__onnx_grid_sample(struct onnx_walk *w);
 
 /* onnx_losses.c */
 void copse__onnx_loss_of(struct onnx_walk *w);

@@ -154,10 +154,21 @@ void copse__onnx_div(struct onnx_walk *w)
     copse__onnx_set_either(w, 0, a->type, copse_div(w->g, x, copse__onnx_f32(w, b)), false);
 }
 
+/* The product of a swish and another operand. */
+void copse__onnx_swiglu(struct onnx_walk *w)
+{
+    copse_tensor *pair[2];
+    const bool is_last = copse__onnx_pair(w, copse__onnx_in(w, 0), copse__onnx_in(w, 1), pair);
+    copse_tensor *gate = copse__onnx_swish(w->g, pair[0], w->step->node);
+    copse__onnx_set_either(w, 0, copse__onnx_in(w, 0)->type, copse_mul(w->g, gate, pair[1]),
+                           is_last);
+}
+
+/* With the sign of b, also of 0. */
 static double mod_floor(double a, double b)
 {
     const double r = fmod(a, b);
-    return r != 0 && (r < 0) != (b < 0) ? r + b : r;
+    return r == 0 ? copysign(0, b) : (r < 0) != (b < 0) ? r + b : r;
 }
 
 void copse__onnx_mod(struct onnx_walk *w)

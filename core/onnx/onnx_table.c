@@ -200,6 +200,7 @@ const struct copse_onnx_row copse__onnx_rows[] = {
     MANY("Min", 6, copse_minimum, numbers_min),
     MANY("Sum", 6, copse_add, numbers_add),
     MANY("Mean", 6, copse_add, NULL),
+    ROW("SwiGLU", 28, 2, 2, 1, 0, copse__onnx_swiglu),
     ROW("Mod", 10, 2, 2, 1, 3, copse__onnx_mod),
     ROW("Pow", 7, 2, 2, 1, 2, copse__onnx_pow),
     ROW("Clip", 6, 1, 3, 1, 6, copse__onnx_clip),
@@ -255,6 +256,11 @@ const struct copse_onnx_row copse__onnx_rows[] = {
       .outputs = 1,
       .statistics = 6,
       .build = copse__onnx_rotary },
+    /* whole numbers with scales */
+    ROW("QuantizeLinear", 10, 2, 3, 1, 6, copse__onnx_quantize),
+    ROW("DequantizeLinear", 10, 2, 3, 1, 6, copse__onnx_dequantize),
+    ROW("DynamicQuantizeLinear", 11, 1, 1, 3, 0, copse__onnx_quantize_dynamic),
+    ROW("MatMulInteger", 10, 2, 4, 1, 0, copse__onnx_matmul_integer),
     REDUCE("ReduceSum"),
     REDUCE("ReduceMean"),
     REDUCE("ReduceMax"),
@@ -296,6 +302,7 @@ const struct copse_onnx_row copse__onnx_rows[] = {
     ROW("GlobalMaxPool", 1, 1, 1, 1, 0, copse__onnx_global_pool),
     ROW("LRN", 1, 1, 1, 1, 0, copse__onnx_lrn),
     ROW("Resize", 10, 1, 4, 1, 14, copse__onnx_resize),
+    ROW("GridSample", 16, 2, 2, 1, 0, copse__onnx_grid_sample),
     ROW("Upsample", 7, 1, 2, 1, 2, copse__onnx_resize),
     /* recurrent layers */
     ROW("GRU", 7, 3, 6, 2, 0, copse__onnx_recurrent),

@@ -178,7 +178,7 @@ static void test_opset(void **state)
     copse_onnx *m = NULL;
     put_small(&r);
     r.set.version = COPSE_ONNX_OPSET + 1;
-    REFUSED(r, COPSE_ERR_UNSUPPORTED, "operator set 27");
+    REFUSED(r, COPSE_ERR_UNSUPPORTED, "operator set 29");
     put_small(&r);
     r.set.version = 6; /* Add had another form of broadcasting */
     OK(rig_open(&r, &m));

@@ -18,7 +18,7 @@ extern "C" {
 #endif
 
 /** The newest operator set that is read. */
-#define COPSE_ONNX_OPSET 26
+#define COPSE_ONNX_OPSET 28
 
 /** The network of a file. */
 typedef struct copse_onnx copse_onnx;
