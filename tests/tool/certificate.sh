@@ -3,13 +3,16 @@
 # `copse train --bits portable`: one hash for each step and byte-identical files, on OpenCL and Vulkan devices, for every number
 # of replicas, and on both kinds of devices together. Digits, a convolutional network and an adapter. A driver that loses a
 # dispatch is found at the first step whose values are wrong, by the launch.
-# usage: certificate.sh COPSE MAKE_LANGUAGE OPENCL_LAYER [all]; all: more numbers of replicas; OPENCL_LAYER: of tests/layers, or ""
+# usage: certificate.sh COPSE MAKE_LANGUAGE [OPENCL_LAYER] [all]; all: more numbers of replicas; OPENCL_LAYER: of tests/layers
 # COPSE_CERTIFICATE: lists of devices, with blanks between them, instead of those of opencl:0 and vulkan:0; the networks of COPSE_CERTIFICATE_OF
 # (digits, layers, adapter) alone
 set -u
-copse=$1 layer=$3
+copse=$1 make=$2 layer='' all=''
+shift 2
+for argument; do
+    case $argument in all) all=yes ;; /* | '') layer=$argument ;; *) layer=$PWD/$argument ;; esac
+done
 case $copse in /*) ;; *) copse=$PWD/$copse ;; esac
-case $layer in /* | "") ;; *) layer=$PWD/$layer ;; esac
 networks=${COPSE_CERTIFICATE_OF-digits layers adapter}
 here=$(cd "$(dirname "$0")" && pwd)
 cache=${XDG_CACHE_HOME:-}
@@ -26,7 +29,7 @@ if [ "${COPSE_CERTIFICATE-}" ]; then
     lists=$COPSE_CERTIFICATE
 elif found "$O" && found "$V"; then
     lists="$O $V $O,$O,$O $V,$O $O,$O,$V,$V,$O,$V"
-    [ $# -lt 4 ] || lists="$lists $O,$O $V,$V $V,$V,$V $O,$O,$O,$O $V,$V,$V,$V,$V,$V $V,$V,$O $O,$O,$O,$O,$O,$O"
+    [ -z "$all" ] || lists="$lists $O,$O $V,$V $V,$V,$V $O,$O,$O,$O $V,$V,$V,$V,$V,$V $V,$V,$O $O,$O,$O,$O,$O,$O"
 elif found "$O"; then
     lists="$O $O,$O $O,$O,$O"
 elif found "$V"; then
@@ -78,7 +81,7 @@ dense 16 tanh
 dense out
 TEXT
 equal layers --data "$work/images" --labels "$work/labels" --model "$work/net.txt" --epochs 2 --batch 20 --optimizer adamw
-"$2" "$work/model.gguf" llama || exit 1
+"$make" "$work/model.gguf" llama || exit 1
 i=0
 while [ $i -lt 20 ]; do
     printf 'the hen sings.\nthe owl sleeps.\nhello fox, hello cat!\n'
