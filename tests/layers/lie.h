@@ -13,7 +13,9 @@
              is asked for to standard error; N = 2: it refuses all; N = 3, OpenCL: it refuses them
              for queues with times; N = 3, Vulkan: it claims priorities of occupancy alone, and
              refuses them; N = 4, Vulkan: it claims both, and refuses the global one
-   none    nothing: the layer must not change results */
+   none    nothing: the layer must not change results
+
+   With COPSE_LIE_COUNT the number of occasions is on standard error when the process ends. */
 #ifndef COPSE_TESTS_LIE_H
 #define COPSE_TESTS_LIE_H
 
@@ -42,6 +44,13 @@ struct lie {
     atomic_ulong occasions, played;
 };
 
+/* Of a process with one of the layers. */
+static struct lie *lie_counted;
+static inline void lie_tell(void)
+{
+    fprintf(stderr, "lying layer: %lu occasions\n", lie_counted->occasions);
+}
+
 /* Reads COPSE_LIE. An unknown fault ends the process: a test must not pass because its fault was
    not played. */
 static inline void lie_init(struct lie *l)
@@ -60,6 +69,10 @@ static inline void lie_init(struct lie *l)
     if (l->every == 0) {
         fprintf(stderr, "lying layer: COPSE_LIE=%s is not FAULT:N\n", text != NULL ? text : "");
         abort();
+    }
+    if (getenv("COPSE_LIE_COUNT") != NULL && lie_counted == NULL) {
+        lie_counted = l;
+        atexit(lie_tell);
     }
 }
 

@@ -1,10 +1,19 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # `copse train --bits portable`: one hash for each step and byte-identical files, on OpenCL and Vulkan devices, for every number
-# of replicas, and on both kinds of devices together. Digits, a convolutional network and an adapter.
-# usage: certificate.sh COPSE MAKE_LANGUAGE [all]; all: more numbers of replicas
+# of replicas, and on both kinds of devices together. Digits, a convolutional network and an adapter. A driver that loses a
+# dispatch is found at the first step whose values are wrong, by the launch.
+# usage: certificate.sh COPSE MAKE_LANGUAGE [OPENCL_LAYER] [all]; all: more numbers of replicas; OPENCL_LAYER: of tests/layers
+# COPSE_CERTIFICATE: lists of devices, with blanks between them, instead of those of opencl:0 and vulkan:0; the networks of COPSE_CERTIFICATE_OF
+# (digits, layers, adapter) alone
 set -u
-copse=$1
+copse=$1 make=$2 layer='' all=''
+shift 2
+for argument; do
+    case $argument in all) all=yes ;; /* | '') layer=$argument ;; *) layer=$PWD/$argument ;; esac
+done
+case $copse in /*) ;; *) copse=$PWD/$copse ;; esac
+networks=${COPSE_CERTIFICATE_OF-digits layers adapter}
 here=$(cd "$(dirname "$0")" && pwd)
 cache=${XDG_CACHE_HOME:-}
 work=$(mktemp -d) || exit 1
@@ -16,10 +25,12 @@ found() {
     grep -q "^$1 " "$work/devices"
 }
 O=opencl:0 V=vulkan:0
-if found "$O" && found "$V"; then
+if [ "${COPSE_CERTIFICATE-}" ]; then
+    lists=$COPSE_CERTIFICATE
+elif found "$O" && found "$V"; then
     lists="$O $V $O,$O,$O $V,$O $O,$O,$V,$V,$O,$V"
     few="$O $V $O,$O,$V,$V,$O,$V"
-    [ $# -lt 3 ] || lists="$lists $O,$O $V,$V $V,$V,$V $O,$O,$O,$O $V,$V,$V,$V,$V,$V $V,$V,$O $O,$O,$O,$O,$O,$O"
+    [ -z "$all" ] || lists="$lists $O,$O $V,$V $V,$V,$V $O,$O,$O,$O $V,$V,$V,$V,$V,$V $V,$V,$O $O,$O,$O,$O,$O,$O"
 elif found "$O"; then
     lists="$O $O,$O $O,$O,$O"
 elif found "$V"; then
@@ -28,12 +39,13 @@ else
     echo 'skipped: neither opencl:0 nor vulkan:0'
     exit 77
 fi
-[ $# -lt 3 ] && [ "${few-}" ] || few=$lists
+[ -z "$all" ] && [ "${few-}" ] || few=$lists
 
 # equal NAME LISTS ARGUMENT...: the runs on all lists of devices
 equal() {
     what=$1 its_lists=$2
     shift 2
+    case " $networks " in *" $what "*) ;; *) return ;; esac
     first=
     for list in $its_lists; do
         file=$work/$what-$(echo "$list" | tr ':,' '__')
@@ -71,7 +83,7 @@ dense 16 tanh
 dense out
 TEXT
 equal layers "$few" --data "$work/images" --labels "$work/labels" --model "$work/net.txt" --epochs 2 --batch 20 --optimizer adamw
-"$2" "$work/model.gguf" llama || exit 1
+"$make" "$work/model.gguf" llama || exit 1
 i=0
 while [ $i -lt 20 ]; do
     printf 'the hen sings.\nthe owl sleeps.\nhello fox, hello cat!\n'
@@ -85,6 +97,43 @@ for list in "${lists%% *}" "${lists%% *},${lists%% *}"; do
     [ "$(grep '"event":"start"' "$work/stdout" | grep -oE '"(opencl|vulkan):0"' | wc -l)" -eq "$n" ] || no "events of $list: $(grep start "$work/stdout")"
 done
 equal adapter "$few" --model "$work/model.gguf" --data "$work/tale.txt" --context 16 --batch 13 --lora 2 --lora-dropout 0.1 --lr 0.02 --steps 3
+
+# ---- a driver that loses a dispatch ----
+# lies N ARGUMENT...: the adapter on OpenCL, where every N-th dispatch is lost
+lies() {
+    n=$1
+    shift
+    (cd "$work/out" && COPSE_LIE=lose:$n COPSE_LIE_COUNT=1 OPENCL_LAYERS=$layer timeout 120 "$copse" train --bits portable --quiet \
+        --no-cross-check --devices "$O" --model "$work/model.gguf" --data "$work/tale.txt" --context 16 --batch 13 --lora 2 --lr 0.02 \
+        --held-out none "$@") >"$work/stdout" 2>"$work/stderr" || no "lose:$n: $(cat "$work/stderr")"
+    occasions=$(sed -n 's/^lying layer: \([0-9]*\) occasions$/\1/p' "$work/stderr")
+}
+compared() { # FILE FILE: in $code the exit code
+    "$copse" compare-runs "$1" "$2" >"$work/stdout" 2>"$work/stderr"
+    code=$?
+}
+if found "$O" && [ "$layer" ]; then
+    lies 1000000000 --steps 1 --save "$work/one.safetensors" # the self-tests of kernels are done
+    for steps in 1 2; do
+        lies 1000000000 --steps $steps --hash "$work/honest.hash" --save "$work/honest.safetensors"
+        eval "until_$steps=\$occasions"
+    done
+    found_faults=0
+    for part in 2 3 4 6; do
+        lost=$((until_1 + (until_2 - until_1) / part))
+        lies $lost --steps 2 --hash "$work/lie.hash" --save "$work/lie.safetensors"
+        compared "$work/honest.hash" "$work/lie.hash"
+        [ $code -eq 0 ] && continue # the dispatch would have written what was there
+        found_faults=$((found_faults + 1))
+        [ $code -eq 1 ] && grep -q '^step 2 differs' "$work/stdout" && ! grep -q '^step 1' "$work/stdout" ||
+            no "dispatch $lost is lost: exit code $code: $(cat "$work/stdout" "$work/stderr")"
+    done
+    [ $found_faults -gt 0 ] || no "no lost dispatch changes step 2, of $until_1 to $until_2"
+    lies 1000000000 --steps 2 --hash "$work/honest.hash" --hash-launches 2 --save "$work/honest.safetensors"
+    lies $lost --steps 2 --hash "$work/lie.hash" --hash-launches 2 --save "$work/lie.safetensors"
+    compared "$work/honest.hash" "$work/lie.hash"
+    grep -qE 'the first launch that differs: number [0-9]+ of replica [0-9]+' "$work/stdout" || no "dispatch $lost: no launch: $(cat "$work/stdout" "$work/stderr")"
+fi
 
 # ---- what is refused ----
 some=${lists%% *}
