@@ -249,14 +249,14 @@ static copse_status observe_epoch(struct fit *f, struct copse_epoch *e, bool *st
     return COPSE_OK;
 }
 
-/* Epochs that are stopped within are not judged. */
+/* An epoch that is stopped within is not judged, and the epoch function is not called. */
 static copse_status fit_epoch(struct fit *f, uint32_t epoch)
 {
     const struct copse_fit_params *p = f->params;
     struct copse_epoch e = { .epoch = epoch + 1 };
     bool is_over = false;
     COPSE_TRY(train_epoch(f, epoch, &e.training));
-    if (p->held_out)
+    if (p->held_out && !f->is_stopped)
         COPSE_TRY(evaluate_batches(f, &e.held_out));
     if (f->is_stopped)
         return COPSE_OK;

@@ -143,9 +143,10 @@ struct copse_epoch {
  * trainer or its loaders. stop = true ends the training; an error ends it with this status. */
 typedef copse_status copse_epoch_fn(void *user, const struct copse_epoch *epoch, bool *stop);
 
-/** Called after each batch, also of `held_out` (docs/callbacks.md). stop = true ends the training
- * when the `trained` batches are trained, without a judgement of the epoch; collective workers stop
- * at the same batch. An error ends it with this status. */
+/** Called after each batch, also of `held_out` (docs/callbacks.md); `trained` counts the batches of
+ * training from 1. stop = true ends the training when they are trained; the epoch is not judged, and
+ * `on_epoch` is not called for it. Collective workers must stop at the same batch. An error ends it
+ * with this status. */
 typedef copse_status copse_batch_fn(void *user, uint64_t trained, bool *stop);
 
 /** How copse_trainer_fit trains. */
