@@ -77,7 +77,7 @@ static const struct network networks[] = {
       10,
       32,
       false,
-      { { 56, 52 }, { 58, 29 }, { 51, 29 } } },
+      { { 56, 52 }, { 58, 29 }, { 50, 29 } } },
     { "resnet20",
       "conv 16 3x3 bias=no; batch_norm; relu; " BLOCK("16") BLOCK("16") BLOCK("16") HALVING("32")
           BLOCK("32") BLOCK("32") HALVING("64") BLOCK("64") BLOCK("64") "global_pool; dense out",
