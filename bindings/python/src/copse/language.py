@@ -80,7 +80,7 @@ class LanguageModel:
         types = {"float32": lib.COPSE_F32, "float16": lib.COPSE_F16, "bfloat16": lib.COPSE_BF16}
         if dtype is not None and dtype not in types:
             raise ValueError(f"dtype {dtype!r}: one of {', '.join(types)}")
-        params = {"has_type": dtype is not None, "type": types.get(dtype, 0)}
+        params = {"has_type": dtype is not None, "type": types[dtype] if dtype is not None else 0}
         check(lib.copse_language_save_merged(self._pointer, c_string(path), ffi.new("struct copse_merge_params *", params), ffi.NULL))
 
     def windows(self, given: Union[str, bytes], window: int = 0) -> Dataset:
