@@ -238,6 +238,9 @@ bool copse__onnx_shape(struct onnx_walk *w, const int64_t *dims, size_t rank, co
 bool copse__onnx_shape_fits(copse_shape s); /* fewer than 2^31 elements */
 /* NumPy's rule; false: they do not fit. */
 bool copse__onnx_broadcast(copse_shape a, copse_shape b, copse_shape *out);
+/* An attribute that is the number of a type, `normal` where it is missing; false: it is no type, and
+   the step is refused. */
+bool copse__onnx_type_of(struct onnx_walk *w, const char *name, int32_t normal, int32_t *out);
 /* Round a number as the type does. */
 double copse__onnx_rounded(int32_t type, double x);
 

@@ -59,16 +59,18 @@ static copse_tensor *with_past(struct onnx_walk *w, copse_tensor *now, size_t op
 static bool read_settings(struct onnx_walk *w, struct attention *a)
 {
     const onnx_node *n = w->step->node;
-    const int64_t type = copse__onnx_int(n, "softmax_precision", ONNX_FLOAT),
-                  left = copse__onnx_int(n, "left_window_size", -1),
+    const int64_t left = copse__onnx_int(n, "left_window_size", -1),
                   right = copse__onnx_int(n, "right_window_size", -1);
+    int32_t type;
+    if (!copse__onnx_type_of(w, "softmax_precision", ONNX_FLOAT, &type))
+        return false;
     a->scale = copse__onnx_float(n, "scale", (float)(1 / sqrt((double)a->width)));
     a->cap = copse__onnx_float(n, "softcap", 0.0f);
     if (!isfinite(a->scale) || !isfinite(a->cap) || a->cap < 0)
         return copse__onnx_refuse(w, "scale %g and softcap %g", (double)a->scale, (double)a->cap);
     if (type != ONNX_FLOAT && type != ONNX_FLOAT16 && type != ONNX_BFLOAT16)
         return copse__onnx_refuse(w, "softmax_precision %s: softmax is computed in float",
-                                  copse__onnx_type_name((int32_t)type));
+                                  copse__onnx_type_name(type));
     if (left < -1 || right < -1)
         return copse__onnx_refuse(w, "a window of %lld and %lld keys", (long long)left,
                                   (long long)right);

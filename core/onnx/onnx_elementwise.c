@@ -325,7 +325,9 @@ static double cast_number(int32_t to, double x)
 void copse__onnx_cast(struct onnx_walk *w)
 {
     struct onnx_value *x = copse__onnx_in(w, 0), *like = copse__onnx_in(w, 1);
-    const int32_t to = like ? like->type : (int32_t)copse__onnx_int(w->step->node, "to", 0);
+    int32_t to = like ? like->type : 0;
+    if (!like && !copse__onnx_type_of(w, "to", 0, &to))
+        return;
     if (!copse__onnx_is_real(to) && !copse__onnx_is_whole(to)) {
         copse__onnx_refuse(w, "it makes the type %s", copse__onnx_type_name(to));
         return;

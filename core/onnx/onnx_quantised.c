@@ -14,10 +14,11 @@
 /* Scales and zero points of a tensor: one, one for each place on an axis, or one for each block of
    places. */
 struct scales {
-    const double *scale, *zero; /* zero: NULL: all are 0 */
-    size_t count, inner;        /* inner: elements after the axis */
-    size_t length, blocks, block;
+    const double *scale, *zero;   /* zero: NULL: all are 0 */
+    size_t count, inner;          /* inner: elements after the axis */
+    size_t length, blocks, block; /* block: 0: one scale, or one for each place on the axis */
     uint32_t axis;
+    bool is_per_axis;
 };
 
 static bool scales_fit(struct onnx_walk *w, const struct onnx_value *x, const struct onnx_value *s,
@@ -38,13 +39,13 @@ static bool scales_fit(struct onnx_walk *w, const struct onnx_value *x, const st
     copse_shape want = x->shape;
     if (block == 0) {
         want = COPSE_SHAPE(x->shape.dims[axis]);
-        out->block = 1;
+        out->is_per_axis = true;
     } else if (block > 0 && block <= INT32_MAX) {
         out->block = (size_t)block;
         want.dims[axis] = (uint32_t)((out->length + out->block - 1) / out->block);
     }
     out->blocks = out->block ? (out->length + out->block - 1) / out->block : 0;
-    bool fits = out->block > 0 && s->shape.rank == want.rank;
+    bool fits = (out->is_per_axis || out->block > 0) && s->shape.rank == want.rank;
     for (uint32_t i = 0; fits && i < want.rank; i++)
         fits = s->shape.dims[i] == want.dims[i];
     return fits || copse__onnx_refuse(w, "scales %s with blocks of %lld on axis %u of %s",
@@ -52,13 +53,28 @@ static bool scales_fit(struct onnx_walk *w, const struct onnx_value *x, const st
                                       COPSE_SHAPE_TEXT(x->shape));
 }
 
-/* Operands 1 and 2 of the step at hand, for x; false: refused. */
-static bool scales_find(struct onnx_walk *w, const struct onnx_value *x, struct scales *out)
+/* Whether all scales are above 0 and finite in f32; false: refused. */
+static bool scales_are_valid(struct onnx_walk *w, const struct onnx_value *s, const double *scale)
+{
+    const size_t count = (size_t)copse__elements(s->shape);
+    for (size_t i = 0; i < count; i++)
+        if (!isfinite((float)scale[i]) || (float)scale[i] <= 0)
+            return copse__onnx_refuse(w, "scale %zu is %g: scales are above 0 and finite", i,
+                                      scale[i]);
+    return true;
+}
+
+/* Operands 1 and 2 of the step at hand, for x, and whole numbers of `type`; false: refused. */
+static bool scales_find(struct onnx_walk *w, const struct onnx_value *x, int32_t type,
+                        struct scales *out)
 {
     struct onnx_value *s = copse__onnx_in(w, 1), *z = copse__onnx_in(w, 2);
     *out = (struct scales){ .scale = copse__onnx_known(w, s, "scale") };
-    if (!out->scale)
+    if (!out->scale || !scales_are_valid(w, s, out->scale))
         return false;
+    if (z && z->type != type)
+        return copse__onnx_refuse(w, "zero points of type %s with numbers of type %s",
+                                  copse__onnx_type_name(z->type), copse__onnx_type_name(type));
     if (z && copse__elements(z->shape) != copse__elements(s->shape))
         return copse__onnx_refuse(w, "scales %s with zero points %s", COPSE_SHAPE_TEXT(s->shape),
                                   COPSE_SHAPE_TEXT(z->shape));
@@ -69,10 +85,10 @@ static bool scales_find(struct onnx_walk *w, const struct onnx_value *x, struct 
 /* The scale of element `i` of x. */
 static size_t scales_place(const struct scales *s, size_t i)
 {
-    if (s->block == 0)
+    if (s->block == 0 && !s->is_per_axis)
         return 0;
     const size_t on_axis = i / s->inner % s->length;
-    if (s->count == s->length && s->block == 1)
+    if (s->is_per_axis)
         return on_axis;
     return (i / s->inner / s->length * s->blocks + on_axis / s->block) * s->inner + i % s->inner;
 }
@@ -89,10 +105,10 @@ static copse_tensor *scales_tensor(struct onnx_walk *w, const struct onnx_value 
     }
     for (size_t i = 0; values && i < s->count; i++)
         values[i] = (float)numbers[i];
-    if (s->block == 1) {
+    if (s->is_per_axis || s->block == 1) {
         shape.rank = x->shape.rank;
         for (uint32_t i = 0; i < shape.rank; i++)
-            shape.dims[i] = i == s->axis ? x->shape.dims[i] : 1;
+            shape.dims[i] = i == s->axis || s->block == 1 ? x->shape.dims[i] : 1;
     }
     return values ? copse_constant(w->g, COPSE_F32, shape, values) : NULL;
 }
@@ -116,6 +132,30 @@ static bool range_of(struct onnx_walk *w, int32_t type, struct range *out)
     return true;
 }
 
+/* The type that `output_dtype` says; `normal` without it, or where it is 0. false: refused. */
+static bool output_type(struct onnx_walk *w, int32_t normal, int32_t *out)
+{
+    if (!copse__onnx_type_of(w, "output_dtype", 0, out))
+        return false;
+    *out = *out ? *out : normal;
+    return true;
+}
+
+/* Settings of QuantizeLinear that would change its results; false: refused. */
+static bool quantize_settings(struct onnx_walk *w)
+{
+    int32_t precision;
+    if (!copse__onnx_type_of(w, "precision", 0, &precision))
+        return false;
+    if (precision != 0 && precision != ONNX_FLOAT)
+        return copse__onnx_refuse(w, "precision %s: the division is computed in float",
+                                  copse__onnx_type_name(precision));
+    const int64_t saturate = copse__onnx_int(w->step->node, "saturate", 1);
+    return saturate == 1 ||
+           copse__onnx_refuse(w, "saturate %lld: numbers out of range become the last one",
+                              (long long)saturate);
+}
+
 static copse_tensor *round_tensor(struct onnx_walk *w, copse_tensor *t, copse_tensor *scale,
                                   copse_tensor *zero, struct range r)
 {
@@ -127,14 +167,15 @@ static copse_tensor *round_tensor(struct onnx_walk *w, copse_tensor *t, copse_te
 void copse__onnx_quantize(struct onnx_walk *w)
 {
     struct onnx_value *x = copse__onnx_in(w, 0), *z = copse__onnx_in(w, 2);
-    const int64_t given = copse__onnx_int(w->step->node, "output_dtype", 0);
-    const int32_t type = z ? z->type : given ? (int32_t)given : ONNX_UINT8;
     const size_t count = (size_t)copse__elements(x->shape);
+    int32_t type;
     struct scales s;
     struct range r;
+    if (!output_type(w, z ? z->type : ONNX_UINT8, &type) || !quantize_settings(w))
+        return;
     if (!copse__onnx_is_real(x->type))
         copse__onnx_refuse(w, "numbers of type %s", copse__onnx_type_name(x->type));
-    else if (!range_of(w, type, &r) || !scales_find(w, x, &s))
+    else if (!range_of(w, type, &r) || !scales_find(w, x, type, &s))
         return;
     else if (copse__onnx_numbers(w, x)) {
         double *y = copse__onnx_room(w, count, sizeof *y);
@@ -157,16 +198,17 @@ void copse__onnx_quantize(struct onnx_walk *w)
 void copse__onnx_dequantize(struct onnx_walk *w)
 {
     struct onnx_value *x = copse__onnx_in(w, 0), *of = copse__onnx_in(w, 1);
-    const int64_t given = copse__onnx_int(w->step->node, "output_dtype", 0);
-    const int32_t type = given ? (int32_t)given : of->type;
     const size_t count = (size_t)copse__elements(x->shape);
+    int32_t type;
     struct scales s;
+    if (!output_type(w, of->type, &type))
+        return;
     if (!copse__onnx_is_whole(x->type) || !copse__onnx_is_real(type)) {
         copse__onnx_refuse(w, "it makes %s of %s", copse__onnx_type_name(type),
                            copse__onnx_type_name(x->type));
         return;
     }
-    if (!scales_find(w, x, &s))
+    if (!scales_find(w, x, x->type, &s))
         return;
     if (copse__onnx_numbers(w, x)) {
         double *y = copse__onnx_room(w, count, sizeof *y);
@@ -206,6 +248,18 @@ void copse__onnx_quantize_dynamic(struct onnx_walk *w)
 
 /* ---- products ---- */
 
+/* Operands are whole numbers of 8 bits, and their zero points have their type; false: refused. */
+static bool operand_fits(struct onnx_walk *w, size_t i)
+{
+    const struct onnx_value *x = copse__onnx_in(w, i), *z = copse__onnx_in(w, i + 2);
+    if (x->type != ONNX_UINT8 && x->type != ONNX_INT8)
+        return copse__onnx_refuse(w, "operand %zu of type %s: it takes uint8 and int8", i + 1,
+                                  copse__onnx_type_name(x->type));
+    return !z || z->type == x->type ||
+           copse__onnx_refuse(w, "zero points of type %s with numbers of type %s",
+                              copse__onnx_type_name(z->type), copse__onnx_type_name(x->type));
+}
+
 /* An operand without its zero points, of which there is one, or one for each row of the first
    operand, or each column of the second one. */
 static copse_tensor *shift_operand(struct onnx_walk *w, size_t i)
@@ -235,6 +289,8 @@ void copse__onnx_matmul_integer(struct onnx_walk *w)
                            COPSE_SHAPE_TEXT(b->shape));
         return;
     }
+    if (!operand_fits(w, 0) || !operand_fits(w, 1))
+        return;
     copse_tensor *x = shift_operand(w, 0), *y = shift_operand(w, 1);
     copse__onnx_set_either(w, 0, ONNX_INT32, copse_matmul(w->g, x, y, false, false), false);
 }

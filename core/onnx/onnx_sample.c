@@ -11,7 +11,7 @@
 /* One axis of the grid [places], as places of pixels. */
 struct axis {
     uint32_t length;          /* pixels */
-    copse_tensor *low, *part; /* the pixel before a place, and how far the place is behind it */
+    copse_tensor *low, *part; /* the pixel before a place, and how far the place is after it */
 };
 
 /* Places that are no numbers, or far outside, become places outside. */
@@ -87,6 +87,16 @@ static copse_tensor *first_pixels(struct onnx_walk *w, uint32_t pictures, uint32
     return values ? copse_constant(w->g, COPSE_F32, COPSE_SHAPE(pictures * each), values) : NULL;
 }
 
+#define SHOWN_TEXT 40u
+
+/* Refuse the text of an attribute, which is there. */
+static void refuse_text(struct onnx_walk *w, const char *name)
+{
+    const ProtobufCBinaryData text = copse__onnx_attribute(w->step->node, name)->s;
+    copse__onnx_refuse(w, "%s '%.*s' is not read", name, (int)COPSE_MIN(text.len, SHOWN_TEXT),
+                       text.len > 0 ? (const char *)text.data : "");
+}
+
 void copse__onnx_grid_sample(struct onnx_walk *w)
 {
     const onnx_node *n = w->step->node;
@@ -96,9 +106,10 @@ void copse__onnx_grid_sample(struct onnx_walk *w)
     const bool is_nearest = copse__onnx_text_is(n, "mode", "linear", "nearest");
     if (!is_nearest && !copse__onnx_text_is(n, "mode", "linear", "linear") &&
         !copse__onnx_text_is(n, "mode", "linear", "bilinear"))
-        copse__onnx_refuse(w, "its mode is not read");
-    else if (copse__onnx_text_is(n, "padding_mode", "zeros", "reflection"))
-        copse__onnx_refuse(w, "its padding is not read");
+        refuse_text(w, "mode");
+    else if (!copse__onnx_text_is(n, "padding_mode", "zeros", "zeros") &&
+             !copse__onnx_text_is(n, "padding_mode", "zeros", "border"))
+        refuse_text(w, "padding_mode");
     else if (s.rank != 4 || at.rank != 4 || at.dims[3] != 2 || at.dims[0] != s.dims[0] ||
              copse__elements(s) == 0 || copse__elements(at) == 0 ||
              (uint64_t)s.dims[0] * s.dims[2] * s.dims[3] > EXACT_PLACES)

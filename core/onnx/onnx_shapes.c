@@ -399,8 +399,10 @@ void copse__onnx_eye(struct onnx_walk *w)
 {
     const struct onnx_value *x = copse__onnx_in(w, 0);
     const int64_t k = copse__onnx_int(w->step->node, "k", 0);
-    const int32_t type = (int32_t)copse__onnx_int(w->step->node, "dtype", x->type);
     const size_t count = (size_t)copse__elements(x->shape);
+    int32_t type;
+    if (!copse__onnx_type_of(w, "dtype", x->type, &type))
+        return;
     if (x->shape.rank != 2 || count > ONNX_KNOWN_MOST) {
         copse__onnx_refuse(w, "shape %s", COPSE_SHAPE_TEXT(x->shape));
         return;

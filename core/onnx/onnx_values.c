@@ -247,6 +247,15 @@ const int64_t *copse__onnx_list(struct onnx_walk *w, size_t i, const char *attri
     return list;
 }
 
+bool copse__onnx_type_of(struct onnx_walk *w, const char *name, int32_t normal, int32_t *out)
+{
+    const int64_t type = copse__onnx_int(w->step->node, name, normal);
+    if (type < 0 || type > INT32_MAX)
+        return copse__onnx_refuse(w, "%s %lld is no type", name, (long long)type);
+    *out = (int32_t)type;
+    return true;
+}
+
 double copse__onnx_rounded(int32_t type, double x)
 {
     switch (type) {

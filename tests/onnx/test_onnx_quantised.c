@@ -135,6 +135,45 @@ static void test_blocks(void **state)
     refuses(&r, COPSE_SHAPE(2, 5), "blocks of 3 on axis 1");
 }
 
+/* Blocks of one place: a scale for each number, of constants and of numbers that depend on an
+   input. */
+static void test_single_blocks(void **state)
+{
+    (void)state;
+    static const float zeros[6];
+    const float x[] = { 1, 2, 3, 4, 5, 6 }, scales[] = { 1, 1, 1, 10, 10, 10 },
+                one[] = { 1, 2, 3, 40, 50, 60 }, two[] = { 1, 2, 3, 4, 5, 6 };
+    for (int is_known = 0; is_known < 2; is_known++)
+        for (int axis = 1; axis <= 2; axis++) {
+            struct model_rig r;
+            rig_begin(&r, 21);
+            rig_input(&r, "x", ONNX_FLOAT, DIMS(1, 2, 3));
+            rig_reals(&r, "one", DIMS(1), (const float[]){ 1 }, true);
+            put_bytes(&r, "none", ONNX_INT8, DIMS(1), (const int8_t[]){ 0 });
+            put_bytes(&r, "c", ONNX_INT8, DIMS(1, 2, 3), (const int8_t[]){ 1, 2, 3, 4, 5, 6 });
+            rig_reals(&r, "s", DIMS(1, 2, 3), scales, true);
+            rig_node(&r, "QuantizeLinear", "x one none", "q");
+            CopseOnnx__Node *n =
+                rig_node(&r, "DequantizeLinear", is_known ? "c s" : "q s", is_known ? "d" : "y");
+            rig_int(&r, n, "axis", axis);
+            rig_int(&r, n, "block_size", 1);
+            if (is_known)
+                rig_node(&r, "Add", "x d", "y");
+            expect(&r, COPSE_SHAPE(1, 2, 3), is_known ? zeros : x, one, 6);
+            rig_begin(&r, 21);
+            rig_input(&r, "x", ONNX_FLOAT, DIMS(1, 2, 3));
+            rig_reals(&r, "c", DIMS(1, 2, 3), one, true);
+            rig_reals(&r, "s", DIMS(1, 2, 3), scales, true);
+            n = rig_node(&r, "QuantizeLinear", is_known ? "c s" : "x s", "q");
+            rig_int(&r, n, "axis", axis);
+            rig_int(&r, n, "block_size", 1);
+            rig_int(&r, rig_node(&r, "Cast", "q", is_known ? "d" : "y"), "to", ONNX_FLOAT);
+            if (is_known)
+                rig_node(&r, "Add", "x d", "y");
+            expect(&r, COPSE_SHAPE(1, 2, 3), is_known ? zeros : one, two, 6);
+        }
+}
+
 /* Halves go to the even number; numbers out of range to the last one. */
 static void test_activations(void **state)
 {
@@ -232,6 +271,78 @@ static void test_quantised_refused(void **state)
     refuses(&r, COPSE_SHAPE(2, 3), "it makes the type");
 }
 
+/* A node of "x" [2, 3], with a scale and a zero point, and an attribute. */
+static void refuses_setting(const char *op, float scale, int32_t zero_type, const char *attribute,
+                            int64_t value, const char *why)
+{
+    struct model_rig r;
+    rig_begin(&r, 25);
+    rig_input(&r, "x", ONNX_FLOAT, DIMS(2, 3));
+    put_bytes(&r, "c", ONNX_INT8, DIMS(2, 3), weights);
+    rig_reals(&r, "s", DIMS(1), &scale, true);
+    put_bytes(&r, "z", zero_type, DIMS(1), (const int8_t[]){ 0 });
+    const bool is_back = strcmp(op, "DequantizeLinear") == 0, has_zero = zero_type != 0;
+    CopseOnnx__Node *n = rig_node(
+        &r, op, is_back ? (has_zero ? "c s z" : "c s") : (has_zero ? "x s z" : "x s"), "q");
+    if (attribute)
+        rig_int(&r, n, attribute, value);
+    if (is_back)
+        rig_node(&r, "Add", "x q", "y");
+    else
+        rig_int(&r, rig_node(&r, "Cast", "q", "y"), "to", ONNX_FLOAT);
+    if (!has_zero)
+        r.graph.n_initializer--;
+    refuses(&r, COPSE_SHAPE(2, 3), why);
+}
+
+static void test_settings_refused(void **state)
+{
+    (void)state;
+    const char *quantize = "QuantizeLinear", *back = "DequantizeLinear";
+    const int64_t wide = ((int64_t)1 << 32) + ONNX_INT8; /* int8 in its low 32 bits */
+    refuses_setting(back, 1, ONNX_UINT8, NULL, 0, "zero points of type uint8 with numbers of type");
+    refuses_setting(quantize, 1, ONNX_UINT8, "output_dtype", ONNX_INT8,
+                    "zero points of type uint8 with numbers of type int8");
+    refuses_setting(quantize, 1, 0, "output_dtype", wide, "output_dtype 4294967299 is no type");
+    refuses_setting(back, 1, 0, "output_dtype", ((int64_t)1 << 32) + ONNX_FLOAT,
+                    "output_dtype 4294967297 is no type");
+    refuses_setting(quantize, 1, 0, "precision", ONNX_FLOAT16, "precision float16");
+    refuses_setting(quantize, 1, 0, "precision", ((int64_t)1 << 32), "precision 4294967296");
+    refuses_setting(quantize, 1, 0, "saturate", 0, "saturate 0");
+    const float scales[] = { 0, -1, INFINITY, NAN };
+    for (size_t i = 0; i < COPSE_COUNT(scales); i++) {
+        refuses_setting(quantize, scales[i], 0, NULL, 0, "scales are above 0 and finite");
+        refuses_setting(back, scales[i], 0, NULL, 0, "scales are above 0 and finite");
+    }
+    struct model_rig r;
+    rig_begin(&r, 13);
+    rig_input(&r, "x", ONNX_FLOAT, DIMS(2, 3));
+    rig_int(&r, rig_node(&r, "Cast", "x", "y"), "to", ((int64_t)1 << 32) + ONNX_FLOAT);
+    refuses(&r, COPSE_SHAPE(2, 3), "to 4294967297 is no type");
+}
+
+static void test_product_refused(void **state)
+{
+    (void)state;
+    struct model_rig r;
+    for (int i = 0; i < 3; i++) {
+        rig_begin(&r, 13);
+        rig_input(&r, "x", ONNX_FLOAT, DIMS(2, 2));
+        rig_reals(&r, "one", DIMS(1), (const float[]){ 1 }, true);
+        put_bytes(&r, "none", ONNX_INT8, DIMS(1), (const int8_t[]){ 0 });
+        put_bytes(&r, "w", ONNX_INT8, DIMS(2, 3), weights);
+        put_bytes(&r, "z", ONNX_UINT8, DIMS(1), (const int8_t[]){ 0 });
+        rig_node(&r, "QuantizeLinear", "x one none", "q");
+        rig_int(&r, rig_node(&r, "Cast", "q", "wide"), "to", ONNX_INT32);
+        rig_node(&r, "MatMulInteger", i == 0 ? "x w" : i == 1 ? "wide w" : "q w none z", "i");
+        rig_int(&r, rig_node(&r, "Cast", "i", "y"), "to", ONNX_FLOAT);
+        refuses(&r, COPSE_SHAPE(2, 2),
+                i == 0   ? "operand 1 of type float: it takes uint8 and int8"
+                : i == 1 ? "operand 1 of type int32"
+                         : "zero points of type uint8 with numbers of type int8");
+    }
+}
+
 /* ---- grids ---- */
 
 /* A picture [1, 1, 2, 3] at six places; `mode`, `padding`: NULL: as ONNX has them. */
@@ -279,9 +390,13 @@ static void test_grid_refused(void **state)
     struct model_rig r;
     static const float places[12];
     put_grid(&r, "cubic", NULL, 0, places);
-    refuses(&r, COPSE_SHAPE(1, 1, 2, 3), "its mode is not read");
+    refuses(&r, COPSE_SHAPE(1, 1, 2, 3), "mode 'cubic' is not read");
+    put_grid(&r, "", NULL, 0, places);
+    refuses(&r, COPSE_SHAPE(1, 1, 2, 3), "mode '' is not read");
     put_grid(&r, NULL, "reflection", 0, places);
-    refuses(&r, COPSE_SHAPE(1, 1, 2, 3), "its padding is not read");
+    refuses(&r, COPSE_SHAPE(1, 1, 2, 3), "padding_mode 'reflection' is not read");
+    put_grid(&r, NULL, "wrap", 0, places);
+    refuses(&r, COPSE_SHAPE(1, 1, 2, 3), "padding_mode 'wrap' is not read");
 }
 
 /* ---- newer operator sets ---- */
@@ -321,11 +436,12 @@ static void test_opset_28(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_weights),     cmocka_unit_test(test_blocks),
-        cmocka_unit_test(test_activations), cmocka_unit_test(test_dynamic),
-        cmocka_unit_test(test_product),     cmocka_unit_test(test_quantised_refused),
-        cmocka_unit_test(test_grid),        cmocka_unit_test(test_grid_refused),
-        cmocka_unit_test(test_opset_28),
+        cmocka_unit_test(test_weights),           cmocka_unit_test(test_blocks),
+        cmocka_unit_test(test_single_blocks),     cmocka_unit_test(test_settings_refused),
+        cmocka_unit_test(test_product_refused),   cmocka_unit_test(test_activations),
+        cmocka_unit_test(test_dynamic),           cmocka_unit_test(test_product),
+        cmocka_unit_test(test_quantised_refused), cmocka_unit_test(test_grid),
+        cmocka_unit_test(test_grid_refused),      cmocka_unit_test(test_opset_28),
     };
     return cmocka_run_group_tests(tests, begin, end);
 }

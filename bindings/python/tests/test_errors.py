@@ -82,6 +82,19 @@ class Errors(unittest.TestCase):
         with self.assertRaises(copse.errors.NoDeviceError):
             copse.Strategy("opencl:77")
 
+    def test_negative_counts_are_refused_by_name(self):
+        """By keyword and by position, of Python and of NumPy."""
+        data = copse.Dataset.text("abcd" * 50, context=4)
+        model = copse.Model(copse.Strategy("host"), data, "embedding 4 4; flatten; dense out")
+        rows = copse.Dataset.arrays(np.zeros((8, 2)), np.arange(8) % 2)
+        for count in (-1, np.int64(-1), np.int32(-1)):
+            for name, call in (("length", lambda: model.generate("abab", count)), ("length", lambda: model.generate("abab", length=count)),
+                               ("folds", lambda: rows.fold(count, 2)), ("fold", lambda: rows.fold(2, count)), ("seed", lambda: model.generate("abab", 1, seed=count))):
+                with self.subTest(name, count=type(count)), self.assertRaisesRegex(
+                        copse.errors.ArgumentError, f"^{name} is -1: at least 0"):
+                    call()
+        self.assertEqual(len(model.generate("abab", np.int64(3))), 3)
+
     def test_wrong_shapes_of_values(self):
         v = copse.Strategy("host").variable("v", (2, 3))
         with self.assertRaisesRegex(copse.errors.ShapeError, r"\[2, 3\]"):

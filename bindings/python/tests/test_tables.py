@@ -34,6 +34,44 @@ class Tables(InFolder):
         model.fit(data, 40, batch_size=50, learning_rate=0.02, seed=1)
         return model
 
+    def test_labelled_data_of_another_form_is_refused(self):
+        x, y = np.zeros((4, 2), np.float32), np.array(["a", "b"] * 2)
+        rows = copse.Dataset.table(ROWS)
+        arrays = copse.Dataset.arrays(x, np.arange(4) % 2)
+        for data in (rows, arrays):
+            model = copse.Model(copse.Strategy("host"), data, "dense out")
+            for wrong in ((x, y), [x, y], (COLUMNS, y), (ROWS, y), (x.tolist(), y.tolist()), x, 3, object(), (), [1.0, 2.0]):
+                for name, call in (("data", lambda: model.fit(wrong, 1)),
+                                   ("validation_data", lambda: model.fit(data, 1, validation_data=wrong)),
+                                   ("data", lambda: model.evaluate(wrong)),
+                                   ("data", lambda: model.find_lr(wrong))):
+                    with self.subTest(name, form=type(wrong), kind=len(data)), self.assertRaisesRegex(
+                            copse.errors.ArgumentError, rf"^{name} is .*: give a data set, such as copse.Dataset.arrays\(x, y\)"):
+                        call()
+
+    def test_rows_of_another_width_are_refused_by_the_names_of_columns(self):
+        labels = ["p", "q"] * 20
+        numbers = copse.Dataset.table({"a": np.arange(40) % 7, "b": np.arange(40) % 5, "c": np.arange(40) % 3, "kind": labels})
+        model = copse.Model(copse.Strategy("host"), numbers, "dense out")
+        for row, count in (([[1.0, 2.0]], "2 values"), (np.zeros((3, 5)), "5 values"), ([1.0, 2.0, 3.0], "1 value"),
+                           ([["1", "2"]], "2 values")):
+            with self.subTest(row), self.assertRaisesRegex(
+                    copse.errors.ShapeError, f"^the row has {count}, the model's table has 3 columns: a, b, c$"):
+                model.predict(row)
+        self.assertEqual(model.predict([[1.0, 2.0, 3.0]]).shape, (1, 2))
+        texts = copse.Model(copse.Strategy("host"), copse.Dataset.table(ROWS), "dense out")
+        with self.assertRaisesRegex(copse.errors.ShapeError, "^the row has 1 value, the model's table has 2 columns: colour, width$"):
+            texts.predict([[1.0]])
+        with self.assertRaisesRegex(copse.errors.ShapeError, "columns of categories or dates: colour: give their cells as texts"):
+            texts.predict([[1.0, 2.0]])
+        with self.assertRaisesRegex(copse.errors.ArgumentError, "rows differ in length or kind"):
+            model.predict([[1.0, 2.0], [1.0]])
+        with self.assertRaisesRegex(copse.errors.ArgumentError, "row 2 is list, the first one is dict"):
+            model.predict([{"a": 1.0, "b": 2.0, "c": 3.0}, [1.0, 2.0, 3.0]])
+        for wrong in (object(), None):
+            with self.assertRaisesRegex(copse.errors.ArgumentError, "^data is .*: give a data set, a file, an array"):
+                model.predict(wrong)
+
     def test_balanced_weights_are_of_the_rows(self):
         data = copse.Dataset.table([row for i, row in enumerate(ROWS) if row["kind"] == "tulip" or i % 4 == 0])
         made = []  # 50 rows of crocus, 100 of tulip

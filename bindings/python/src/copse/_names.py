@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+from itertools import chain
+from numbers import Integral
 from typing import Any, Callable, Iterable, Mapping, TypeVar, cast
 
 from .errors import ArgumentError
@@ -22,13 +24,13 @@ def check_names(where: str, given: Iterable[str], known: Iterable[str], hints: M
                             + (f": did you mean '{near[0]}'?" if near else ""))
 
 
-COUNTS = ("seed", "patience", "folds", "fold", "steps", "prefetch", "length", "top_k")
+COUNTS = frozenset(("seed", "patience", "folds", "fold", "steps", "prefetch", "length", "top_k"))
 
 
-def check_counts(given: Mapping[str, Any]) -> None:
+def check_counts(given: Iterable[tuple[str, Any]]) -> None:
     """Refuse a negative number where the library counts; cffi would not say of which option."""
-    for name in COUNTS:
-        if isinstance(value := given.get(name), int) and value < 0:
+    for name, value in given:
+        if name in COUNTS and isinstance(value, Integral) and int(value) < 0:
             raise ArgumentError(f"{name} is {value}: at least 0")
 
 
@@ -36,6 +38,7 @@ def named_options(*groups: Any, **hints: str) -> Callable[[F], F]:
     """Decorator: the options of a function are its parameters and the keys of these TypedDicts. hints: as of check_names."""
     def decorate(f: F) -> F:
         code = f.__code__
+        positional = code.co_varnames[:code.co_argcount]
         known = [n for n in code.co_varnames[:code.co_argcount + code.co_kwonlyargcount] if n not in ("self", "cls")]
         known += [key for g in groups for key in g.__annotations__]
         where = f.__qualname__.replace(".__init__", "")
@@ -43,7 +46,7 @@ def named_options(*groups: Any, **hints: str) -> Callable[[F], F]:
         @functools.wraps(f)
         def call(*args: Any, **kwargs: Any) -> Any:
             check_names(where, kwargs, known, hints)
-            check_counts(kwargs)
+            check_counts(chain(zip(positional, args), kwargs.items()))
             return f(*args, **kwargs)
 
         return cast(F, call)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import math
 import os
 import warnings
 from dataclasses import dataclass, field
@@ -15,12 +16,12 @@ from ._library import Guard, c_string, check, choice, ffi, lib, make, text
 from ._names import named_options
 from .data import Dataset, check_batch_size, defaults_of, MISSING, TASKS, TEXT_ROWS, UNKNOWN
 from .devices import context
-from .errors import ArgumentError, FormatError, NoDeviceError
+from .errors import ArgumentError, Error, FormatError, NoDeviceError, ShapeError
 from .fit import Callbacks, History, Verbose
 from .nn import Layers
 from .options import Layout, Missing, Optimizer, OptimizerOptions, PathLike, Task, TextRows, Unknown
 from .strategy import Strategy, Variable
-from .table import Cells, cells_of, is_table
+from .table import Cells, columns_of, is_pair, is_table, kind_of
 from .tensor import array, view_of
 
 
@@ -188,9 +189,8 @@ class Model:
         with validation data of enough rows training then stops by itself. batch_size: 0 for 64; all rows if they are
         fewer. seed: of the order of rows, and of dropout. Other settings are explained at Trainer and Trainer.fit."""
         from .trainer import Trainer
-        rows, held_out = (d if isinstance(d, Dataset) or d is None else self.read(d) for d in (data, validation_data))
-        if rows is None:
-            raise ArgumentError("data is None: give a data set, a file, or a table in memory")
+        rows = self._labelled("data", data)
+        held_out = None if validation_data is None else self._labelled("validation_data", validation_data)
         if epochs is None:
             by_rows = defaults_of(rows, held_out, batch_size)
             epochs, patience = by_rows.epochs, patience or by_rows.patience
@@ -211,7 +211,7 @@ class Model:
         """The learning-rate range test: train for a few steps while the rate grows exponentially. The model keeps its values.
         data, batch_size, optimizer and further settings: as of `fit`."""
         from .trainer import Rule, with_frozen
-        rows = data if isinstance(data, Dataset) else self.read(data)
+        rows = self._labelled("data", data)
         check_batch_size(batch_size)
         rule = Rule(Guard(), optimizer, 0.0, with_frozen(freeze, groups, self), options)
         how = ffi.new("struct copse_model_fit_params *", {"batch": batch_size, "seed": seed, "optimizer": rule.params[0]})
@@ -258,23 +258,87 @@ class Model:
         if isinstance(data, (str, os.PathLike)):
             pointer = make("dataset", lib.copse_dataset_open, context(), c_string(data), params)
         elif self._takes_cells(data):
-            cells = cells_of(data)  # has the memory of its struct
+            cells = self._cells_of(data)  # has the memory of its struct
             pointer = make("dataset", lib.copse_dataset_cells, context(), cells.struct, params)
         else:
-            a = array(data)
+            a = self._numbers_of(data)
             pointer = make("dataset", lib.copse_dataset_create, context(), view_of(a), ffi.NULL, params)
         return Dataset({}, _pointer=pointer)
 
     def _takes_cells(self, data: Any) -> bool:
         """Whether data goes by names of columns, or as texts."""
-        return self._info.kind == lib.COPSE_DATA_TABLE and is_table(data)
+        return self._has_columns and is_table(data)
+
+    def _labelled(self, name: str, data: Any) -> Dataset:
+        """A data set with labels, of what an argument takes."""
+        if isinstance(data, Dataset):
+            return data
+        try:
+            if isinstance(data, (str, os.PathLike)) or not is_pair(data) and self._takes_cells(data):
+                return self.read(data)
+        except ValueError as error:  # NumPy's, of rows that are no rows
+            if isinstance(error, Error):
+                raise
+        what = f"a {type(data).__name__} of {len(data)}" if isinstance(data, (list, tuple)) else kind_of(data)
+        raise ArgumentError(f"{name} is {what}: give a data set, such as copse.Dataset.arrays(x, y), "
+                            + ("a file, or a table in memory with the label" if self._has_columns else "or a file"))
+
+    @property
+    def _has_columns(self) -> bool:
+        return self._info.kind == lib.COPSE_DATA_TABLE
+
+    @cached_property
+    def _columns(self) -> list[tuple[str, int]]:
+        """Names of the columns of its table, or positions from 1 without names, and their roles."""
+        column, schema = ffi.new("struct copse_schema_column *"), lib.copse_model_schema(self._pointer)
+        found = []
+        for i in range(self._info.columns):
+            check(lib.copse_schema_column(schema, i, column))
+            found.append((text(column.name) or str(i + 1), column.role))
+        return found
+
+    def _wrong_width(self, width: int, names: Sequence[str]) -> ShapeError:
+        return ShapeError(f"the row has {width} value{'' if width == 1 else 's'}, the model's table has {len(names)} "
+                          f"column{'' if len(names) == 1 else 's'}: {', '.join(names[:20])}{', ...' if len(names) > 20 else ''}")
+
+    def _cells_of(self, data: Any) -> Cells:
+        names, columns = columns_of(data)
+        if names is None and columns:
+            known = [n for n, role in self._columns if role != lib.COPSE_COLUMN_LABEL]
+            count = len(self._columns)
+            if len(columns) not in (count, count - (len(known) < count)):
+                raise self._wrong_width(len(columns), known)
+        return Cells(names, columns)
+
+    def _numbers_of(self, data: Any) -> np.ndarray:
+        """An array of features, in which a row has the numbers of a row in training."""
+        try:
+            a = array(data)
+        except (TypeError, ValueError) as error:
+            if isinstance(error, Error):
+                raise
+            raise ArgumentError(f"data is a {type(data).__name__} whose rows differ in length or kind: give an array of "
+                                "features, a data set, a file, or a table in memory") from error
+        if a.dtype.kind == "O":
+            raise ArgumentError(f"data is {kind_of(data)}: give a data set, a file, an array of features"
+                                + (", a DataFrame, dictionaries, or rows of cells" if self._has_columns else ""))
+        if self._has_columns and a.ndim > 0 and a.size:
+            used = [(n, role) for n, role in self._columns if role not in (lib.COPSE_COLUMN_LABEL, lib.COPSE_COLUMN_IGNORED)]
+            shape, width = self._info.shape, a.size // len(a)
+            if any(role == lib.COPSE_COLUMN_CATEGORY for _, role in used) or width != math.prod(shape.dims[i] for i in range(shape.rank)):
+                texts = [n for n, role in used if role != lib.COPSE_COLUMN_NUMBER]
+                if width == len(used) and texts:
+                    raise ShapeError(f"the model's table has columns of categories or dates: {', '.join(texts[:20])}: give "
+                                     "their cells as texts, in rows, dictionaries or a DataFrame")
+                raise self._wrong_width(width, [n for n, _ in used])
+        return a
 
     def predict(self, data: Any, *, missing: Missing = "auto", unknown: Unknown = "ignore") -> np.ndarray:
         """Probabilities [rows, classes], or values [rows, targets] in the unit of the target; of a text the probabilities
         of the token after its end. `data`: a data set with the model's schema, or what `read` takes: a file, an array
         of features, a DataFrame, a dictionary for one row, a list of them. missing, unknown: as of `read`."""
         if self._takes_cells(data):
-            return self._predict_cells(cells_of(data), missing, unknown)
+            return self._predict_cells(self._cells_of(data), missing, unknown)
         rows = data if isinstance(data, Dataset) else self.read(data, text_rows="end", missing=missing, unknown=unknown)
         out = np.empty((len(rows), self.outputs), np.float32)
         check(lib.copse_model_predict(self._pointer, rows._pointer, ffi.from_buffer("float[]", out)))
@@ -310,7 +374,7 @@ class Model:
 
     def evaluate(self, data: Any) -> Evaluation:
         """Compare predictions with the labels of a data set, a file or a table in memory."""
-        rows = data if isinstance(data, Dataset) else self.read(data)
+        rows = self._labelled("data", data)
         table = np.zeros((self.outputs, self.outputs), np.uint64) if self.is_classification else None
         targets = np.zeros((2, self.outputs)) if self.task == "regression" else None
         params = ffi.new("struct copse_evaluation_params *")

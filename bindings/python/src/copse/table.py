@@ -30,6 +30,21 @@ def is_table(data: Any) -> bool:
     return isinstance(data[0], Mapping) or np.asarray(data[0]).dtype.kind in "OUS"
 
 
+def kind_of(data: Any) -> str:
+    """What a text of an error calls it."""
+    return "None" if data is None else type(data).__name__
+
+
+def is_pair(data: Any) -> bool:
+    """Whether it is a sequence such as (features, labels): one of the first two items is no row, but has rows."""
+    def has_rows(d: Any) -> bool:
+        if isinstance(d, (list, tuple)):
+            return len(d) > 0 and (isinstance(d[0], (list, tuple, Mapping)) or getattr(d[0], "ndim", 0) > 0)
+        return is_frame(d) or getattr(d, "ndim", 0) > 1 or isinstance(d, Mapping) != isinstance(data[0], Mapping)
+
+    return isinstance(data, (list, tuple)) and any(has_rows(d) for d in data[:2])
+
+
 def columns_of(data: Any) -> tuple[Optional[list[str]], list[Column]]:
     """Names, None without, and the cells of each column. A mapping of single cells is one row, a sequence of mappings
     has a row in each; a key that a mapping lacks is a missing cell."""
@@ -53,6 +68,10 @@ def columns_of(data: Any) -> tuple[Optional[list[str]], list[Column]]:
         return [str(k) for k in data], columns
     rows = list(data)
     if rows and isinstance(rows[0], Mapping):
+        for i, row in enumerate(rows):
+            if not isinstance(row, Mapping):
+                raise ArgumentError(f"row {i + 1} is {type(row).__name__}, the first one is {type(rows[0]).__name__}: "
+                                    "give a dictionary for each row")
         names = list(dict.fromkeys(chain.from_iterable(rows)))
         return [str(n) for n in names], [[row.get(n) for row in rows] for n in names]
     rows = [list(row) for row in rows]
