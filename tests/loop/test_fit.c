@@ -291,15 +291,16 @@ static void values_after(copse_strategy *st, const struct copse_trainer_params *
 {
     struct job j = begin(st, *params);
     struct copse_host_batch batch;
-    uint64_t done = 0;
-    for (uint32_t epoch = 0; done < count; epoch++) {
-        OK(copse_loader_start(j.batches, epoch, 0));
-        while (done < count && copse_loader_next(j.batches, &batch) == COPSE_OK) {
-            OK(copse_trainer_step(j.t, &batch));
-            done++;
+    const uint64_t in_epoch = copse_loader_count(j.batches);
+    for (uint64_t done = 0; done < count; done++) {
+        if (done % in_epoch == 0) {
+            OK(copse_trainer_flush(j.t));
+            OK(copse_loader_start(j.batches, (uint32_t)(done / in_epoch), 0));
         }
-        OK(copse_trainer_flush(j.t));
+        OK(copse_loader_next(j.batches, &batch));
+        OK(copse_trainer_step(j.t, &batch));
     }
+    OK(copse_trainer_flush(j.t));
     read_all(&j, out);
     end(&j);
 }
