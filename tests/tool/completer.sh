@@ -42,7 +42,7 @@ run() { # ARGUMENT...
 }
 run model.gguf notes adapter.safetensors --epochs 3 --rate 0.02 --prompt 'the owl' --length 6
 [ $code -eq 0 ] || no "training: code $code: $(cat error)"
-[ "$(wc -l <error)" -eq 1 ] && grep -q '^completer: notes: 2 of 5 files are left out: .*a.zip' error || no "files that are no texts: $(cat error)"
+[ "$(wc -l <error)" -eq 1 ] && grep -q '^completer: notes: 4 of 7 files are left out: .*a.zip' error || no "files that are no texts: $(cat error)"
 grep -qE '^texts    3 files, 15[0-9][0-9] bytes; 1[0-9][0-9] bytes are held out$' out || no "texts: $(cat out)"
 [ "$(grep -c '^epoch [123]: training loss [0-9.]*, held-out perplexity [0-9.]*, saved$' out)" -ge 1 ] || no "epochs: $(cat out)"
 [ "$(grep -c '^epoch ' out)" -eq 3 ] || no "not 3 epochs: $(cat out)"
@@ -57,7 +57,9 @@ run model.gguf notes adapter.safetensors --epochs 3 --rate 0.02
 cmp first.safetensors adapter.safetensors || no 'the same training gives another file'
 run model.gguf notes adapter.safetensors --epochs 3 --rate 0.02 --seed 2
 cmp -s first.safetensors adapter.safetensors && no 'another seed gives the same file'
+grep -q 'saved as a folder' out && no 'a file is called a folder'
 run model_folder notes peft --epochs 1 --rate 0.02
+grep -q '^adapter  peft is saved as a folder$' out || no "no line about a folder: $(cat out)"
 [ $code -eq 0 ] && [ "$(ls peft | tr '\n' ' ')" = 'adapter_config.json adapter_model.safetensors ' ] || no "a folder: code $code: $(cat error)"
 
 # ---- completing ----
@@ -85,16 +87,32 @@ cmp -s drawn.one drawn.two && no 'another seed draws the same text'
 }
 
 # ---- signals ----
+# stop_after PATTERN ARGUMENT...: send SIGTERM when a line of the output fits
+# (--foreground: else timeout sends the signal twice, and the second one ends the program)
+stop_after() {
+    pattern=$1
+    shift
+    : >out
+    # shellcheck disable=SC2086
+    timeout --foreground 300 "$program" "$@" $settings >out 2>error &
+    child=$!
+    while kill -0 $child 2>/dev/null && ! grep -q "$pattern" out; do sleep 0.02; done
+    kill -TERM $child
+    wait $child
+    code=$?
+    [ $code -eq 143 ] || no "SIGTERM: code $code: $(cat error)"
+}
 cp first.safetensors kept.safetensors
-# shellcheck disable=SC2086
-timeout 300 "$program" model.gguf notes kept.safetensors --epochs 10000 --rate 0.001 $settings >out 2>error &
-child=$!
-while kill -0 $child 2>/dev/null && ! grep -q '^epoch 1:' out; do sleep 0.05; done
-kill -TERM $child
-wait $child
-code=$?
-[ $code -eq 143 ] || no "SIGTERM: code $code: $(cat error)"
-tail -n 1 error | grep -qE '^completer: signal 15: kept.safetensors has the values of step [1-9][0-9]*$' || no "SIGTERM: $(cat error)"
+stop_after '^epoch 1:.*saved$' model.gguf notes kept.safetensors --epochs 10000 --rate 0.001
+# The newest epoch that was saved stays, whatever the step is.
+saved=$(sed -n 's/^epoch \([0-9]*\):.*saved$/\1/p' out | tail -n 1)
+[ "$(tail -n 1 error)" = "completer: signal 15: kept.safetensors has the values of epoch $saved" ] || no "SIGTERM: $(cat error)"
+# Before an epoch is saved, the newest step is. The first epoch is long.
+mkdir lengthy && tale 400 >lengthy/a.txt
+stop_after '^adapter  rank' model.gguf lengthy early.safetensors --epochs 10000 --rate 0.001
+value=step
+grep -q '^epoch.*saved$' out && value=epoch
+grep -qE "^completer: signal 15: early.safetensors has the values of $value [1-9][0-9]*\$" error && [ -s early.safetensors ] || no "a signal in the first epoch: $(cat error)"
 cmp -s first.safetensors kept.safetensors && no 'a signal saves nothing'
 # shellcheck disable=SC2086
 "$program" $complete model.gguf kept.safetensors --prompt 'the' >out 2>error || no "after a signal: $(cat error)"
@@ -123,6 +141,11 @@ refused 1 'absent.gguf' absent.gguf notes never.safetensors
 refused 1 'does not begin with' notes/a.txt notes never.safetensors
 refused 1 'host:99' model.gguf notes never.safetensors --device host:99
 refused 1 'absent/never.safetensors: cannot be written' model.gguf notes absent/never.safetensors
+refused 1 'the name of the result is empty' model.gguf notes ''
+mkdir folder.safetensors && printf 'mine\n' >file
+refused 1 'folder.safetensors: is a folder; name a file' model.gguf notes folder.safetensors
+refused 1 'file: is a file; name a folder' model.gguf notes file
+[ "$(cat file)" = mine ] || no 'a file was overwritten'
 refused 1 'a.txt/never: cannot be written' model.gguf notes/more notes/a.txt/never
 sed 's/layers\.1\./layers.7./g' first.safetensors >other.safetensors # of a model with more layers
 refused 1 'layers.7' --complete model.gguf other.safetensors --prompt the
@@ -161,6 +184,7 @@ head -c 70000 /dev/zero | tr '\0' a >long
 "$program" $complete model.gguf <long >out 2>error && no 'a long line is taken'
 grep -q '^completer: a line of standard input has more than' error || no "a long line: $(cat error)"
 "$program" --help >out 2>error && grep -q '^usage: completer MODEL FOLDER ADAPTER' out && [ ! -s error ] || no '--help'
+"$program" --complete --help >out 2>error && grep -q '^usage: completer MODEL' out && [ ! -s error ] || no '--complete --help'
 "$program" >out 2>error
 [ $? -eq 2 ] && grep -q '^usage' error || no 'no arguments: another result than the usage'
 

@@ -60,6 +60,53 @@ timeout 300 "$program" first.onnx far three.onnx --epochs 1 --device "$device" >
 grep -q '^60 recordings of 4 words$' three && grep -qE '^tone +0 of 0, before 0$' three || no "three words: $(cat three)"
 [ "$(cat error)" = 'keywords: far: 1 of 61 files are left out: they are no WORD/NAME.wav' ] || no "a file that is no recording: $(cat error)"
 
+# A file that is beside the result stays, also the network itself, and one whose name a list could be written under.
+cp first.onnx o.onnx.txt.txt && cp first.onnx.txt o.onnx.txt.txt.txt && echo mine >o.onnx.txt.0.part
+timeout 300 "$program" o.onnx.txt.txt far o.onnx --epochs 1 --device "$device" >out 2>error || no "a network NAME.onnx.txt.txt: $(cat error)"
+cmp first.onnx o.onnx.txt.txt || no 'the network that is read was overwritten'
+cmp first.onnx.txt o.onnx.txt || no "words: $(cat o.onnx.txt)"
+[ "$(cat o.onnx.txt.0.part)" = mine ] && rm o.onnx.txt.0.part || no 'a file with the name of a part was overwritten'
+ln -s ../../near/rise/00.wav far/rise/link.wav
+timeout 300 "$program" first.onnx far three.onnx --epochs 1 --device "$device" >three 2>error
+[ "$(cat error)" = 'keywords: far: 2 of 62 files are left out: they are links, or no WORD/NAME.wav' ] || no "a link: $(cat error)"
+
+# ---- signals ----
+# stop_after PATTERN OUT ARGUMENT...: send SIGTERM when a line of the output fits, after a folder $blocked is made
+# (--foreground: else timeout sends the signal twice, and the second one ends the program)
+blocked=
+stop_after() {
+    pattern=$1 result=$2
+    shift 2
+    : >out
+    timeout --foreground 300 "$program" first.onnx far "$result" --epochs 10000 --device "$device" "$@" >out 2>error &
+    child=$!
+    while kill -0 $child 2>/dev/null && ! grep -q "$pattern" out; do sleep 0.02; done
+    [ -z "$blocked" ] || mkdir "$blocked"
+    kill -TERM $child
+    wait $child
+    code=$?
+    [ -n "$blocked" ] || { [ $code -eq 143 ] && cmp first.onnx.txt "$result.txt"; } || no "SIGTERM: code $code: $(cat error)"
+    [ -n "$blocked" ] || grep -q '^held-out recordings: [0-9]* of ' out || no "SIGTERM: no result: $(cat out)"
+}
+rm far/rise/link.wav far/notes.txt
+stop_after '^epoch 2:' early.onnx
+best=$(sed 's/,//' out | awk '/^epoch / { sub(",", "", $7); if (!n++ || $7 < low) { low = $7; best = $2 } } END { sub(":", "", best); print best }')
+[ "$(cat error)" = "keywords: signal 15: early.onnx has the values of epoch $best" ] || no "SIGTERM: $(cat error) instead of epoch $best: $(cat out)"
+# Before an epoch is complete, the newest step is saved.
+stop_after '^60 recordings' early.onnx --batch 1
+value=step
+grep -q '^epoch ' out && value=epoch
+grep -qE "^keywords: signal 15: early.onnx has the values of $value [1-9][0-9]*\$" error || no "a signal in the first epoch: $(cat out error)"
+# The network and its list of words are both new, or both as before, or a line says that they are not.
+blocked=blocked.onnx
+echo earlier >blocked.onnx.txt
+stop_after '^epoch 2:' blocked.onnx
+[ $code -eq 1 ] && [ "$(wc -l <error)" -eq 1 ] && [ "$(cat blocked.onnx.txt)" = earlier ] || no "a network that cannot be written: code $code: $(cat error blocked.onnx.txt)"
+blocked=list.onnx.txt
+stop_after '^epoch 2:' list.onnx
+[ $code -eq 1 ] && [ "$(cat error)" = 'keywords: list.onnx.txt: cannot be written: list.onnx is new, its list of words is not' ] ||
+    no "a list that cannot be written: code $code: $(cat error)"
+
 # ---- listening ----
 "$program" --listen first.onnx near/*/1*.wav --device "$device" >out 2>error || no "--listen: $(cat error)"
 [ "$(wc -l <out)" -eq 40 ] || no "--listen: $(cat out)"
@@ -95,6 +142,19 @@ refused 1 'absent: No such file' first.onnx absent never.onnx
 refused 1 'slow/tone/a.wav: has 44100 samples a second; 16000 are needed' first.onnx slow never.onnx
 refused 1 'bad/tone/a.wav: ends within its samples' first.onnx bad never.onnx
 refused 1 'more/hello/00.wav: the network does not know this word' first.onnx more never.onnx
+cp -r far few && mv few/rise/00.wav . && rm few/rise/* && mv 00.wav few/rise
+refused 1 'few: rise: 0 of 1 recordings are held out; at least 5 are needed' first.onnx few never.onnx
+# A network that knows the words gains nothing at a rate that spoils it.
+refused 1 'no epoch has lowered the held-out loss of [0-9.]*: never.onnx is not written' first.onnx near never.onnx --epochs 1 --rate 1 --device "$device"
+refused 1 'the name of the result is empty' first.onnx near ''
+mkdir place
+refused 1 'place: is a folder; name a file' first.onnx near place
+refused 1 'place/: is a folder; name a file' first.onnx near place/
+refused 1 'list.onnx.txt: is a folder; name a file' first.onnx near list.onnx
+refused 1 'same.onnx: is there; name a new file' --new same.onnx near
+echo mine >list2.onnx.txt
+refused 1 'list2.onnx.txt: is there; name a new file' --new list2.onnx near
+cmp first.onnx same.onnx && [ "$(cat list2.onnx.txt)" = mine ] && [ ! -e list2.onnx ] || no '--new writes over a file'
 refused 1 'single: has one word; two at least' --new never.onnx single
 refused 1 'two.onnx: has 4 outputs for 2 words' --listen two.onnx near/tone/00.wav
 refused 1 'twice.onnx.txt: an empty line, or a word that is there twice' --listen twice.onnx near/tone/00.wav
@@ -118,6 +178,7 @@ refused 2 '--new after --make: give one of them, once' --make --new never
 diff -r near again || no 'a recording was overwritten'
 [ -z "$(find . -name '*.part')" ] && [ ! -e never ] || no "left: $(find . -name '*.part') $(ls)"
 "$program" --help >out 2>error && grep -q '^usage: keywords --new' out && [ ! -s error ] || no '--help'
+"$program" --listen --help >out 2>error && grep -q '^usage: keywords --new' out && [ ! -s error ] || no '--listen --help'
 "$program" >out 2>error
 [ $? -eq 2 ] && grep -q '^usage' error || no 'no arguments: another result than the usage'
 

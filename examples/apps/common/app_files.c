@@ -77,6 +77,7 @@ static bool list_entry(char *path, enum kind kind, int depth, struct files *out)
     if (kind == FILE_KIND)
         return add_path(out, path);
     const bool is_done = kind != FOLDER_KIND || list_folder(path, depth + 1, out);
+    out->left_out += kind == OTHER;
     free(path);
     return is_done;
 }
@@ -94,12 +95,13 @@ static bool list_folder(const char *path, int depth, struct files *out)
         return files_refuse(path, "is no folder");
     bool is_done = depth <= DEEPEST || files_refuse(path, "is more than 16 folders deep");
     do {
-        const bool is_folder = (e.dwFileAttributes & FILE_ATTRIBUTE_DIRECTORY) != 0;
-        if (!is_done || e.cFileName[0] == '.' || e.dwFileAttributes & FILE_ATTRIBUTE_REPARSE_POINT)
+        const enum kind kind = e.dwFileAttributes & FILE_ATTRIBUTE_REPARSE_POINT ? OTHER
+                               : e.dwFileAttributes & FILE_ATTRIBUTE_DIRECTORY   ? FOLDER_KIND
+                                                                                 : FILE_KIND;
+        if (!is_done || e.cFileName[0] == '.')
             continue;
         char *name = join_names(path, e.cFileName);
-        is_done = name ? list_entry(name, is_folder ? FOLDER_KIND : FILE_KIND, depth, out)
-                       : files_no_memory();
+        is_done = name ? list_entry(name, kind, depth, out) : files_no_memory();
     } while (is_done && FindNextFileA(list, &e));
     FindClose(list);
     return is_done;
@@ -204,7 +206,7 @@ bool files_has(const char *place, const char *path)
     return has;
 }
 
-static bool is_folder(const char *path)
+bool files_is_folder(const char *path)
 {
 #ifdef _WIN32
     const DWORD is = GetFileAttributesA(path);
@@ -215,29 +217,91 @@ static bool is_folder(const char *path)
 #endif
 }
 
-bool files_is_writable(const char *path)
+bool files_exist(const char *path)
 {
-    size_t length = strlen(path);
-    const bool is_old = is_folder(path);
-    char *name = malloc(length + 16);
-    FILE *f = NULL;
-    if (!name)
-        return files_no_memory();
-    while (!is_old && length > 1 && path[length - 1] == '/')
-        length--;
-    memcpy(name, path, length);
-    for (int i = 0; !f && i < 100; i++) {
-        snprintf(name + length, 16, "%s%d.part", is_old ? "/" : ".", i);
 #ifdef _WIN32
-        f = GetFileAttributesA(name) == INVALID_FILE_ATTRIBUTES ? fopen(name, "wb") : NULL;
+    return GetFileAttributesA(path) != INVALID_FILE_ATTRIBUTES;
 #else
-        f = fopen(name, "wbx");
+    struct stat is;
+    return lstat(path, &is) == 0;
+#endif
+}
+
+bool files_has_ending(const char *path, const char *ending)
+{
+    const size_t length = strlen(path), tail = strlen(ending);
+    return length > tail && strcmp(path + length - tail, ending) == 0;
+}
+
+static bool is_separator(char c)
+{
+#ifdef _WIN32
+    return c == '/' || c == '\\';
+#else
+    return c == '/';
+#endif
+}
+
+FILE *files_make_part(const char *path, char **name)
+{
+    const size_t room = strlen(path) + 16;
+    FILE *f = NULL;
+    *name = malloc(room);
+    if (!*name) {
+        files_no_memory();
+        return NULL;
+    }
+    for (int i = 0; !f && i < 100; i++) {
+        snprintf(*name, room, "%s.%d.part", path, i);
+#ifdef _WIN32
+        f = GetFileAttributesA(*name) == INVALID_FILE_ATTRIBUTES ? fopen(*name, "wb") : NULL;
+#else
+        f = fopen(*name, "wbx");
 #endif
     }
-    if (f) {
-        fclose(f);
-        remove(name);
+    if (f)
+        return f;
+    files_refuse(path, "cannot be written");
+    free(*name);
+    *name = NULL;
+    return NULL;
+}
+
+bool files_is_writable(const char *path, bool takes_folder)
+{
+    size_t length = strlen(path);
+    const bool is_old = files_is_folder(path);
+    if (length == 0) {
+        fprintf(stderr, "%s: the name of the result is empty\n", program_name);
+        return false;
     }
+    if (!takes_folder && (is_old || is_separator(path[length - 1])))
+        return files_refuse(path, "is a folder; name a file");
+    while (!is_old && length > 1 && is_separator(path[length - 1]))
+        length--;
+    char *place = is_old ? join_names(path, "") : malloc(length + 1), *name;
+    if (!place)
+        return files_no_memory();
+    if (!is_old)
+        snprintf(place, length + 1, "%s", path);
+    FILE *f = files_make_part(place, &name);
+    free(place);
+    if (!f)
+        return false;
+    fclose(f);
+    remove(name);
     free(name);
-    return f || files_refuse(path, "cannot be written");
+    return true;
+}
+
+bool files_replace(const char *part, const char *path)
+{
+#ifdef _WIN32
+    const bool is_done = MoveFileExA(part, path, MOVEFILE_REPLACE_EXISTING) != 0;
+#else
+    const bool is_done = rename(part, path) == 0;
+#endif
+    if (!is_done)
+        remove(part);
+    return is_done;
 }

@@ -2,7 +2,6 @@
 /* Adapts a language model to the texts of a folder, and completes what a person begins to write.
    docs/completer.md */
 #include <math.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +10,7 @@
 #include "copse/optim/schedule.h"
 #include "copse/train/adapt.h"
 
+#include "examples/apps/common/app_command.h"
 #include "examples/apps/common/app_files.h"
 #include "texts.h"
 
@@ -48,39 +48,15 @@ struct training {
     const struct session *s;
     const char *adapter;
     uint64_t step;
+    uint32_t saved;      /* epoch; 0: none */
     double before, best; /* held-out losses: without an adapter, of the saved one */
 };
 
-static volatile sig_atomic_t signalled; /* 0: no signal */
-
-/* A second signal ends the process. */
-static void note_signal(int which)
-{
-    signalled = which;
-    signal(which, SIG_DFL);
-}
-
-/* Signals that are ignored, as under nohup, stay so. */
-static void catch_signals(void)
-{
-    static const int kinds[] = { SIGINT, SIGTERM };
-    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
-        if (signal(kinds[i], note_signal) == SIG_IGN)
-            signal(kinds[i], SIG_IGN);
-}
-
-static bool is_good(copse_status s)
-{
-    if (s)
-        fprintf(stderr, "completer: %s\n", copse_last_error());
-    return s == COPSE_OK;
-}
-
 static bool open_session(struct session *s, const char *model, const struct options *o)
 {
-    return is_good(copse_context_create(NULL, &s->ctx)) &&
-           is_good(copse_strategy_open(s->ctx, o->device, NULL, &s->st)) &&
-           is_good(copse_language_open(s->st, model, NULL, &s->model));
+    return command_is_good(copse_context_create(NULL, &s->ctx)) &&
+           command_is_good(copse_strategy_open(s->ctx, o->device, NULL, &s->st)) &&
+           command_is_good(copse_language_open(s->st, model, NULL, &s->model));
 }
 
 static void close_session(struct session *s)
@@ -120,7 +96,7 @@ static bool complete_text(copse_language *model, const char *label, const char *
         fprintf(stderr, "completer: the output cannot be written\n");
         return false;
     }
-    return is_good(s);
+    return command_is_good(s);
 }
 
 /* Complete each line of standard input. */
@@ -147,7 +123,7 @@ static bool run_completion(const char *model, const char *adapter, const struct 
 {
     struct session s = { 0 };
     bool is_done = open_session(&s, model, o) &&
-                   (!adapter || is_good(copse_language_load_adapter(s.model, adapter)));
+                   (!adapter || command_is_good(copse_language_load_adapter(s.model, adapter)));
     is_done = is_done &&
               (o->prompt ? complete_text(s.model, "", o->prompt, o) : complete_lines(s.model, o));
     close_session(&s);
@@ -160,7 +136,7 @@ static bool run_completion(const char *model, const char *adapter, const struct 
 static bool judge_model(copse_language *model, const copse_dataset *held_out, double *loss)
 {
     struct copse_language_evaluation e;
-    const bool is_done = is_good(copse_language_evaluate_windows(model, held_out, &e));
+    const bool is_done = command_is_good(copse_language_evaluate_windows(model, held_out, &e));
     *loss = is_done ? e.loss : NAN;
     return is_done;
 }
@@ -168,15 +144,15 @@ static bool judge_model(copse_language *model, const copse_dataset *held_out, do
 static bool make_windows(struct session *s, const struct texts *t, const struct options *o)
 {
     struct copse_language_info info;
-    if (!is_good(copse_language_describe(s->model, &info)))
+    if (!command_is_good(copse_language_describe(s->model, &info)))
         return false;
     const uint32_t window = (uint32_t)fmin(o->window, info.context);
     const struct copse_loader_params order = { .batch = 1, .seed = (uint64_t)o->seed };
-    return is_good(copse_language_windows(s->model, t->training, t->training_size, window,
-                                          &s->training)) &&
-           is_good(copse_language_windows(s->model, t->held_out, t->held_out_size, window,
-                                          &s->held_out)) &&
-           is_good(copse_loader_create(s->training, &order, &s->batches));
+    return command_is_good(copse_language_windows(s->model, t->training, t->training_size, window,
+                                                  &s->training)) &&
+           command_is_good(copse_language_windows(s->model, t->held_out, t->held_out_size, window,
+                                                  &s->held_out)) &&
+           command_is_good(copse_loader_create(s->training, &order, &s->batches));
 }
 
 static bool make_trainer(struct session *s, const struct options *o)
@@ -188,9 +164,9 @@ static bool make_trainer(struct session *s, const struct options *o)
                                                  .steps = copse_loader_count(s->batches) *
                                                           (uint64_t)o->epochs };
     struct copse_adapter_info info;
-    if (!is_good(copse_language_adapt(s->model, &how)) ||
-        !is_good(copse_language_describe_adapter(s->model, &info)) ||
-        !is_good(copse_schedule_create(s->ctx, &rates, &s->rates)))
+    if (!command_is_good(copse_language_adapt(s->model, &how)) ||
+        !command_is_good(copse_language_describe_adapter(s->model, &info)) ||
+        !command_is_good(copse_schedule_create(s->ctx, &rates, &s->rates)))
         return false;
     const struct copse_trainer_params params = { .loss = copse_language_loss,
                                                  .user = s->model,
@@ -200,13 +176,13 @@ static bool make_trainer(struct session *s, const struct options *o)
                                                                 .schedule_user = s->rates } };
     printf("adapter  rank %u: %llu parameters; %llu steps of one window\n", info.rank,
            (unsigned long long)info.parameters, (unsigned long long)rates.steps);
-    return is_good(copse_trainer_create(s->st, &params, &s->trainer));
+    return command_is_good(copse_trainer_create(s->st, &params, &s->trainer));
 }
 
 static copse_status note_batch(void *user, uint64_t trained, bool *stop)
 {
     ((struct training *)user)->step = trained;
-    *stop = signalled != 0;
+    *stop = command_signal() != 0;
     return COPSE_OK;
 }
 
@@ -225,16 +201,24 @@ static copse_status judge_epoch(void *user, const struct copse_epoch *e, bool *s
     printf("epoch %u: training loss %.4f, held-out perplexity %.3f%s\n", e->epoch, e->training.loss,
            exp(now.loss), is_best ? ", saved" : "");
     fflush(stdout);
-    t->best = is_best ? now.loss : t->best;
+    if (is_best) {
+        t->best = now.loss;
+        t->saved = e->epoch;
+    }
     return COPSE_OK;
 }
 
-/* After a signal the adapter has the values of the newest step. */
+/* After a signal: an epoch that was saved stays; else save the values of the newest step. */
 static bool save_early(const struct training *t)
 {
-    if (!is_good(copse_language_save_adapter(t->s->model, t->adapter)))
+    if (t->saved > 0) {
+        fprintf(stderr, "completer: signal %d: %s has the values of epoch %u\n", command_signal(),
+                t->adapter, t->saved);
+        return true;
+    }
+    if (!command_is_good(copse_language_save_adapter(t->s->model, t->adapter)))
         return false;
-    fprintf(stderr, "completer: signal %d: %s has the values of step %llu\n", (int)signalled,
+    fprintf(stderr, "completer: signal %d: %s has the values of step %llu\n", command_signal(),
             t->adapter, (unsigned long long)t->step);
     return true;
 }
@@ -245,7 +229,7 @@ static bool report_gain(const struct training *t, const char *model, const struc
     struct session again = { 0 };
     double after;
     bool is_done = open_session(&again, model, o) &&
-                   is_good(copse_language_load_adapter(again.model, t->adapter)) &&
+                   command_is_good(copse_language_load_adapter(again.model, t->adapter)) &&
                    judge_model(again.model, t->s->held_out, &after);
     if (is_done && !(fabs(after - t->best) <= file_bound * fabs(t->best))) {
         fprintf(stderr, "completer: %s: its held-out loss is %.6g, in the training it was %.6g\n",
@@ -275,13 +259,13 @@ static bool train_adapter(struct session *s, const char *model, const char *adap
         return false;
     if (!make_trainer(s, o))
         return false;
+    command_catch_signals();
     fflush(stdout);
-    catch_signals();
-    if (!is_good(copse_trainer_fit(s->trainer, s->batches, &how)))
+    if (!command_is_good(copse_trainer_fit(s->trainer, s->batches, &how)))
         return false;
-    if (signalled)
+    if (command_signal())
         return save_early(&t);
-    if (t.best < t.before)
+    if (t.saved > 0)
         return report_gain(&t, model, o);
     fprintf(stderr,
             "completer: no epoch has lowered the held-out perplexity: %s is not written; try a "
@@ -290,12 +274,26 @@ static bool train_adapter(struct session *s, const char *model, const char *adap
     return false;
 }
 
+/* Whether an adapter can be written: a file NAME.safetensors or NAME.gguf, else a folder. */
+static bool check_form(const char *adapter)
+{
+    const bool is_file =
+        files_has_ending(adapter, ".safetensors") || files_has_ending(adapter, ".gguf");
+    if (!files_is_writable(adapter, !is_file))
+        return false;
+    if (!is_file && files_exist(adapter) && !files_is_folder(adapter))
+        return files_refuse(adapter, "is a file; name a folder, NAME.safetensors or NAME.gguf");
+    if (!is_file)
+        printf("adapter  %s is saved as a folder\n", adapter);
+    return true;
+}
+
 static bool run_training(const char *model, const char *folder, const char *adapter,
                          const struct options *o)
 {
     struct session s = { 0 };
     struct texts t = { 0 };
-    bool is_done = files_is_writable(adapter) && open_session(&s, model, o) &&
+    bool is_done = check_form(adapter) && open_session(&s, model, o) &&
                    texts_read(s.ctx, folder, o->held_out, &t);
     if (is_done)
         printf("texts    %zu files, %zu bytes; %zu bytes are held out\n", t.files,
@@ -308,52 +306,24 @@ static bool run_training(const char *model, const char *folder, const char *adap
 
 /* ---- arguments ---- */
 
-struct option {
-    const char *name;
-    bool completes;    /* --complete takes it, too */
-    const char **text; /* or a number: */
-    double *to, low, high;
-    bool is_whole;
-};
+enum { COMPLETES = 1 }; /* options that --complete takes, too */
+enum { OPTIONS = 10 };
 
-static bool set_number(const struct option *k, const char *value)
+static void list_options(struct options *o, struct command_option *out)
 {
-    char *end;
-    const double x = *k->to = strtod(value, &end);
-    if (end != value && !*end && x >= k->low && x <= k->high && (!k->is_whole || x == floor(x)))
-        return true;
-    fprintf(stderr, "completer: %s %s: a %snumber from %g to %g is needed\n", k->name, value,
-            k->is_whole ? "whole " : "", k->low, k->high);
-    return false;
-}
-
-static bool set_option(const char *name, const char *value, struct options *o)
-{
-    const struct option known[] = {
-        { "--rank", false, NULL, &o->rank, 1, 1024, true },
-        { "--epochs", false, NULL, &o->epochs, 1, 10000, true },
-        { "--window", false, NULL, &o->window, 2, 16384, true },
-        { "--rate", false, NULL, &o->rate, 1e-7, 1, false },
-        { "--held-out", false, NULL, &o->held_out, 0.01, 0.5, false },
-        { "--seed", true, NULL, &o->seed, 0, 1e9, true },
-        { "--length", true, NULL, &o->length, 1, 10000, true },
-        { "--temperature", true, NULL, &o->temperature, 0, 100, false },
-        { "--prompt", true, &o->prompt, NULL, 0, 0, false },
-        { "--device", true, &o->device, NULL, 0, 0, false },
+    const struct command_option known[OPTIONS] = {
+        { "--rank", 0, NULL, &o->rank, 1, 1024, true },
+        { "--epochs", 0, NULL, &o->epochs, 1, 10000, true },
+        { "--window", 0, NULL, &o->window, 2, 16384, true },
+        { "--rate", 0, NULL, &o->rate, 1e-7, 1, false },
+        { "--held-out", 0, NULL, &o->held_out, 0.01, 0.5, false },
+        { "--seed", COMPLETES, NULL, &o->seed, 0, 1e9, true },
+        { "--length", COMPLETES, NULL, &o->length, 1, 10000, true },
+        { "--temperature", COMPLETES, NULL, &o->temperature, 0, 100, false },
+        { "--prompt", COMPLETES, &o->prompt, NULL, 0, 0, false },
+        { "--device", COMPLETES, &o->device, NULL, 0, 0, false },
     };
-    for (size_t i = 0; value && i < sizeof known / sizeof known[0]; i++) {
-        const struct option *k = &known[i];
-        if (strcmp(name, k->name) != 0)
-            continue;
-        if (!k->completes)
-            o->foreign = k->name;
-        if (!k->text)
-            return set_number(k, value);
-        *k->text = value;
-        return true;
-    }
-    fprintf(stderr, "completer: %s is unknown or has no value; --help lists the options\n", name);
-    return false;
+    memcpy(out, known, sizeof known);
 }
 
 /* Whether the adapter takes the place of nothing that is read. */
@@ -380,14 +350,20 @@ int main(int argc, char **argv)
     char *places[3] = { NULL };
     size_t count = 0;
     bool completes = false;
-    if (argc == 2 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0))
+    struct command_option known[OPTIONS];
+    list_options(&o, known);
+    if (command_asks_help(argc, argv, known, OPTIONS))
         return fputs(usage, stdout) < 0;
     for (int i = 1; i < argc; i++) {
         if (strcmp(argv[i], "--complete") == 0) {
             completes = true;
         } else if (strncmp(argv[i], "--", 2) == 0) {
-            if (!set_option(argv[i], i + 1 < argc ? argv[i + 1] : NULL, &o))
+            const struct command_option *k =
+                command_set(known, OPTIONS, argv[i], i + 1 < argc ? argv[i + 1] : NULL);
+            if (!k)
                 return 2;
+            if (!(k->modes & COMPLETES))
+                o.foreign = k->name;
             i++;
         } else if (count < 3) {
             places[count++] = argv[i];
@@ -408,5 +384,5 @@ int main(int argc, char **argv)
     if (!check_places(places))
         return 2;
     const bool is_done = run_training(places[0], places[1], places[2], &o);
-    return signalled && is_done ? 128 + (int)signalled : !is_done;
+    return command_signal() && is_done ? 128 + command_signal() : !is_done;
 }

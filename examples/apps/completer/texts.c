@@ -99,9 +99,10 @@ static bool read_files(copse_context *ctx, const char *folder, const struct file
     if (is_done && out->files == 0) {
         fprintf(stderr, "%s: %s: has no text%s%s\n", program_name, folder, *why ? ": " : "", why);
         is_done = false;
-    } else if (is_done && out->left_out > 0) {
+    } else if (is_done && out->left_out + f->left_out > 0) {
         fprintf(stderr, "%s: %s: %zu of %zu files are left out: %s\n", program_name, folder,
-                out->left_out, f->count, why);
+                out->left_out + f->left_out, f->count + f->left_out,
+                *why ? why : "links are not followed");
     }
     is_done = is_done && join_texts(folder, all, f->count, part, out);
     for (size_t i = 0; all && i < f->count; i++)

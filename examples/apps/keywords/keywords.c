@@ -11,6 +11,7 @@
 #include "copse/nn/onnx.h"
 #include "copse/optim/schedule.h"
 
+#include "examples/apps/common/app_command.h"
 #include "examples/apps/common/app_files.h"
 #include "recordings.h"
 #include "spectrum.h"
@@ -51,20 +52,13 @@ struct session {
     copse_trainer *trainer;
 };
 
-static bool is_good(copse_status s)
-{
-    if (s)
-        fprintf(stderr, "keywords: %s\n", copse_last_error());
-    return s == COPSE_OK;
-}
-
 static bool open_session(struct session *s, const char *path, const struct options *o)
 {
     const struct copse_onnx_make_params how = { .trained = o->trained };
-    return is_good(copse_context_create(NULL, &s->ctx)) &&
-           is_good(copse_strategy_open(s->ctx, o->device, NULL, &s->st)) &&
-           is_good(copse_onnx_open(s->ctx, path, &s->net)) &&
-           is_good(copse_onnx_make(s->net, s->st, &how));
+    return command_is_good(copse_context_create(NULL, &s->ctx)) &&
+           command_is_good(copse_strategy_open(s->ctx, o->device, NULL, &s->st)) &&
+           command_is_good(copse_onnx_open(s->ctx, path, &s->net)) &&
+           command_is_good(copse_onnx_make(s->net, s->st, &how));
 }
 
 static void close_session(struct session *s)
@@ -88,7 +82,7 @@ static copse_array *apply_network(struct session *s, const char *path, const cop
                                   const struct words *w)
 {
     copse_array *result = NULL;
-    if (!is_good(copse_onnx_predict(s->net, data, &result)))
+    if (!command_is_good(copse_onnx_predict(s->net, data, &result)))
         return NULL;
     const struct copse_array_view *v = copse_array_view(result);
     if (v->type == COPSE_F32 && v->rank == 2 && (w->count == 0 || v->shape[1] == w->count))
@@ -123,7 +117,8 @@ static bool score_words(const copse_array *probabilities, const copse_dataset *d
     const float *p = v->data;
     int32_t *classes = malloc(v->shape[0] * sizeof *classes);
     bool is_done = classes || files_no_memory();
-    is_done = is_done && is_good(copse_dataset_gather(data, "y", NULL, v->shape[0], classes));
+    is_done =
+        is_done && command_is_good(copse_dataset_gather(data, "y", NULL, v->shape[0], classes));
     *out = (struct score){ .total = v->shape[0] };
     for (size_t i = 0; is_done && i < v->shape[0]; i++) {
         const bool is_right = find_largest(p + i * v->shape[1], v->shape[1]) == (size_t)classes[i];
@@ -150,8 +145,8 @@ static bool split_recordings(struct session *s, const struct recordings *r, cons
                                             .stratify = true };
     struct copse_dataset_info info;
     copse_dataset *all = NULL;
-    bool is_done = is_good(copse_dataset_create(s->ctx, &x, &y, &how, &all)) &&
-                   is_good(copse_dataset_split(all, &cut, &s->training, &s->held_out));
+    bool is_done = command_is_good(copse_dataset_create(s->ctx, &x, &y, &how, &all)) &&
+                   command_is_good(copse_dataset_split(all, &cut, &s->training, &s->held_out));
     copse_dataset_release(&all);
     if (!is_done)
         return false;
@@ -161,15 +156,54 @@ static bool split_recordings(struct session *s, const struct recordings *r, cons
     copse_dataset_describe(s->held_out, &info);
     const struct copse_loader_params rest = { .batch = (size_t)fmin(o->batch, (double)info.rows),
                                               .no_shuffle = true };
-    return is_good(copse_loader_create(s->training, &order, &s->batches)) &&
-           is_good(copse_loader_create(s->held_out, &rest, &s->judges));
+    return command_is_good(copse_loader_create(s->training, &order, &s->batches)) &&
+           command_is_good(copse_loader_create(s->held_out, &rest, &s->judges));
+}
+
+/* The mean loss of the held-out recordings. */
+static bool judge_network(struct session *s, double *loss)
+{
+    struct copse_host_batch batch;
+    struct copse_step_result r;
+    size_t count = 0;
+    *loss = 0;
+    if (!command_is_good(copse_loader_start(s->judges, 0, 0)))
+        return false;
+    copse_status status;
+    while (!(status = copse_loader_next(s->judges, &batch))) {
+        if (!command_is_good(copse_trainer_evaluate(s->trainer, &batch, &r)))
+            return false;
+        *loss += r.loss * (double)batch.count;
+        count += batch.count;
+    }
+    if (status != COPSE_ERR_END)
+        return command_is_good(status);
+    *loss /= (double)count;
+    return true;
+}
+
+/* What a training came to. */
+struct progress {
+    uint64_t step;
+    uint32_t epoch;      /* with the lowest held-out loss; 0: none is complete */
+    double before, best; /* held-out losses */
+};
+
+static copse_status note_batch(void *user, uint64_t trained, bool *stop)
+{
+    ((struct progress *)user)->step = trained;
+    *stop = command_signal() != 0;
+    return COPSE_OK;
 }
 
 static copse_status note_epoch(void *user, const struct copse_epoch *e, bool *stop)
 {
+    struct progress *p = user;
     double accuracy = 0;
-    (void)user;
     (void)stop;
+    if (e->best_epoch == e->epoch)
+        p->best = e->held_out.loss;
+    p->epoch = e->best_epoch;
     const copse_status s = copse_step_report(&e->held_out, "accuracy", &accuracy);
     if (s == COPSE_OK)
         printf("epoch %u: loss %.4f, held-out loss %.4f, accuracy %.1f %%\n", e->epoch,
@@ -178,7 +212,7 @@ static copse_status note_epoch(void *user, const struct copse_epoch *e, bool *st
     return s;
 }
 
-static bool train_network(struct session *s, const struct options *o)
+static bool train_network(struct session *s, const struct options *o, struct progress *p)
 {
     const struct copse_schedule_params rates = { .text = "one_cycle 0.1 10 100",
                                                  .rate = (float)o->rate,
@@ -186,16 +220,22 @@ static bool train_network(struct session *s, const struct options *o)
                                                           (uint64_t)o->epochs };
     const struct copse_fit_params how = { .epochs = (uint32_t)o->epochs,
                                           .held_out = s->judges,
-                                          .on_epoch = note_epoch };
-    if (!is_good(copse_schedule_create(s->ctx, &rates, &s->rates)))
+                                          .on_epoch = note_epoch,
+                                          .on_batch = note_batch,
+                                          .user = p };
+    if (!command_is_good(copse_schedule_create(s->ctx, &rates, &s->rates)))
         return false;
     const struct copse_trainer_params params = { .loss = copse_onnx_loss,
                                                  .user = s->net,
                                                  .optimizer = { .kind = COPSE_ADAM,
                                                                 .schedule = copse_schedule_rate,
                                                                 .schedule_user = s->rates } };
-    return is_good(copse_trainer_create(s->st, &params, &s->trainer)) &&
-           is_good(copse_trainer_fit(s->trainer, s->batches, &how));
+    if (!command_is_good(copse_trainer_create(s->st, &params, &s->trainer)) ||
+        !judge_network(s, &p->before))
+        return false;
+    command_catch_signals();
+    fflush(stdout);
+    return command_is_good(copse_trainer_fit(s->trainer, s->batches, &how));
 }
 
 static double largest_difference(const copse_array *a, const copse_array *b)
@@ -243,15 +283,68 @@ static bool report_gain(struct session *s, const char *out, const struct words *
     return is_done;
 }
 
-static bool train_on(struct session *s, const char *net, const char *out, const struct words *w,
+/* Whether each word with recordings has some on both sides. */
+static bool check_split(const char *folder, const struct recordings *r, const struct words *w,
+                        const struct score *held_out, const struct options *o)
+{
+    size_t of[MOST_WORDS] = { 0 };
+    for (size_t i = 0; i < r->count; i++)
+        of[r->classes[i]]++;
+    for (size_t i = 0; i < w->count; i++) {
+        const bool is_cut = held_out->of[i] > 0 && held_out->of[i] < of[i];
+        const double least = fmax(ceil(1 / fmin(o->held_out, 1 - o->held_out)), (double)of[i] + 1);
+        if (of[i] == 0 || is_cut)
+            continue;
+        fprintf(stderr,
+                "keywords: %s: %s: %zu of %zu recordings are held out; at least %g are needed, to "
+                "learn some and hold out others\n",
+                folder, w->at[i], held_out->of[i], of[i], least);
+        return false;
+    }
+    return true;
+}
+
+/* Whether the network is saved: it is better than before, or a signal came in the first epoch. */
+static bool check_gain(const struct progress *p, const char *out)
+{
+    if ((command_signal() && p->epoch == 0) || p->best < p->before)
+        return true;
+    fprintf(stderr,
+            "keywords: no epoch has lowered the held-out loss of %.4f: %s is not written; try a "
+            "lower --rate or more recordings\n",
+            p->before, out);
+    return false;
+}
+
+static void report_signal(const struct progress *p, const char *out)
+{
+    if (command_signal() && p->epoch > 0)
+        fprintf(stderr, "keywords: signal %d: %s has the values of epoch %u\n", command_signal(),
+                out, p->epoch);
+    else if (command_signal())
+        fprintf(stderr, "keywords: signal %d: %s has the values of step %llu\n", command_signal(),
+                out, (unsigned long long)p->step);
+}
+
+static copse_status save_trained(void *net, const char *path)
+{
+    return copse_onnx_save(net, path);
+}
+
+static bool train_on(struct session *s, const char *folder, const char *out,
+                     const struct recordings *r, const struct words *w, const char *net,
                      const struct options *o)
 {
+    struct progress progress = { 0 };
     struct score before;
     copse_array *p = apply_network(s, net, s->held_out, w);
     bool is_done = p && score_words(p, s->held_out, &before);
     copse_array_release(&p);
-    return is_done && train_network(s, o) && is_good(copse_onnx_save(s->net, out)) &&
-           words_write(out, w) && report_gain(s, out, w, &before, o);
+    is_done = is_done && check_split(folder, r, w, &before, o) && train_network(s, o, &progress) &&
+              check_gain(&progress, out) && words_save(out, w, save_trained, s->net);
+    if (is_done)
+        report_signal(&progress, out);
+    return is_done && report_gain(s, out, w, &before, o);
 }
 
 static bool run_training(const char *net, const char *folder, const char *out,
@@ -260,11 +353,12 @@ static bool run_training(const char *net, const char *folder, const char *out,
     struct session s = { 0 };
     struct words w;
     struct recordings r = { 0 };
-    bool is_done = files_is_writable(out) && words_read(net, &w) && open_session(&s, net, o) &&
+    bool is_done = words_is_writable(out) && words_read(net, &w) && open_session(&s, net, o) &&
                    recordings_read(folder, &w, &r);
     if (is_done)
         printf("%zu recordings of %zu words\n", r.count, w.count);
-    is_done = is_done && split_recordings(&s, &r, &w, o) && train_on(&s, net, out, &w, o);
+    is_done =
+        is_done && split_recordings(&s, &r, &w, o) && train_on(&s, folder, out, &r, &w, net, o);
     close_session(&s);
     recordings_free(&r);
     return is_done;
@@ -272,12 +366,28 @@ static bool run_training(const char *net, const char *folder, const char *out,
 
 /* ---- the other uses ---- */
 
+static copse_status save_new(void *layers, const char *path)
+{
+    const struct copse_onnx_write_params how = { .is_softmax = true };
+    return copse_onnx_write(layers, path, &how);
+}
+
+/* Whether --new would write over nothing. */
+static bool is_new(const char *path)
+{
+    char *list = words_path(path);
+    const bool is_done = list &&
+                         (!files_exist(path) || files_refuse(path, "is there; name a new file")) &&
+                         (!files_exist(list) || files_refuse(list, "is there; name a new file"));
+    free(list);
+    return is_done;
+}
+
 /* Write a network with random weights for the words of a folder. */
 static bool make_network(const char *path, const char *folder, const struct options *o)
 {
     const struct copse_build_params shape = { .shape = COPSE_SHAPE(FRAMES, BANDS, 1),
                                               .seed = (uint64_t)o->seed };
-    const struct copse_onnx_write_params how = { .is_softmax = true };
     struct words w = { .count = 0 };
     struct recordings r = { 0 };
     copse_context *ctx = NULL;
@@ -288,15 +398,15 @@ static bool make_network(const char *path, const char *folder, const struct opti
         fprintf(stderr, "keywords: this build of Copse writes no ONNX files\n");
         return false;
     }
-    bool is_done = files_is_writable(path) && recordings_read(folder, &w, &r);
+    bool is_done = words_is_writable(path) && is_new(path) && recordings_read(folder, &w, &r);
     if (is_done && w.count < 2)
         is_done = files_refuse(folder, "has one word; two at least are needed");
     snprintf(text, sizeof text, "%s dense %zu", network, w.count);
-    is_done = is_done && is_good(copse_context_create(NULL, &ctx)) &&
-              is_good(copse_strategy_open(ctx, "host:0", NULL, &st)) &&
-              is_good(copse_nn_parse(ctx, text, &layers)) &&
-              is_good(copse_layer_build(layers, st, &shape)) &&
-              is_good(copse_onnx_write(layers, path, &how)) && words_write(path, &w);
+    is_done = is_done && command_is_good(copse_context_create(NULL, &ctx)) &&
+              command_is_good(copse_strategy_open(ctx, "host:0", NULL, &st)) &&
+              command_is_good(copse_nn_parse(ctx, text, &layers)) &&
+              command_is_good(copse_layer_build(layers, st, &shape)) &&
+              words_save(path, &w, save_new, layers);
     if (is_done)
         printf("%s: a new network for %zu words; train it\n", path, w.count);
     copse_layer_release(&layers);
@@ -316,7 +426,7 @@ static bool listen_to(struct session *s, const char *net, const char *path, cons
         return false;
     const struct copse_column x = { "x", COPSE_F32, COPSE_SHAPE(FRAMES, BANDS), spectrum };
     copse_dataset *data = NULL;
-    copse_array *p = is_good(copse_dataset_columns(s->ctx, &x, 1, 1, &data))
+    copse_array *p = command_is_good(copse_dataset_columns(s->ctx, &x, 1, 1, &data))
                          ? apply_network(s, net, data, w)
                          : NULL;
     if (p) {
@@ -347,30 +457,12 @@ static bool run_listening(const char *net, char **files, size_t count, const str
 
 /* ---- arguments ---- */
 
-struct option {
-    const char *name;
-    unsigned modes;
-    const char **text; /* or a number: */
-    double *to, low, high;
-    bool is_whole;
-};
-
 enum { IN_TRAIN = 1 << TRAIN, IN_NEW = 1 << NEW, IN_LISTEN = 1 << LISTEN, IN_MAKE = 1 << MAKE };
+enum { OPTIONS = 9 };
 
-static bool set_number(const struct option *k, const char *value)
+static void list_options(struct options *o, struct command_option *out)
 {
-    char *end;
-    const double x = *k->to = strtod(value, &end);
-    if (end != value && !*end && x >= k->low && x <= k->high && (!k->is_whole || x == floor(x)))
-        return true;
-    fprintf(stderr, "keywords: %s %s: a %snumber from %g to %g is needed\n", k->name, value,
-            k->is_whole ? "whole " : "", k->low, k->high);
-    return false;
-}
-
-static bool set_option(const char *name, const char *value, struct options *o)
-{
-    const struct option known[] = {
+    const struct command_option known[OPTIONS] = {
         { "--epochs", IN_TRAIN, NULL, &o->epochs, 1, 10000, true },
         { "--batch", IN_TRAIN, NULL, &o->batch, 1, 1024, true },
         { "--rate", IN_TRAIN, NULL, &o->rate, 1e-7, 1, false },
@@ -381,20 +473,17 @@ static bool set_option(const char *name, const char *value, struct options *o)
         { "--count", IN_MAKE, NULL, &o->count, 1, 1000, true },
         { "--noise", IN_MAKE, NULL, &o->noise, 0, 100, false },
     };
-    for (size_t i = 0; value && i < sizeof known / sizeof known[0]; i++) {
-        const struct option *k = &known[i];
-        if (strcmp(name, k->name) != 0)
-            continue;
-        for (int mode = 0; mode < MODES; mode++)
-            if (!(k->modes >> mode & 1))
-                o->foreign[mode] = k->name;
-        if (!k->text)
-            return set_number(k, value);
-        *k->text = value;
-        return true;
-    }
-    fprintf(stderr, "keywords: %s is unknown or has no value; --help lists the options\n", name);
-    return false;
+    memcpy(out, known, sizeof known);
+}
+
+static bool take_option(const struct command_option *known, const char *name, const char *value,
+                        struct options *o)
+{
+    const struct command_option *k = command_set(known, OPTIONS, name, value);
+    for (int mode = 0; k && mode < MODES; mode++)
+        if (!(k->modes >> mode & 1))
+            o->foreign[mode] = k->name;
+    return k != NULL;
 }
 
 static bool refuse_place(const char *path, const char *other)
@@ -428,10 +517,12 @@ static int run_mode(enum mode mode, char **files, size_t count, const struct opt
     case MAKE:
         return !recordings_make(files[0], (size_t)o->count, o->noise, (uint64_t)o->seed);
     default:
-        return !check_places(files[0], files[1], files[2])
-                   ? 2
-                   : !run_training(files[0], files[1], files[2], o);
+        break;
     }
+    if (!check_places(files[0], files[1], files[2]))
+        return 2;
+    const bool is_done = run_training(files[0], files[1], files[2], o);
+    return is_done && command_signal() ? 128 + command_signal() : !is_done;
 }
 
 int main(int argc, char **argv)
@@ -445,7 +536,9 @@ int main(int argc, char **argv)
                          .noise = 0.1 };
     enum mode mode = TRAIN;
     size_t count = 0;
-    if (argc == 2 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0))
+    struct command_option known[OPTIONS];
+    list_options(&o, known);
+    if (command_asks_help(argc, argv, known, OPTIONS))
         return fputs(usage, stdout) < 0;
     for (int i = 1; i < argc; i++) {
         int which = NEW;
@@ -459,11 +552,11 @@ int main(int argc, char **argv)
         if (which < MODES) {
             mode = (enum mode)which;
         } else if (strncmp(argv[i], "--", 2) == 0) {
-            if (!set_option(argv[i], i + 1 < argc ? argv[i + 1] : NULL, &o))
+            if (!take_option(known, argv[i], i + 1 < argc ? argv[i + 1] : NULL, &o))
                 return 2;
             i++;
         } else {
-            argv[count++] = argv[i]; /* to the front: it is behind all of these */
+            argv[count++] = argv[i]; /* files to the front; count is at most i - 1 */
         }
     }
     static const size_t needed[MODES] = { 3, 2, 2, 1 };

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "examples/apps/common/app_command.h"
 #include "examples/apps/common/app_files.h"
 #include "recordings.h"
 #include "spectrum.h"
@@ -71,24 +72,44 @@ bool words_read(const char *network, struct words *out)
     return is_done;
 }
 
-/* An earlier file stays if the new one cannot be written. */
-bool words_write(const char *network, const struct words *w)
+bool words_is_writable(const char *network)
 {
-    char *path = words_path(network), *part = path ? words_path(path) : NULL;
-    FILE *f = part ? fopen(part, "w") : NULL;
-    bool is_done = f != NULL;
-    for (size_t i = 0; f && i < w->count; i++)
+    char *path = words_path(network);
+    const bool is_done =
+        path && files_is_writable(network, false) && files_is_writable(path, false);
+    free(path);
+    return is_done;
+}
+
+/* Write the list to a new file beside `path`. */
+static char *write_part(const char *path, const struct words *w)
+{
+    char *part;
+    FILE *f = files_make_part(path, &part);
+    if (!f)
+        return NULL;
+    bool is_done = true;
+    for (size_t i = 0; i < w->count; i++)
         is_done = fprintf(f, "%s\n", w->at[i]) > 0 && is_done;
-    is_done = f && fclose(f) == 0 && is_done;
-#ifdef _WIN32
-    if (is_done)
-        remove(path); /* rename replaces no file there */
-#endif
-    is_done = is_done && rename(part, path) == 0;
-    if (f && !is_done)
+    if (fclose(f) == 0 && is_done)
+        return part;
+    files_refuse(path, "cannot be written");
+    remove(part);
+    free(part);
+    return NULL;
+}
+
+bool words_save(const char *network, const struct words *w, words_save_fn *save, void *user)
+{
+    char *path = words_path(network), *part = path ? write_part(path, w) : NULL;
+    bool is_done = part && command_is_good(save(user, network));
+    if (part && !is_done) {
         remove(part);
-    if (part && !is_done)
-        files_refuse(path, "cannot be written");
+    } else if (part && !files_replace(part, path)) {
+        fprintf(stderr, "%s: %s: cannot be written: %s is new, its list of words is not\n",
+                program_name, path, network);
+        is_done = false;
+    }
     free(path);
     free(part);
     return is_done;
@@ -157,9 +178,10 @@ bool recordings_read(const char *folder, struct words *words, struct recordings 
         is_done = take_file(folder, f.at[i], is_new, words, out);
     if (is_done && out->count == 0)
         is_done = files_refuse(folder, "has no file WORD/NAME.wav");
-    if (is_done && out->count < f.count)
-        fprintf(stderr, "%s: %s: %zu of %zu files are left out: they are no WORD/NAME.wav\n",
-                program_name, folder, f.count - out->count, f.count);
+    if (is_done && out->count < f.count + f.left_out)
+        fprintf(stderr, "%s: %s: %zu of %zu files are left out: they are %sno WORD/NAME.wav\n",
+                program_name, folder, f.count + f.left_out - out->count, f.count + f.left_out,
+                f.left_out > 0 ? "links, or " : "");
     files_free(&f);
     return is_done;
 }

@@ -7,6 +7,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "copse/status.h"
+
 enum { MOST_WORDS = 64, LONGEST_WORD = 63, MOST_RECORDINGS = 100000 };
 
 /* In the order of the outputs of a network. */
@@ -31,7 +33,13 @@ void recordings_free(struct recordings *r);
 /* The words of the network NET.onnx are the lines of NET.onnx.txt. An absent file has no words.
    false: a line on stderr. */
 bool words_read(const char *network, struct words *out);
-bool words_write(const char *network, const struct words *w);
+/* Whether both files can be written. false: a line on stderr. */
+bool words_is_writable(const char *network);
+/* Save a network with `save`, and its list of words. The list is complete under another name before
+   the network is saved, so that both stay as they were if one cannot be written; a line says so if
+   the list cannot get its name then. false: a line on stderr. */
+typedef copse_status words_save_fn(void *user, const char *network);
+bool words_save(const char *network, const struct words *w, words_save_fn *save, void *user);
 /* NET.onnx.txt, to be freed. NULL: no memory, a line on stderr. */
 char *words_path(const char *network);
 
