@@ -408,6 +408,7 @@ static bool attention_fuse(struct copse_lowering *l, const copse_tensor *y, uint
 {
     (void)l;
     out->at[1] = state_of(y);
+    out->inside[0] = 1u << (y->in_count - 1);
     out->is_free = true;
     return turn == 0;
 }
