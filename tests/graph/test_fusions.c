@@ -133,6 +133,18 @@ static void sums_of_columns(copse_graph *g, copse_tensor **y)
         y[i] = copse__column_sum(g, numbers(g, COPSE_SHAPE(70, 3 + 9 * i), i));
 }
 
+/* With the norm of the sum in one launch, a value more is alive at the peak. */
+static void sums_near_a_large_norm(copse_graph *g, copse_tensor **y)
+{
+    copse_tensor *x = numbers(g, MATRIX, 1), *scale = numbers(g, COLUMNS, 3), *a, *b, *norm;
+    a = copse_exp(g, x);
+    b = copse_square(g, x);
+    a = copse_add(g, a, b);
+    norm = copse_rms_norm(g, a, scale, 1e-3f);
+    y[3] = copse_exp(g, norm);
+    sums_of_columns(g, y);
+}
+
 /* ---- their programs ---- */
 
 struct graph {
@@ -181,6 +193,12 @@ static const struct graph graphs[] = {
       { 1, 1 } },
     { "attention", attention_gradients, 2, { "attention", "copy" }, { 3, 0 }, { 3, 0 } },
     { "sums of columns", sums_of_columns, 3, { "column_sums", "copy" }, { 3, 0 }, { 1, 0 } },
+    { "sums near a large norm",
+      sums_near_a_large_norm,
+      4,
+      { "column_sums", "binary" },
+      { 3, 1 },
+      { 1, 1 } },
 };
 
 struct made {
