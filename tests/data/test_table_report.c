@@ -332,7 +332,7 @@ static void test_identifiers(void **state)
         { "valid,x,y", sparse, NULL },       { "Year,x,y", counted, NULL },
         { "t,x,y", shuffled, NULL },         { "timestamp,x,y", counted, NULL },
         { "age,x,y", counted, NULL },        { "clock,x,y", stamps, leak },
-        { "created,x,y", stamps, leak },   { "income,x,y", threshold, NULL },
+        { "created,x,y", stamps, leak },     { "income,x,y", threshold, NULL },
     };
 
     (void)state;
