@@ -49,13 +49,23 @@ static bool readers_wait(const struct copse_recorder *r, const struct copse_fuse
     return true;
 }
 
+/* Whether an operand is a member just where the launch computes it itself. */
+static bool operands_fit(const struct copse_fused *f, uint32_t i)
+{
+    const copse_tensor *t = f->at[i];
+    for (uint32_t k = 0; k < t->in_count; k++)
+        if (is_member(f, t->in[k]) != (f->inside[i] >> k & 1))
+            return false;
+    return true;
+}
+
 static bool may_be_member(const struct copse_recorder *r, const struct copse_fused *f, uint32_t i,
                           uint32_t place)
 {
     const copse_tensor *t = f->at[i];
     return r->needed[t->id] && t->op->lower && !t->op->crosses && !r->fused[t->id] &&
            copse__segment_of(r, t->id) == copse__segment_of(r, place) &&
-           copse__places_of(r, t) <= !f->is_inner[i] &&
+           copse__places_of(r, t) <= !f->is_inner[i] && operands_fit(f, i) &&
            readers_wait(r, f, t, f->is_inner[i], place);
 }
 

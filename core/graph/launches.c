@@ -201,7 +201,7 @@ static copse_status lower_within(struct copse_recorder *r, uint64_t most, bool *
     return COPSE_OK;
 }
 
-/* Nodes without any that share a launch but the fusions that are free. */
+/* Only free fusions; no joins. */
 static copse_status lower_alone(struct copse_recorder *r)
 {
     copse__joins_drop(r);
@@ -210,22 +210,33 @@ static copse_status lower_alone(struct copse_recorder *r)
     return lower_all(r);
 }
 
-/* Nodes share launches only if that costs little memory: with joins, or without these. */
+/* The fusions that were found, with joins. */
+static copse_status lower_with_joins(struct copse_recorder *r, uint64_t most, bool *fits)
+{
+    COPSE_TRY(copse__joins_find(r));
+    return r->joins.count > 0 ? lower_within(r, most, fits) : COPSE_OK;
+}
+
+/* Nodes share launches only if that costs little memory: all fusions with joins, or without these;
+   else free fusions with joins, or without these. */
 static copse_status lower_together(struct copse_recorder *r, uint64_t most)
 {
-    const size_t before = r->fusions.count;
+    const size_t free_ones = r->fusions.count;
     bool fits = false;
     COPSE_TRY(copse__fusions_find(r, false));
-    COPSE_TRY(copse__joins_find(r));
-    if (r->fusions.count == before && r->joins.count == 0)
-        return COPSE_OK;
-    if (r->joins.count > 0)
+    const bool has_more = r->fusions.count > free_ones;
+    COPSE_TRY(lower_with_joins(r, most, &fits));
+    if (!fits && has_more) {
+        copse__joins_drop(r);
         COPSE_TRY(lower_within(r, most, &fits));
-    if (fits)
-        return COPSE_OK;
-    copse__joins_drop(r);
-    COPSE_TRY(lower_within(r, most, &fits));
-    return fits ? COPSE_OK : lower_alone(r);
+        if (!fits) {
+            copse__fusions_drop(r);
+            COPSE_TRY(copse__fusions_find(r, true));
+            COPSE_TRY(lower_with_joins(r, most, &fits));
+        }
+    }
+    const bool is_alone = !has_more && r->joins.count == 0; /* as it is lowered already */
+    return fits || is_alone ? COPSE_OK : lower_alone(r);
 }
 
 copse_status copse__lower(struct copse_recorder *r)

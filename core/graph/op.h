@@ -16,6 +16,9 @@ struct copse_lowering;
 struct copse_fused {
     const copse_tensor *at[COPSE_MOST_FUSED]; /* NULL: none in this place */
     bool is_inner[COPSE_MOST_FUSED];          /* only the others read it, and it is not stored */
+    /* bit k: the launch computes operand k itself, another of the nodes. No other operand of a node
+       may be one of them: the launch would read what it writes. */
+    uint32_t inside[COPSE_MOST_FUSED];
     /* it needs no more memory than its nodes alone: programs without other fusions have it, too */
     bool is_free;
 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The state of a program during recording, shared by its three passes. lifetime.c finds the needed
-   nodes, the lifetime of values and the ends of segments; launches.c lowers nodes, several at once
-   where fusions.c and joins.c found such, and schedule.c orders their launches; program.c allocates
+   nodes, the lifetime of values and the ends of segments; launches.c lowers nodes, those together
+   that fusions.c and joins.c found, and schedule.c orders their launches; program.c allocates
    memory and records. */
 #ifndef COPSE_RECORDER_H
 #define COPSE_RECORDER_H

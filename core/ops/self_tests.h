@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Shared by the self-tests of kernels: see struct copse_self_test. A self-test is next to the
-   kernel's host function, in the op's file. */
+   kernel's host function, in the op's file or in one for it. */
 #ifndef COPSE_CORE_OPS_SELF_TESTS_H
 #define COPSE_CORE_OPS_SELF_TESTS_H
 

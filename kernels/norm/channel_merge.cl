@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The sums of channel_sums [batches, chunks, channels] over the chunks and over each group of `group` channels: OP 0 the
    mean, from sums and their rounding errors, 1 the means of both sums, 2 both sums, without division. Every channel of a
-   group gets its results. No chain of additions is longer than 64, but that of two-sums. */
+   group gets its results. No chain of additions is longer than 64, except a chain of two-sums. */
 GROUP(64, 1)
 SPEC(0, OP)
 PARAMS(uint n; uint chunks; uint channels; uint group; float count;)

@@ -2,7 +2,7 @@
 /* Sums over the places of x [batches, places, channels], for each batch, chunk of `rows` places and channel: OP 0 the sum
    of x and its rounding errors (Knuth's two-sum), 1 the sums of (x - mean)^2 and of x - mean, 2 the sums of dy (slope)
    and of dy u with u = ((x - mean) - rest) inverse, where `rest` follows the means. The second sums follow the first ones. An invocation processes a chunk of a channel. No chain
-   of additions is longer than 64, but that of two-sums. */
+   of additions is longer than 64, except a chain of two-sums. */
 GROUP(64, 1)
 SPEC(0, OP)
 PARAMS(uint n; uint places; uint channels; uint chunks; uint rows; uint second;)

@@ -2,10 +2,10 @@
 /* Layer norm of the rows of x, with u = (x - mean) / sqrt(variance + epsilon): y = scale u + offset (a, b), the
    derivative of x (scale, dy), u dy, or the derivative in y and u dy in z. RMS norm (CENTERED 0): u = x / sqrt(mean of
    x^2 + epsilon), no offset. With ADDS the rows are x + r, and z gets them; a derivative of x is added to r. A group
-   processes a row; its lanes interleave the elements. The mean is that of a sum with its rounding errors (Knuth's
-   two-sum), so that it is exact to its last digits also where the elements cancel. The variance is that of the differences
+   processes a row; its lanes interleave the elements. The mean is of a sum with its rounding errors (Knuth's two-sum), so
+   that it is exact to its last digits also where the elements cancel. The variance is the mean square of the differences
    to it; their mean corrects a mean larger than sigma, and is only rounding errors of a smaller one. No chain of
-   additions is longer than 64, but that of two-sums. */
+   additions is longer than 64, except a chain of two-sums. */
 GROUP(64, 1)
 SPEC(0, OP)
 SPEC(1, CENTERED)

@@ -1,7 +1,7 @@
 /* only: opencl */
 /* SPDX-License-Identifier: MIT */
 /* layer_norm for CPUs with wide vectors: one invocation processes `each` rows, 16 elements of a row at a time. No
-   chain of additions is longer than 64, but that of two-sums. */
+   chain of additions is longer than 64, except a chain of two-sums. */
 GROUP(1, 1)
 SPEC(0, OP)
 SPEC(1, CENTERED)

@@ -27,7 +27,7 @@ FN float pair(float a, float b)
 #define SUM_CHUNK(TERM)                                                                            \
     for (uint at = chunk; at < p.rows; at += 8u * p.chunks)                                        \
         total = pair(total, EIGHT(TERM));
-/* Groups behind the strips of matrix m - 1 have matrix m. */
+/* Groups after the strips of matrix m - 1 have matrix m. */
 #define STRIPS ((cols + WIDTH - 1u) / WIDTH)
 #define GO_ON(m, of_m)                                                                             \
     if (TO_U32(COUNT) > m)                                                                         \

@@ -62,6 +62,22 @@ static void norm_of_broadcast(copse_graph *g, copse_tensor **y)
     y[1] = copse_rms_norm(g, y[0], scale, 1e-3f);
 }
 
+/* A sum that is the scale, too. */
+static void rms_norm_by_itself(copse_graph *g, copse_tensor **y)
+{
+    copse_tensor *x = numbers(g, COLUMNS, 1), *r = numbers(g, COLUMNS, 2);
+    y[0] = copse_add(g, x, r);
+    y[1] = copse_rms_norm(g, y[0], y[0], 1e-3f);
+}
+
+/* A sum that is the scale and the offset, too. */
+static void norm_by_itself(copse_graph *g, copse_tensor **y)
+{
+    copse_tensor *x = numbers(g, COLUMNS, 1), *r = numbers(g, COLUMNS, 2);
+    y[0] = copse_add(g, x, r);
+    y[1] = copse_layer_norm(g, y[0], y[0], y[0], 1e-3f);
+}
+
 static void residual_gradients(copse_graph *g, copse_tensor **y)
 {
     copse_tensor *x = numbers(g, MATRIX, 1), *dy = numbers(g, MATRIX, 2);
@@ -81,6 +97,28 @@ static void gradient_that_is_kept(copse_graph *g, copse_tensor **y)
     y[2] = copse_add(g, y[0], dy);
 }
 
+/* The derivatives of x and of the scale are added: x is the scale. */
+static void gradients_of_one_tensor(copse_graph *g, copse_tensor **y)
+{
+    copse_tensor *x = numbers(g, COLUMNS, 1), *dy = numbers(g, COLUMNS, 2), *norm;
+    norm = copse_rms_norm(g, x, x, 1e-3f);
+    copse__gradients(g, norm, dy, &x, 1, y);
+}
+
+/* The derivative of x is added to u dy, of which the derivative of the scale is the sum. */
+static void gradient_and_its_sibling(copse_graph *g, copse_tensor **y)
+{
+    copse_tensor *x = numbers(g, MATRIX, 1), *dy = numbers(g, MATRIX, 2);
+    copse_tensor *scale = numbers(g, COLUMNS, 3), *norm, *dx[2], *sibling = NULL;
+    norm = copse_rms_norm(g, x, scale, 1e-3f);
+    copse__gradients(g, norm, dy, (copse_tensor *[]){ x, scale }, 2, dx);
+    for (uint32_t n = 0; n < g->nodes.count; n++)
+        if (strcmp(g->nodes.at[n]->op->name, "layer_norm_scale_gradient") == 0)
+            sibling = g->nodes.at[n];
+    assert_non_null(sibling);
+    y[0] = copse_add(g, dx[0], sibling);
+}
+
 static void attention_gradients(copse_graph *g, copse_tensor **y)
 {
     const copse_shape shape = COPSE_SHAPE(2, 9, 3 * 2 * 8);
@@ -93,6 +131,18 @@ static void sums_of_columns(copse_graph *g, copse_tensor **y)
 {
     for (uint32_t i = 0; i < 3; i++)
         y[i] = copse__column_sum(g, numbers(g, COPSE_SHAPE(70, 3 + 9 * i), i));
+}
+
+/* With the norm of the sum in one launch, a value more is alive at the peak. */
+static void sums_near_a_large_norm(copse_graph *g, copse_tensor **y)
+{
+    copse_tensor *x = numbers(g, MATRIX, 1), *scale = numbers(g, COLUMNS, 3), *a, *b, *norm;
+    a = copse_exp(g, x);
+    b = copse_square(g, x);
+    a = copse_add(g, a, b);
+    norm = copse_rms_norm(g, a, scale, 1e-3f);
+    y[3] = copse_exp(g, norm);
+    sums_of_columns(g, y);
 }
 
 /* ---- their programs ---- */
@@ -115,6 +165,8 @@ static const struct graph graphs[] = {
       { 1, 1 },
       { 1, 1 } },
     { "norm of a broadcast", norm_of_broadcast, 2, { "layer_norm", "binary" }, { 1, 1 }, { 1, 1 } },
+    { "RMS norm by itself", rms_norm_by_itself, 2, { "layer_norm", "binary" }, { 1, 1 }, { 1, 1 } },
+    { "norm by itself", norm_by_itself, 2, { "layer_norm", "binary" }, { 1, 1 }, { 1, 1 } },
     { "residual, gradients",
       residual_gradients,
       3,
@@ -127,8 +179,26 @@ static const struct graph graphs[] = {
       { "layer_norm", "binary" },
       { 2, 1 },
       { 1, 1 } },
+    { "gradients of one tensor",
+      gradients_of_one_tensor,
+      1,
+      { "layer_norm", "binary" },
+      { 2, 1 },
+      { 1, 1 } },
+    { "gradient and its sibling",
+      gradient_and_its_sibling,
+      1,
+      { "layer_norm", "binary" },
+      { 2, 1 },
+      { 1, 1 } },
     { "attention", attention_gradients, 2, { "attention", "copy" }, { 3, 0 }, { 3, 0 } },
     { "sums of columns", sums_of_columns, 3, { "column_sums", "copy" }, { 3, 0 }, { 1, 0 } },
+    { "sums near a large norm",
+      sums_near_a_large_norm,
+      4,
+      { "column_sums", "binary" },
+      { 3, 1 },
+      { 1, 1 } },
 };
 
 struct made {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* Host functions and self-tests of the kernels of attention. */
+/* Host functions of the kernels of attention. */
 #include <math.h>
 
 #include "core/ops/attention/attention_map.h"
 #include "core/ops/attention/attention_sizes.h"
-#include "core/ops/self_tests.h"
+#include "core/ops/attention/attention_tests.h"
 
 #define WIDEST 128
 #define STATE  COPSE_ATTENTION_STATE
@@ -234,179 +234,6 @@ static void attention_grad_key_tile_host(const void *params, const int32_t *spec
     struct copse_params_attention_grad_key p = copse__attention_key_of_tile(params);
     for (; p.head < p.share; p.head++)
         attention_grad_key_host(&p, spec, args);
-}
-
-/* ---- self-tests ---- */
-
-#define QUERIES    5u
-#define KEYS       7u
-#define HEADS      2u
-#define ROWS       (HEADS * QUERIES)
-#define WIDTH      9u
-#define MASK_WORDS (ROWS * KEYS)
-
-/* Two heads with one key head; windows of 4. */
-#define PARAMS_OF                                                                                  \
-    .queries = QUERIES, .keys = KEYS, .heads = HEADS, .share = HEADS, .width = WIDTH, .window = 4, \
-    .q_stride = HEADS * WIDTH, .k_stride = WIDTH, .mask_head = QUERIES * KEYS, .mask_query = KEYS, \
-    .scale = 0.0625f / WIDTH
-
-/* In the tests with lengths the item has three keys, or three keys and queries. */
-
-static void set_state(struct copse_self_test *t, uint32_t buffer)
-{
-    for (uint32_t row = 0; row < ROWS; row++) {
-        copse__test_set(t, buffer, STATE * row, 0.25f * (float)(row % 3));
-        copse__test_set(t, buffer, STATE * row + 1, 0.125f * (float)(1 + row % 2));
-        copse__test_set(t, buffer, STATE * row + 2, (float)(row % 4));
-        copse__test_set(t, buffer, STATE * row + 3, row % QUERIES < 3 ? 3.0f : 0.0f);
-    }
-}
-
-static void attention_test(const struct copse_kernel *k, struct copse_self_test *t)
-{
-    const struct copse_params_attention p = { PARAMS_OF, .rows = ROWS, .count = 64 };
-    COPSE_SELF_TEST(t, p, copse__test_groups(k, p.rows), ROWS * WIDTH, KEYS * WIDTH, KEYS * WIDTH,
-                    MASK_WORDS, 1, STATE * ROWS, ROWS * WIDTH);
-    t->slack = COPSE_SELF_TEST_SLACK;
-}
-
-static void attention_grad_query_test(const struct copse_kernel *k, struct copse_self_test *t)
-{
-    const struct copse_params_attention_grad_query p = { PARAMS_OF, .rows = ROWS, .count = 64,
-                                                         .to_stride = HEADS * WIDTH };
-    COPSE_SELF_TEST(t, p, copse__test_groups(k, p.rows), ROWS * WIDTH, KEYS * WIDTH, KEYS * WIDTH,
-                    MASK_WORDS, ROWS * WIDTH, ROWS * WIDTH, STATE * ROWS, ROWS * WIDTH);
-    set_state(t, 6);
-    t->slack = COPSE_SELF_TEST_SLACK;
-}
-
-static void attention_grad_key_test(const struct copse_kernel *k, struct copse_self_test *t)
-{
-    const struct copse_params_attention_grad_key p = { PARAMS_OF, .rows = KEYS, .count = 64,
-                                                       .to_v = KEYS * WIDTH, .to_stride = WIDTH };
-    COPSE_SELF_TEST(t, p, copse__test_groups(k, p.rows), ROWS * WIDTH, KEYS * WIDTH, KEYS * WIDTH,
-                    MASK_WORDS, ROWS * WIDTH, STATE * ROWS, 2 * KEYS * WIDTH);
-    set_state(t, 5);
-    t->slack = COPSE_SELF_TEST_SLACK;
-}
-
-static void attention_wide_test(const struct copse_kernel *k, struct copse_self_test *t)
-{
-    const struct copse_params_attention_wide p = { PARAMS_OF, .blocks = HEADS };
-    attention_test(k, t);
-    memset(t->params, 0, sizeof t->params);
-    memcpy(t->params, &p, sizeof p);
-    t->groups = p.blocks;
-}
-
-static void attention_grad_query_wide_test(const struct copse_kernel *k, struct copse_self_test *t)
-{
-    const struct copse_params_attention_grad_query_wide p = { PARAMS_OF, .blocks = HEADS,
-                                                              .to_stride = HEADS * WIDTH };
-    attention_grad_query_test(k, t);
-    memset(t->params, 0, sizeof t->params);
-    memcpy(t->params, &p, sizeof p);
-    t->groups = p.blocks;
-}
-
-static void attention_grad_key_wide_test(const struct copse_kernel *k, struct copse_self_test *t)
-{
-    const struct copse_params_attention_grad_key_wide p = { PARAMS_OF, .blocks = 1,
-                                                            .to_v = KEYS * WIDTH,
-                                                            .to_stride = WIDTH };
-    attention_grad_key_test(k, t);
-    memset(t->params, 0, sizeof t->params);
-    memcpy(t->params, &p, sizeof p);
-    t->groups = p.blocks;
-}
-
-/* Their heads are whole texels, as many as the kernel was made for. */
-#define TEXEL_PARAMS_OF(width_)                                                                 \
-    .queries = QUERIES, .keys = KEYS, .heads = HEADS, .share = HEADS, .width = width_,          \
-    .window = 4, .q_stride = HEADS * (width_), .k_stride = width_, .mask_head = QUERIES * KEYS, \
-    .mask_query = KEYS, .count = 64, .scale = 0.0625f / (float)(width_)
-
-static uint32_t texel_width(const struct copse_kernel *k, uint32_t spec)
-{
-    return 4 * (uint32_t)COPSE_MAX(k->spec[spec], 1);
-}
-
-static void attention_texel_test(const struct copse_kernel *k, struct copse_self_test *t)
-{
-    const uint32_t width = texel_width(k, 4);
-    const struct copse_params_attention_texel p = { TEXEL_PARAMS_OF(width), .lines = HEADS };
-    COPSE_SELF_TEST(t, p, copse__test_groups(k, 2 * p.lines), ROWS * width, KEYS * width,
-                    KEYS * width, MASK_WORDS, 1, STATE * ROWS, ROWS * width);
-    t->slack = COPSE_SELF_TEST_SLACK;
-}
-
-static void attention_grad_query_texel_test(const struct copse_kernel *k, struct copse_self_test *t)
-{
-    const uint32_t width = texel_width(k, 3);
-    const struct copse_params_attention_grad_query_texel p = { TEXEL_PARAMS_OF(width),
-                                                               .lines = HEADS,
-                                                               .to_stride = HEADS * width };
-    COPSE_SELF_TEST(t, p, copse__test_groups(k, 2 * p.lines), ROWS * width, KEYS * width,
-                    KEYS * width, MASK_WORDS, ROWS * width, ROWS * width, STATE * ROWS,
-                    ROWS * width);
-    set_state(t, 6);
-    t->slack = COPSE_SELF_TEST_SLACK;
-}
-
-static void attention_grad_key_texel_test(const struct copse_kernel *k, struct copse_self_test *t)
-{
-    const uint32_t width = texel_width(k, 3);
-    const struct copse_params_attention_grad_key_texel p = { TEXEL_PARAMS_OF(width), .lines = 1,
-                                                             .to_v = KEYS * width,
-                                                             .to_stride = width };
-    COPSE_SELF_TEST(t, p, copse__test_groups(k, 2 * p.lines), ROWS * width, KEYS * width,
-                    KEYS * width, MASK_WORDS, ROWS * width, STATE * ROWS, 2 * KEYS * width);
-    set_state(t, 5);
-    t->slack = COPSE_SELF_TEST_SLACK;
-}
-
-#define TILE_PARAMS_OF(width_)                                                                  \
-    .queries = QUERIES, .keys = KEYS, .heads = HEADS, .share = HEADS, .width = width_,          \
-    .window = 4, .q_stride = HEADS * (width_), .k_stride = width_, .mask_head = QUERIES * KEYS, \
-    .mask_query = KEYS, .scale = 0.0625f / (float)(width_)
-
-static uint32_t tile_width(const struct copse_kernel *k, uint32_t spec)
-{
-    return 32u << k->spec[spec];
-}
-
-static void attention_tile_test(const struct copse_kernel *k, struct copse_self_test *t)
-{
-    const uint32_t width = tile_width(k, 4);
-    const struct copse_params_attention_tile p = { TILE_PARAMS_OF(width), .blocks = HEADS };
-    COPSE_SELF_TEST(t, p, p.blocks, ROWS * width, KEYS * width, KEYS * width, MASK_WORDS, 1,
-                    STATE * ROWS, ROWS * width);
-    t->slack = COPSE_SELF_TEST_SLACK;
-}
-
-static void attention_grad_query_tile_test(const struct copse_kernel *k, struct copse_self_test *t)
-{
-    const uint32_t width = tile_width(k, 3);
-    const struct copse_params_attention_grad_query_tile p = { TILE_PARAMS_OF(width),
-                                                              .blocks = HEADS,
-                                                              .to_stride = HEADS * width };
-    COPSE_SELF_TEST(t, p, p.blocks, ROWS * width, KEYS * width, KEYS * width, MASK_WORDS,
-                    ROWS * width, ROWS * width, STATE * ROWS, ROWS * width);
-    set_state(t, 6);
-    t->slack = COPSE_SELF_TEST_SLACK;
-}
-
-static void attention_grad_key_tile_test(const struct copse_kernel *k, struct copse_self_test *t)
-{
-    const uint32_t width = tile_width(k, 3);
-    const struct copse_params_attention_grad_key_tile p = { TILE_PARAMS_OF(width), .blocks = 1,
-                                                            .to_v = KEYS * width,
-                                                            .to_stride = width };
-    COPSE_SELF_TEST(t, p, p.blocks, ROWS * width, KEYS * width, KEYS * width, MASK_WORDS,
-                    ROWS * width, STATE * ROWS, 2 * KEYS * width);
-    set_state(t, 5);
-    t->slack = COPSE_SELF_TEST_SLACK;
 }
 
 /* ---- lines: rows of queries, or of keys ---- */
@@ -642,21 +469,21 @@ const struct copse_law copse_law_attention = {
     .lines = &lines_of_queries,
     .work = attention_work,
     .limit = { .ulp = 1, .ratio = 16, .size = copse__attention_size },
-    .self_test = attention_test,
+    .self_test = copse__attention_test,
 };
 const struct copse_law copse_law_attention_grad_query = {
     .host = attention_grad_query_host,
     .lines = &lines_of_query_gradients,
     .work = attention_grad_query_work,
     .limit = { .ulp = 1, .ratio = 16, .size = copse__attention_grad_query_size },
-    .self_test = attention_grad_query_test,
+    .self_test = copse__attention_grad_query_test,
 };
 const struct copse_law copse_law_attention_grad_key = {
     .host = attention_grad_key_host,
     .lines = &lines_of_key_gradients,
     .work = attention_grad_key_work,
     .limit = { .ulp = 1, .ratio = 16, .size = copse__attention_grad_key_size },
-    .self_test = attention_grad_key_test,
+    .self_test = copse__attention_grad_key_test,
 };
 const struct copse_law copse_law_attention_wide = {
     .host = attention_wide_host,
@@ -664,7 +491,7 @@ const struct copse_law copse_law_attention_wide = {
     .line_params = wide_line_params,
     .work = attention_wide_work,
     .limit = { .ulp = 1, .ratio = 16, .size = copse__attention_wide_size },
-    .self_test = attention_wide_test,
+    .self_test = copse__attention_wide_test,
 };
 const struct copse_law copse_law_attention_grad_query_wide = {
     .host = attention_grad_query_wide_host,
@@ -672,7 +499,7 @@ const struct copse_law copse_law_attention_grad_query_wide = {
     .line_params = query_wide_line_params,
     .work = attention_grad_query_wide_work,
     .limit = { .ulp = 1, .ratio = 16, .size = copse__attention_grad_query_wide_size },
-    .self_test = attention_grad_query_wide_test,
+    .self_test = copse__attention_grad_query_wide_test,
 };
 const struct copse_law copse_law_attention_grad_key_wide = {
     .host = attention_grad_key_wide_host,
@@ -680,7 +507,7 @@ const struct copse_law copse_law_attention_grad_key_wide = {
     .line_params = key_wide_line_params,
     .work = attention_grad_key_wide_work,
     .limit = { .ulp = 1, .ratio = 16, .size = copse__attention_grad_key_wide_size },
-    .self_test = attention_grad_key_wide_test,
+    .self_test = copse__attention_grad_key_wide_test,
 };
 const struct copse_law copse_law_attention_texel = {
     .host = attention_texel_host,
@@ -688,7 +515,7 @@ const struct copse_law copse_law_attention_texel = {
     .line_params = texel_line_params,
     .work = attention_texel_work,
     .limit = { .ulp = 1, .ratio = 16, .size = copse__attention_texel_size },
-    .self_test = attention_texel_test,
+    .self_test = copse__attention_texel_test,
 };
 const struct copse_law copse_law_attention_grad_query_texel = {
     .host = attention_grad_query_texel_host,
@@ -696,7 +523,7 @@ const struct copse_law copse_law_attention_grad_query_texel = {
     .line_params = query_texel_line_params,
     .work = attention_grad_query_texel_work,
     .limit = { .ulp = 1, .ratio = 16, .size = copse__attention_grad_query_texel_size },
-    .self_test = attention_grad_query_texel_test,
+    .self_test = copse__attention_grad_query_texel_test,
 };
 const struct copse_law copse_law_attention_grad_key_texel = {
     .host = attention_grad_key_texel_host,
@@ -704,7 +531,7 @@ const struct copse_law copse_law_attention_grad_key_texel = {
     .line_params = key_texel_line_params,
     .work = attention_grad_key_texel_work,
     .limit = { .ulp = 1, .ratio = 16, .size = copse__attention_grad_key_texel_size },
-    .self_test = attention_grad_key_texel_test,
+    .self_test = copse__attention_grad_key_texel_test,
 };
 const struct copse_law copse_law_attention_tile = {
     .host = attention_tile_host,
@@ -712,7 +539,7 @@ const struct copse_law copse_law_attention_tile = {
     .line_params = tile_line_params,
     .work = attention_tile_work,
     .limit = { .ulp = 1, .ratio = 16, .size = copse__attention_tile_size },
-    .self_test = attention_tile_test,
+    .self_test = copse__attention_tile_test,
 };
 const struct copse_law copse_law_attention_grad_query_tile = {
     .host = attention_grad_query_tile_host,
@@ -720,7 +547,7 @@ const struct copse_law copse_law_attention_grad_query_tile = {
     .line_params = query_tile_line_params,
     .work = attention_grad_query_tile_work,
     .limit = { .ulp = 1, .ratio = 16, .size = copse__attention_grad_query_tile_size },
-    .self_test = attention_grad_query_tile_test,
+    .self_test = copse__attention_grad_query_tile_test,
 };
 const struct copse_law copse_law_attention_grad_key_tile = {
     .host = attention_grad_key_tile_host,
@@ -728,5 +555,5 @@ const struct copse_law copse_law_attention_grad_key_tile = {
     .line_params = key_tile_line_params,
     .work = attention_grad_key_tile_work,
     .limit = { .ulp = 1, .ratio = 16, .size = copse__attention_grad_key_tile_size },
-    .self_test = attention_grad_key_tile_test,
+    .self_test = copse__attention_grad_key_tile_test,
 };

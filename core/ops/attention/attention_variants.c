@@ -385,22 +385,29 @@ static copse_status state_lower(struct copse_lowering *l, const copse_tensor *st
     return attention_choose(l, COPSE_ATTENTION_OF_STATE, &w);
 }
 
-/* Writes the state, too, which a launch for it alone would have computed before. */
-static copse_status attention_lower(struct copse_lowering *l, const copse_tensor *y)
+/* y and the state that its launch writes. */
+static copse_status lower_result(struct copse_lowering *l, const copse_tensor *y,
+                                 struct copse_operand state)
 {
     struct copse_attention_launch w = { .at = sizes_of(y->in, y->attr),
                                         .attr = *(const struct copse_attention_attr *)y->attr,
-                                        .state = copse__of(state_of(y)),
+                                        .state = state,
                                         .y = copse__of(y) };
     const struct copse_attention_sizes *x = &w.at;
     if (x->items * x->heads * x->queries == 0)
         return COPSE_OK;
-    if (x->keys == 0) {
-        COPSE_TRY(copse__lower_fill(l, state_of(y), 0.0));
+    if (x->keys == 0)
         return copse__lower_fill(l, y, 0.0);
-    }
     COPSE_TRY(attention_bind(l, y->in, &w));
     return attention_choose(l, COPSE_ATTENTION_FORWARD, &w);
+}
+
+/* The state has a launch of its own: here it is written to scratch. */
+static copse_status attention_lower(struct copse_lowering *l, const copse_tensor *y)
+{
+    struct copse_operand state;
+    COPSE_TRY(copse__scratch(l, COPSE_MAX(copse__elements(state_of(y)->shape), 1), &state));
+    return lower_result(l, y, state);
 }
 
 static bool attention_fuse(struct copse_lowering *l, const copse_tensor *y, uint32_t turn,
@@ -408,13 +415,17 @@ static bool attention_fuse(struct copse_lowering *l, const copse_tensor *y, uint
 {
     (void)l;
     out->at[1] = state_of(y);
+    out->inside[0] = 1u << (y->in_count - 1);
     out->is_free = true;
     return turn == 0;
 }
 
 static copse_status lower_with_state(struct copse_lowering *l, const struct copse_fused *f)
 {
-    return attention_lower(l, f->at[0]);
+    const copse_tensor *y = f->at[0];
+    if (sizes_of(y->in, y->attr).keys == 0 && copse__elements(state_of(y)->shape) > 0)
+        COPSE_TRY(copse__lower_fill(l, state_of(y), 0.0));
+    return lower_result(l, y, copse__of(state_of(y)));
 }
 
 /* Both have the name that errors tell. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Convolutions as products in tiles, for GPUs: the launches and the laws of the kernels. Which tiles
-   and parts a product gets is that of matmul_tile.h; its rows are pixels, its columns the outputs of
-   a group, its terms taps and channels. */
+/* Convolutions as products in tiles, for GPUs: the launches and the laws of the kernels.
+   matmul_tile.h chooses tiles and parts; the rows of a product are pixels, its columns the outputs
+   of a group, its terms taps and channels. */
 #include "core/device/kernel/divisor.h"
 #include "core/device/kernel/sum_bound.h"
 #include "core/ops/conv/conv.h"
@@ -129,7 +129,8 @@ bool copse__conv_weight_fits_tile(const struct copse_limits *limits, const void 
     const struct copse_conv_weight *c = work;
     const struct copse_conv_geometry *of = &c->of;
     if (limits->max_group_size < COPSE_TILE_LEAST_GROUP || !has_elements(of) ||
-        of->out_channels / of->groups < LEAST_OUTPUTS)
+        copse__conv_pixels(of) == 0 || of->out_channels / of->groups < LEAST_OUTPUTS ||
+        conv_terms(of) > INT32_MAX)
         return false;
     return weight_choice(limits, c).parts * conv_terms(of) * of->out_channels <=
            limits->max_binding_bytes / sizeof(float);
@@ -202,12 +203,17 @@ static double conv_tile_at(const void *params, const int32_t *spec,
     return copse__activate(spec[1], sum);
 }
 
+static struct copse_elements tile_elements(uint64_t parts, uint64_t m, uint64_t cols,
+                                           uint64_t terms)
+{
+    return (struct copse_elements){ parts * m * cols, terms };
+}
+
 static struct copse_elements conv_tile_elements(const void *params, const int32_t *spec)
 {
     const struct copse_params_conv_tile *p = params;
     (void)spec;
-    return (struct copse_elements){ (uint64_t)p->parts * p->m * p->out_c,
-                                    COPSE_MIN(p->part, p->k) };
+    return tile_elements(p->parts, p->m, p->out_c, COPSE_MIN(p->part, p->k));
 }
 
 static void conv_tile_host(const void *params, const int32_t *spec,
@@ -218,7 +224,7 @@ static void conv_tile_host(const void *params, const int32_t *spec,
         copse__store(&args[3], i, conv_tile_at(params, spec, args, i));
 }
 
-/* That of conv_weight: parts of as many pixels. */
+/* As conv_weight, with as many pixels in a part. */
 static double conv_weight_tile_at(const void *params, const int32_t *spec,
                                   const struct copse_host_arg *args, size_t place)
 {
@@ -252,8 +258,7 @@ static struct copse_elements conv_weight_tile_elements(const void *params, const
 {
     const struct copse_params_conv_weight_tile *p = params;
     (void)spec;
-    return (struct copse_elements){ (uint64_t)p->parts * p->m * p->out_c,
-                                    COPSE_MIN(p->part, p->k) };
+    return tile_elements(p->parts, p->m, p->out_c, COPSE_MIN(p->part, p->k));
 }
 
 static void conv_weight_tile_host(const void *params, const int32_t *spec,

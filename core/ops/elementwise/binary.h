@@ -13,7 +13,7 @@ struct copse_binary_attr {
 /* dy times the derivative by one operand, of a, b and dy; it has the shape of dy. */
 extern const struct copse_op copse_op_binary_grad;
 
-/* Whether t is the sum of two other tensors, both of its shape (copse_add). */
+/* Whether t is the sum of two different tensors, both of its shape (copse_add). */
 bool copse__is_sum_of_two(const copse_tensor *t);
 
 #endif

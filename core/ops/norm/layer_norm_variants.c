@@ -281,21 +281,22 @@ static const copse_tensor *find_scale_gradient(struct copse_lowering *l, const c
     return NULL;
 }
 
-/* The derivative of x, which only its addition to another one reads, and that of the scale: all of
-   them, or two. */
+/* The derivative of x, which only its addition to another one reads, and the derivative of the scale:
+   all of them, or two. */
 static bool gradient_fuse(struct copse_lowering *l, const copse_tensor *y, uint32_t turn,
                           struct copse_fused *out)
 {
     enum { HAS_SCALE = 1, HAS_SUM = 2 };
     static const uint32_t choices[] = { HAS_SCALE | HAS_SUM, HAS_SCALE, HAS_SUM };
-    const copse_tensor *scale = find_scale_gradient(l, y), *sum = copse__reader(l, y, 0);
-    const bool has_sum = sum && copse__is_sum_of_two(sum);
     if (turn >= COPSE_COUNT(choices))
         return false;
-    const uint32_t choice = choices[turn];
-    out->at[OF_SCALE] = choice & HAS_SCALE ? scale : NULL;
-    out->at[SUM] = choice & HAS_SUM && has_sum ? sum : NULL;
-    out->is_inner[OF_X] = out->at[SUM] != NULL;
+    const copse_tensor *sum = choices[turn] & HAS_SUM ? copse__reader(l, y, 0) : NULL;
+    out->at[OF_SCALE] = choices[turn] & HAS_SCALE ? find_scale_gradient(l, y) : NULL;
+    if (sum && copse__is_sum_of_two(sum)) {
+        out->at[SUM] = sum;
+        out->inside[SUM] = sum->in[0] == y ? 1 : 2;
+        out->is_inner[OF_X] = true;
+    }
     return true;
 }
 
@@ -385,6 +386,7 @@ static bool norm_fuse(struct copse_lowering *l, const copse_tensor *y, uint32_t 
 {
     (void)l;
     out->at[NORM_SUM] = y->in[0];
+    out->inside[NORM] = 1;
     return turn == 0 && copse__is_sum_of_two(y->in[0]);
 }
 
