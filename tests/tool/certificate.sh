@@ -105,7 +105,7 @@ lies() {
     shift
     (cd "$work/out" && COPSE_LIE=lose:$n COPSE_LIE_COUNT=1 OPENCL_LAYERS=$layer timeout 120 "$copse" train --bits portable --quiet \
         --no-cross-check --devices "$O" --model "$work/model.gguf" --data "$work/tale.txt" --context 16 --batch 13 --lora 2 --lr 0.02 \
-        --held-out none "$@") >"$work/stdout" 2>"$work/stderr" || no "lose:$n: $(cat "$work/stderr")"
+        --held-out none "$@") >"$work/stdout" 2>"$work/stderr" || grep -q 'the loss of step 2 is NaN' "$work/stderr" || no "lose:$n: $(cat "$work/stderr")"
     occasions=$(sed -n 's/^lying layer: \([0-9]*\) occasions$/\1/p' "$work/stderr")
 }
 compared() { # FILE FILE: in $code the exit code
@@ -118,21 +118,25 @@ if found "$O" && [ "$layer" ]; then
         lies 1000000000 --steps $steps --hash "$work/honest.hash" --save "$work/honest.safetensors"
         eval "until_$steps=\$occasions"
     done
-    found_faults=0
+    found_faults=0 named=''
     for part in 2 3 4 6; do
         lost=$((until_1 + (until_2 - until_1) / part))
         lies $lost --steps 2 --hash "$work/lie.hash" --save "$work/lie.safetensors"
+        if grep -q 'is NaN' "$work/stderr"; then # the training itself has found it
+            found_faults=$((found_faults + 1))
+            continue
+        fi
         compared "$work/honest.hash" "$work/lie.hash"
         [ $code -eq 0 ] && continue # the dispatch would have written what was there
-        found_faults=$((found_faults + 1))
+        found_faults=$((found_faults + 1)) named=$lost
         [ $code -eq 1 ] && grep -q '^step 2 differs' "$work/stdout" && ! grep -q '^step 1' "$work/stdout" ||
             no "dispatch $lost is lost: exit code $code: $(cat "$work/stdout" "$work/stderr")"
     done
     [ $found_faults -gt 0 ] || no "no lost dispatch changes step 2, of $until_1 to $until_2"
     lies 1000000000 --steps 2 --hash "$work/honest.hash" --hash-launches 2 --save "$work/honest.safetensors"
-    lies $lost --steps 2 --hash "$work/lie.hash" --hash-launches 2 --save "$work/lie.safetensors"
+    [ -z "$named" ] || lies $named --steps 2 --hash "$work/lie.hash" --hash-launches 2 --save "$work/lie.safetensors"
     compared "$work/honest.hash" "$work/lie.hash"
-    grep -qE 'the first launch that differs: number [0-9]+ of replica [0-9]+' "$work/stdout" || no "dispatch $lost: no launch: $(cat "$work/stdout" "$work/stderr")"
+    [ -z "$named" ] || grep -qE 'the first launch that differs: number [0-9]+ of replica [0-9]+' "$work/stdout" || no "dispatch $named: no launch: $(cat "$work/stdout" "$work/stderr")"
 fi
 
 # ---- what is refused ----
