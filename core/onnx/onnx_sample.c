@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* GridSample: each place of the result reads the picture at a place that the grid says, from -1 to
-   1 on each axis. The derivatives of the picture and of the grid are those of the sums here. */
+   1 on each axis. The sums here give the derivatives of the picture and of the grid. */
 #include "copse/ops.h"
 #include "copse/ops/logic.h"
 #include "core/graph/op.h"
