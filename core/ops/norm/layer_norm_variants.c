@@ -500,6 +500,13 @@ static void host_row(const struct norm *p, const struct copse_host_arg *args, si
         copse__store(&args[5], k, copse__load(&args[0], k) + copse__load(&args[3], k));
     const double mean = p->is_centered ? mean_of(x, base, cols) : 0;
     const double inverse = inverse_of(x, base, cols, mean, p->epsilon);
+    if (p->op == FORWARD) {
+        for (size_t k = 0; k < cols; k++)
+            copse__store(&args[4], base + k,
+                         (copse__load(x, base + k) - mean) * inverse * copse__load(a, k) +
+                             (p->is_centered ? copse__load(b, k) : 0));
+        return;
+    }
     double slopes = 0, along = 0;
     for (size_t k = 0; p->has_slopes && k < cols; k++) {
         const double slope = copse__load(b, base + k) * copse__load(a, k);
@@ -508,17 +515,15 @@ static void host_row(const struct norm *p, const struct copse_host_arg *args, si
     }
     for (size_t k = 0; k < cols; k++) {
         const double u = (copse__load(x, base + k) - mean) * inverse;
-        double y = u * copse__load(b, p->op == FORWARD ? k : base + k);
+        double y = u * copse__load(b, base + k);
         if (p->op == BOTH)
             copse__store(&args[5], base + k, y);
-        if (p->op == FORWARD)
-            y = u * copse__load(a, k) + (p->is_centered ? copse__load(b, k) : 0);
         if (p->has_slopes)
             y = (copse__load(b, base + k) * copse__load(a, k) - slopes / (double)cols -
                  u * along / (double)cols) *
                 inverse;
         copse__store(&args[4], base + k, y);
-        if (p->adds && p->op != FORWARD) /* rounded before, as if stored */
+        if (p->adds) /* rounded before, as if stored */
             copse__store(&args[4], base + k,
                          copse__load(&args[4], base + k) + copse__load(&args[3], base + k));
     }

@@ -59,7 +59,10 @@ static void load_block(const struct strided *from, const struct elements *of, si
                        size_t cols, double *to, size_t to_row)
 {
     for (size_t i = 0; i < rows; i++)
-        for (size_t j = 0; j < cols; j++)
+        for (size_t j = 0; of->type == COPSE_F32 && j < cols; j++)
+            to[i * to_row + j] = copse__load(from->x, from->first + i * from->row + j * from->col);
+    for (size_t i = 0; i < rows; i++)
+        for (size_t j = 0; of->type != COPSE_F32 && j < cols; j++)
             to[i * to_row + j] =
                 matmul_kernels_element(from->x, from->first + i * from->row + j * from->col, of);
 }
