@@ -260,8 +260,8 @@ static bool operand_fits(struct onnx_walk *w, size_t i)
                               copse__onnx_type_name(z->type), copse__onnx_type_name(x->type));
 }
 
-/* An operand without its zero points, of which there is one, or one for each row of the first
-   operand, or each column of the second one. */
+/* An operand minus its zero points: one number, or one for each row of the first operand and for
+   each column of the second operand. */
 static copse_tensor *shift_operand(struct onnx_walk *w, size_t i)
 {
     struct onnx_value *x = copse__onnx_in(w, i), *z = copse__onnx_in(w, i + 2);

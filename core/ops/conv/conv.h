@@ -45,8 +45,8 @@ struct copse_conv {
     copse_activation activation;     /* up to COPSE_TANH */
     struct copse_operand x, weights; /* f32, or tensors of 16 bits until copse__widen */
     const copse_tensor *bias, *y;    /* bias: NULL = none */
-    /* the weights are [taps, taps, out_channels / groups, in_channels]: those of the convolution
-       whose gradient this is */
+    /* this is the gradient of a convolution, and the weights have the shape of that convolution:
+       [taps, taps, out_channels / groups, in_channels] */
     bool is_turned;
 };
 
