@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* copse bench: the speed of the devices and the measured limits of the machine. */
+#include <stdio.h>
 #include <string.h>
 
 #include "tools/bench/bench.h"
@@ -7,6 +8,15 @@
 double bench_budget(const struct bench *b)
 {
     return b->settings.is_quick ? 0.15 : 0.6;
+}
+
+bool bench_wants(struct bench *b, const struct figure *f)
+{
+    char text[96];
+    snprintf(text, sizeof text, "%s %s", f->what, f->size);
+    const bool is_wanted = !b->settings.only || strstr(text, b->settings.only);
+    b->is_found = b->is_found || is_wanted;
+    return is_wanted;
 }
 
 bool bench_is_cpu(const struct copse_device_info *info)
@@ -60,6 +70,10 @@ static copse_status run_all(struct bench *b)
         report_device(is_json, infos, count);
         COPSE_TRY(bench_steps(b, infos, count));
     }
+    if (!b->is_found)
+        return session_set_error(COPSE_ERR_ARGUMENT,
+                                 "bench: no row contains '%s'; without --only each row is listed",
+                                 b->settings.only);
     report_done(is_json, system_now() - start);
     return COPSE_OK;
 }
@@ -71,6 +85,8 @@ int cmd_bench(int argc, char **argv)
     const struct option_row rows[] = {
         { "devices", OPTION_TEXT, &s->devices, "WHICH",
           "auto, all, opencl, vulkan, host, or a list: opencl:0,vulkan:0 [auto]" },
+        { "only", OPTION_TEXT, &s->only, "TEXT",
+          "measure the rows whose text contains it: \"matmul 1024\", \"row gelu\", step" },
         { "quick", OPTION_FLAG, &s->is_quick, NULL, "fewer sizes, shorter samples" },
         { "no-peer", OPTION_FLAG, &s->no_peer, NULL, "do not compare with OpenBLAS" },
         { "kernel", OPTION_TEXT, &s->kernels, "LIST",

@@ -8,6 +8,7 @@
 
 struct bench_settings {
     const char *devices, *kernels;
+    const char *only; /* rows whose text contains it; NULL = all */
     bool is_json, is_quick, no_peer, is_verbose;
 };
 
@@ -100,10 +101,13 @@ struct bench {
     copse_context *ctx;
     struct limits limits;
     bool has_peer;
+    bool is_found; /* a row was wanted */
 };
 
 /* Time limit of one measurement in seconds. */
 double bench_budget(const struct bench *b);
+/* Whether a row is to be measured: its `what` and `size`, with a space between them. */
+bool bench_wants(struct bench *b, const struct figure *f);
 /* Whether the processor's limits are the device's limits. */
 bool bench_is_cpu(const struct copse_device_info *info);
 /* Products and copies on one device; `copy_rate` receives the last copy in bytes/s, 0 = none. */
@@ -112,13 +116,12 @@ copse_status bench_device(struct bench *b, const struct copse_device_info *info,
 copse_status bench_rows(struct bench *b, const struct copse_device_info *info);
 /* The update of a large variable. On a device that is not the processor the limit is
    `copy_rate`. */
-copse_status bench_update(const struct bench *b, const struct copse_device_info *info,
-                          double copy_rate);
+copse_status bench_update(struct bench *b, const struct copse_device_info *info, double copy_rate);
 /* Training steps of two perceptrons, one replica on each device, and a loop of calls; on a single
    device also runs of 16 steps. */
-copse_status bench_steps(const struct bench *b, const struct copse_device_info *const *infos,
+copse_status bench_steps(struct bench *b, const struct copse_device_info *const *infos,
                          size_t count);
 /* Predictions of single rows of cells in memory (bench_predict.c). */
-copse_status bench_predict(const struct bench *b, const struct copse_device_info *info);
+copse_status bench_predict(struct bench *b, const struct copse_device_info *info);
 
 #endif

@@ -80,6 +80,8 @@ static copse_status bench_device_products(struct bench *b, copse_device *dev)
         struct figure f = { .device = info->id, .what = "matmul" };
         struct timing t;
         snprintf(f.size, sizeof f.size, "%u", sizes[i]);
+        if (!bench_wants(b, &f))
+            continue;
         if (last * flops > MOST_SECONDS) {
             report_skipped(b->settings.is_json, info->id, "larger products",
                            "each would take longer than 2 s");
@@ -135,7 +137,7 @@ done:
     return s;
 }
 
-static copse_status bench_device_copies(const struct bench *b, copse_device *dev, double *rate)
+static copse_status bench_device_copies(struct bench *b, copse_device *dev, double *rate)
 {
     static const size_t all[] = { 1, 16, 64 }, quick[] = { 16 };
     const size_t *sizes = b->settings.is_quick ? quick : all;
@@ -149,6 +151,8 @@ static copse_status bench_device_copies(const struct bench *b, copse_device *dev
         if (bytes > info->limits.max_buffer_bytes)
             continue;
         snprintf(f.size, sizeof f.size, "%zu MiB", sizes[i]);
+        if (!bench_wants(b, &f))
+            continue;
         COPSE_TRY(time_copy(b, dev, bytes, &t));
         f.best = 2.0 * (double)bytes / t.best;
         f.median = 2.0 * (double)bytes / t.median;

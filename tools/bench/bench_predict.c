@@ -55,8 +55,7 @@ static copse_status make_rows(copse_context *ctx, copse_dataset **out)
         NULL, out);
 }
 
-static copse_status time_predictions(const struct bench *b, struct prediction *p,
-                                     const char *device)
+static copse_status time_predictions(struct bench *b, struct prediction *p, const char *device)
 {
     struct figure f = { .device = device, .what = "predict", .is_time = true };
     const double *const numbers[FEATURES] = { NULL, &p->number, NULL };
@@ -68,6 +67,8 @@ static copse_status time_predictions(const struct bench *b, struct prediction *p
                                      .cells = row,
                                      .numbers = p->is_number ? numbers : NULL };
     snprintf(f.size, sizeof f.size, "3 cells, %s", p->is_number ? "number" : "text");
+    if (!bench_wants(b, &f))
+        return COPSE_OK;
     COPSE_TRY(bench_time(run_predictions, p, 0.05, bench_budget(b), &t));
     f.best = t.best;
     f.median = t.median;
@@ -76,7 +77,7 @@ static copse_status time_predictions(const struct bench *b, struct prediction *p
     return COPSE_OK;
 }
 
-copse_status bench_predict(const struct bench *b, const struct copse_device_info *info)
+copse_status bench_predict(struct bench *b, const struct copse_device_info *info)
 {
     static const struct copse_model_params how = { .network = "dense 16 relu; dense out",
                                                    .seed = 1 };

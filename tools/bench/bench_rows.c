@@ -173,6 +173,8 @@ copse_status bench_rows(struct bench *b, const struct copse_device_info *info)
             struct timing t;
             snprintf(f.size, sizeof f.size, "%s %u x %u", rows[i].name, (unsigned)height,
                      (unsigned)width);
+            if (!bench_wants(b, &f))
+                continue;
             COPSE_TRY_OR(done, s, time_row(b, dev, &rows[i], height, width, &t));
             f.best = rows[i].matrices * bytes / t.best;
             f.median = rows[i].matrices * bytes / t.median;

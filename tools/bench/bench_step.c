@@ -138,8 +138,7 @@ done:
     return s;
 }
 
-copse_status bench_update(const struct bench *b, const struct copse_device_info *info,
-                          double copy_rate)
+copse_status bench_update(struct bench *b, const struct copse_device_info *info, double copy_rate)
 {
     static const uint32_t sizes[] = { 1u << 18, 1u << 22 };
     for (size_t i = b->settings.is_quick ? 1 : 0; i < sizeof sizes / sizeof *sizes; i++) {
@@ -147,6 +146,8 @@ copse_status bench_update(const struct bench *b, const struct copse_device_info 
         struct figure f = { .device = info->id, .what = "update" };
         struct timing t;
         snprintf(f.size, sizeof f.size, "%u Ki values", sizes[i] >> 10);
+        if (!bench_wants(b, &f))
+            continue;
         COPSE_TRY(time_update(b, info->id, sizes[i], &t));
         f.best = bytes / t.best;
         f.median = bytes / t.median;
@@ -271,7 +272,7 @@ done:
     return s;
 }
 
-static copse_status bench_model(const struct bench *b, const struct bench_perceptron *m,
+static copse_status bench_model(struct bench *b, const struct bench_perceptron *m,
                                 const char *names, const char *const *ids, size_t count,
                                 struct way way, bool is_cpu)
 {
@@ -291,6 +292,8 @@ static copse_status bench_model(const struct bench *b, const struct bench_percep
              way.per_run    ? way.per_run
              : way.prefetch ? way.prefetch
                             : m->batch);
+    if (!bench_wants(b, &f))
+        return COPSE_OK;
     COPSE_TRY(time_steps(b, m, ids, count, &way, &t, &f));
     f.best = t.best;
     f.median = t.median;
@@ -301,7 +304,7 @@ static copse_status bench_model(const struct bench *b, const struct bench_percep
     return COPSE_OK;
 }
 
-copse_status bench_steps(const struct bench *b, const struct copse_device_info *const *infos,
+copse_status bench_steps(struct bench *b, const struct copse_device_info *const *infos,
                          size_t count)
 {
     static const struct bench_perceptron models[] = {
