@@ -111,6 +111,11 @@ for option in '--epochs 1.5' '--batch 2.7' '--seed 0.5'; do
     "$program" dry.wav wet.wav never.nam $option --device "$device" >out 2>error && no "$option was accepted"
     grep -q "^amplifier: $option: a whole number from [01] to" error || no "$option: $(cat error)"
 done
+# ---- an option of another use, and two uses ----
+"$program" --play model.nam dry.wav never.wav --epochs 3 2>error && no '--play takes --epochs'
+grep -q '^amplifier: --play does not take --epochs$' error || no "--play --epochs: $(cat error)"
+"$program" --make never.wav other.wav --play 2>error && no 'two uses are taken'
+grep -q '^amplifier: --play after --make: give one of them, once$' error || no "two uses: $(cat error)"
 "$program" --help >out 2>error || no "--help: code $?"
 [ ! -s error ] && grep -q '^usage: amplifier DRY.wav' out || no "--help: $(cat out error)"
 

@@ -95,7 +95,7 @@ refused 2 '--batch 32 is more than the 16 patches' never.onnx --batch 32 --patch
 # What cannot be written is found before the training, which would take longer than the limit of `refused`.
 refused 1 'absent/never.onnx: cannot be written' absent/never.onnx --epochs 10000
 refused 1 'absent/never.png: cannot be written' never.onnx --epochs 10000 --figure absent/never.png
-refused 1 ': cannot be written' never.onnx --epochs 10000 --figure "$work"
+refused 1 ': is a folder; name a file' never.onnx --epochs 10000 --figure "$work"
 refused 2 'named twice' never.onnx --figure ./never.onnx
 cksum clean.pgm model.onnx noisy.pgm >before
 refused 2 'named twice' model.onnx --figure ./model.onnx

@@ -9,14 +9,12 @@
 #include "copse/copse.h"
 #include "copse/optim/schedule.h"
 
+#include "examples/apps/common/app_command.h"
+#include "examples/apps/common/app_files.h"
 #include "figure.h"
 #include "nam.h"
 #include "network.h"
 #include "pair.h"
-
-#ifndef _WIN32
-#    include <sys/stat.h>
-#endif
 
 enum { SAMPLES = 4096, CHUNK = 16384 }; /* of an example, and of a prediction */
 
@@ -29,6 +27,11 @@ static const char usage[] =
     "       amplifier --play MODEL.nam DRY.wav OUT.wav [--device auto]\n"
     "       amplifier --compare WET.wav OUT.wav [--device auto]\n"
     "       amplifier --make DRY.wav WET.wav [--seconds 30] [--samples 24]\n";
+
+enum mode { TRAIN, PLAY, COMPARE, MAKE, MODES };
+static const struct command_mode modes[MODES] = {
+    { "the training", 3, 3 }, { "--play", 3, 3 }, { "--compare", 2, 2 }, { "--make", 2, 2 }
+};
 
 struct options {
     const char *device, *output, *figure, *samples;
@@ -45,13 +48,6 @@ struct session {
     double *curve;         /* error-to-signal ratio after each epoch */
     size_t epochs;
 };
-
-static bool is_good(copse_status s)
-{
-    if (s)
-        fprintf(stderr, "amplifier: %s\n", copse_last_error());
-    return s == COPSE_OK;
-}
 
 /* ---- training ---- */
 
@@ -72,7 +68,7 @@ static bool make_examples(struct session *s, const struct pair *p, size_t begin,
     out->dry = malloc(out->count * room * sizeof(float));
     out->wet = malloc(out->count * SAMPLES * sizeof(float));
     if (!out->dry || !out->wet) {
-        fprintf(stderr, "amplifier: out of memory\n");
+        files_no_memory();
         return false;
     }
     for (size_t i = 0; i < out->count; i++) {
@@ -86,8 +82,8 @@ static bool make_examples(struct session *s, const struct pair *p, size_t begin,
         { "wet", COPSE_F32, COPSE_SHAPE(SAMPLES), out->wet },
     };
     params.batch = params.batch < out->count ? params.batch : out->count;
-    return is_good(copse_dataset_columns(s->ctx, columns, 2, out->count, &out->data)) &&
-           is_good(copse_loader_create(out->data, &params, &out->loader));
+    return command_is_good(copse_dataset_columns(s->ctx, columns, 2, out->count, &out->data)) &&
+           command_is_good(copse_loader_create(out->data, &params, &out->loader));
 }
 
 static void free_examples(struct examples *e)
@@ -122,7 +118,7 @@ static bool make_trainer(struct session *s, const struct options *o)
                        .schedule = s->schedule ? copse_schedule_rate : NULL,
                        .schedule_user = s->schedule },
     };
-    return is_good(copse_trainer_create(s->st, &params, &s->trainer));
+    return command_is_good(copse_trainer_create(s->st, &params, &s->trainer));
 }
 
 /* Train on the samples before `split`, and keep the values that are best on the rest. */
@@ -143,9 +139,9 @@ static bool train(struct session *s, const struct pair *p, size_t split, const s
                                               .held_out = held_out.loader,
                                               .on_epoch = note_epoch,
                                               .user = s };
-        is_done = is_good(copse_schedule_create(s->ctx, &rates, &s->schedule)) &&
+        is_done = command_is_good(copse_schedule_create(s->ctx, &rates, &s->schedule)) &&
                   make_trainer(s, o) &&
-                  is_good(copse_trainer_fit(s->trainer, training.loader, &how));
+                  command_is_good(copse_trainer_fit(s->trainer, training.loader, &how));
     }
     free_examples(&training);
     free_examples(&held_out);
@@ -169,8 +165,9 @@ static bool play(struct session *s, const struct wav *dry, struct wav *out)
             COPSE_COLUMNS({ "dry", COPSE_F32, COPSE_SHAPE(FIELD - 1 + CHUNK), padded + at }),
             .count = 1
         };
-        is_done = is_good(copse_trainer_predict(s->trainer, network_predict, &s->network, &batch,
-                                                out->samples + at, CHUNK * sizeof(float)));
+        is_done =
+            command_is_good(copse_trainer_predict(s->trainer, network_predict, &s->network, &batch,
+                                                  out->samples + at, CHUNK * sizeof(float)));
     }
     free(padded);
     return is_done;
@@ -180,9 +177,9 @@ static bool play(struct session *s, const struct wav *dry, struct wav *out)
 
 static bool open_session(struct session *s, const struct options *o, double level)
 {
-    return is_good(copse_context_create(NULL, &s->ctx)) &&
-           is_good(copse_strategy_open(s->ctx, o->device, NULL, &s->st)) &&
-           is_good(network_build(s->st, (uint64_t)o->seed, level, &s->network));
+    return command_is_good(copse_context_create(NULL, &s->ctx)) &&
+           command_is_good(copse_strategy_open(s->ctx, o->device, NULL, &s->st)) &&
+           command_is_good(network_build(s->st, (uint64_t)o->seed, level, &s->network));
 }
 
 static void close_session(struct session *s)
@@ -318,8 +315,8 @@ static bool compare(const char *wet, const char *output, const struct options *o
                                                     { "output", COPSE_F32, shape, y.samples }),
                                                 .count = 1 };
         is_done = make_trainer(&s, o) &&
-                  is_good(copse_trainer_predict(s.trainer, network_compare, &s.network, &batch,
-                                                loss, sizeof loss));
+                  command_is_good(copse_trainer_predict(s.trainer, network_compare, &s.network,
+                                                        &batch, loss, sizeof loss));
     }
     if (is_done)
         printf("error-to-signal ratio %.9g, after pre-emphasis %.9g, spectral loss %.9g\n",
@@ -341,98 +338,10 @@ static bool make_pair(const char *dry, const char *wet, const struct options *o)
 
 /* ---- arguments ---- */
 
-struct option {
-    const char *name;
-    double low, high;
-    double *to;
-    const char **text;
-    bool is_whole;
-};
-
-static bool set_number(const struct option *k, const char *text)
-{
-    char *end;
-    const double x = strtod(text, &end);
-    *k->to = x;
-    if (end != text && !*end && x >= k->low && x <= k->high && (!k->is_whole || x == floor(x)))
-        return true;
-    fprintf(stderr, "amplifier: %s %s: a %snumber from %g to %g is needed\n", k->name, text,
-            k->is_whole ? "whole " : "", k->low, k->high);
-    return false;
-}
-
-static bool set_option(const char *name, const char *value, struct options *o)
-{
-    const struct option known[] = {
-        { "--epochs", 1, 10000, &o->epochs, NULL, true },
-        { "--batch", 1, 1024, &o->batch, NULL, true },
-        { "--rate", 1e-7, 1, &o->rate, NULL, false },
-        { "--seed", 0, 1e9, &o->seed, NULL, true },
-        { "--spectral", 0, 100, &o->spectral, NULL, false },
-        { "--seconds", 2, 600, &o->seconds, NULL, false },
-        { "--device", 0, 0, NULL, &o->device, false },
-        { "--output", 0, 0, NULL, &o->output, false },
-        { "--figure", 0, 0, NULL, &o->figure, false },
-        { "--samples", 0, 0, NULL, &o->samples, false },
-    };
-    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
-        if (strcmp(name, known[i].name) != 0)
-            continue;
-        if (!value)
-            break;
-        if (known[i].text)
-            *known[i].text = value;
-        return known[i].text || set_number(&known[i], value);
-    }
-    fprintf(stderr, "amplifier: %s is unknown or has no value\n%s", name, usage);
-    return false;
-}
-
-/* Read the arguments: a mode or "", files, options. */
-static bool read_arguments(int argc, char **argv, const char **mode, const char **files,
-                           struct options *o)
-{
-    int count = 0;
-    for (int i = 1; i < argc; i++) {
-        const bool is_mode = strcmp(argv[i], "--play") == 0 || strcmp(argv[i], "--make") == 0 ||
-                             strcmp(argv[i], "--compare") == 0;
-        if (is_mode) {
-            *mode = argv[i];
-        } else if (strncmp(argv[i], "--", 2) == 0) {
-            if (!set_option(argv[i], i + 1 < argc ? argv[i + 1] : NULL, o))
-                return false;
-            i++;
-        } else {
-            files[count < 3 ? count : 2] = argv[i];
-            count++;
-        }
-    }
-    const bool has_two = strcmp(*mode, "--make") == 0 || strcmp(*mode, "--compare") == 0;
-    if (count != (has_two ? 2 : 3))
-        fprintf(stderr, "%s", usage);
-    return count == (has_two ? 2 : 3);
-}
-
-static bool is_same_file(const char *a, const char *b)
-{
-    if (strcmp(a, b) == 0)
-        return true;
-#ifdef _WIN32
-    char *x = _fullpath(NULL, a, 0), *y = _fullpath(NULL, b, 0);
-    const bool is_same = x && y && _stricmp(x, y) == 0;
-    free(x);
-    free(y);
-    return is_same;
-#else
-    struct stat x, y;
-    return stat(a, &x) == 0 && stat(b, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
-#endif
-}
-
 /* Whether no file that is written is another file of the command. */
-static bool check_names(const char *mode, const char **files, const struct options *o)
+static bool check_names(enum mode mode, char **files, const struct options *o)
 {
-    const bool is_play = strcmp(mode, "--play") == 0, is_make = strcmp(mode, "--make") == 0;
+    const bool is_play = mode == PLAY, is_make = mode == MAKE;
     const char *dry = "the dry recording", *wet = "the wet recording", *model = "the model";
     const struct {
         const char *path, *what;
@@ -440,14 +349,14 @@ static bool check_names(const char *mode, const char **files, const struct optio
     } all[] = {
         { files[0], is_play ? model : dry, is_make },
         { files[1], is_play ? dry : wet, is_make },
-        { files[2], is_play ? "the output" : model, true },
-        { *mode ? NULL : o->output, "the output", true },
-        { *mode ? NULL : o->figure, "the figure", true },
+        { is_make ? NULL : files[2], is_play ? "the output" : model, true },
+        { o->output, "the output", true },
+        { o->figure, "the figure", true },
     };
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
         for (size_t j = 0; j < i; j++)
             if (all[i].is_written && all[i].path && all[j].path &&
-                is_same_file(all[i].path, all[j].path)) {
+                files_is_same(all[i].path, all[j].path)) {
                 fprintf(stderr, "amplifier: %s: is %s; give another name for %s\n", all[i].path,
                         all[j].what, all[i].what);
                 return false;
@@ -464,18 +373,35 @@ int main(int argc, char **argv)
                          .seed = 1,
                          .spectral = 0.02,
                          .seconds = 30 };
-    const char *files[3] = { NULL }, *mode = "";
-    if (argc == 2 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0))
-        return fputs(usage, stdout) < 0;
-    if (!read_arguments(argc, argv, &mode, files, &o))
+    enum { IN_TRAIN = 1 << TRAIN, IN_MAKE = 1 << MAKE, ON_DEVICE = (1 << MODES) - 1 - IN_MAKE };
+    const struct command_option options[] = {
+        { "--epochs", IN_TRAIN, NULL, &o.epochs, 1, 10000, true },
+        { "--batch", IN_TRAIN, NULL, &o.batch, 1, 1024, true },
+        { "--rate", IN_TRAIN, NULL, &o.rate, 1e-7, 1, false },
+        { "--seed", IN_TRAIN, NULL, &o.seed, 0, 1e9, true },
+        { "--spectral", IN_TRAIN, NULL, &o.spectral, 0, 100, false },
+        { "--output", IN_TRAIN, &o.output, NULL, 0, 0, false },
+        { "--figure", IN_TRAIN, &o.figure, NULL, 0, 0, false },
+        { "--device", ON_DEVICE, &o.device, NULL, 0, 0, false },
+        { "--seconds", IN_MAKE, NULL, &o.seconds, 2, 600, false },
+        { "--samples", IN_MAKE, &o.samples, NULL, 0, 0, false },
+    };
+    const struct command c = { usage, modes, MODES, options, sizeof options / sizeof options[0] };
+    struct command_line line;
+    const int code = command_read(&c, argc, argv, &line);
+    if (code != COMMAND_GOES_ON)
+        return code;
+    char **files = line.files;
+    if (line.mode != COMPARE && !check_names((enum mode)line.mode, files, &o))
         return 2;
-    if (strcmp(mode, "--compare") != 0 && !check_names(mode, files, &o))
-        return 2;
-    if (strcmp(mode, "--make") == 0)
+    switch (line.mode) {
+    case MAKE:
         return !make_pair(files[0], files[1], &o);
-    if (strcmp(mode, "--compare") == 0)
+    case COMPARE:
         return !compare(files[0], files[1], &o);
-    if (strcmp(mode, "--play") == 0)
+    case PLAY:
         return !play_model(files[0], files[1], files[2], &o);
-    return !capture(files[0], files[1], files[2], &o);
+    default:
+        return !capture(files[0], files[1], files[2], &o);
+    }
 }

@@ -2,6 +2,7 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "examples/apps/common/app_files.h"
 #include "figure.h"
 
 enum { LEFT = 60, WIDTH = 680, TOP = 30, HEIGHT = 170, BELOW = 270 };
@@ -89,6 +90,5 @@ bool figure_write(const char *path, const struct figure *p)
         return true;
     if (f)
         remove(path);
-    fprintf(stderr, "amplifier: %s: cannot be written\n", path);
-    return false;
+    return files_refuse(path, "cannot be written");
 }

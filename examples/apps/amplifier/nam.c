@@ -5,15 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "examples/apps/common/app_files.h"
 #include "nam.h"
 
 enum { LARGEST_PART = TAPS * CHANNELS * 2 * CHANNELS, LONGEST_TEXT = 2048, LONGEST_FILE = 1 << 20 };
-
-static bool bad_file(const char *path, const char *what)
-{
-    fprintf(stderr, "amplifier: %s: %s\n", path, what);
-    return false;
-}
 
 /* ---- the network as text ---- */
 
@@ -78,7 +73,7 @@ bool nam_write(const char *path, struct network *n, uint32_t rate, double esr)
     char layers[LONGEST_TEXT];
     FILE *f = fopen(path, "w");
     if (!f)
-        return bad_file(path, "cannot be written");
+        return files_refuse(path, "cannot be written");
     describe_layers(layers);
     fprintf(f, "{\"version\": \"0.7.0\", \"architecture\": \"WaveNet\", \"config\": ");
     fprintf(f, "{\"layers\": [%s], \"head\": null, \"head_scale\": %.9g}, ", layers,
@@ -93,7 +88,7 @@ bool nam_write(const char *path, struct network *n, uint32_t rate, double esr)
     if (!is_good)
         remove(path);
     return is_good ||
-           bad_file(path, s ? copse_last_error() : "cannot be written: is the disk full?");
+           files_refuse(path, s ? copse_last_error() : "cannot be written: is the disk full?");
 }
 
 /* ---- reading ---- */
@@ -132,7 +127,7 @@ static char *read_text(const char *path)
     if (text)
         text[got] = 0;
     else
-        bad_file(path, "cannot be read");
+        files_refuse(path, "cannot be read");
     return text;
 }
 
@@ -143,15 +138,16 @@ static bool parse_text(const char *path, char *text, struct network *n, uint32_t
     char layers[LONGEST_TEXT];
     describe_layers(layers);
     if (!strstr(text, layers) || !strstr(text, "\"WaveNet\""))
-        return bad_file(path, "has another network than this program writes");
+        return files_refuse(path, "has another network than this program writes");
     if (!rate_text || !list)
-        return bad_file(path, "is damaged");
+        return files_refuse(path, "is damaged");
     struct reader r = { list + strlen(before_list) };
     *rate = (uint32_t)strtoul(rate_text + strlen(before_rate), NULL, 10);
     if (network_parts(n, &r, read_part) != COPSE_OK)
-        return bad_file(path, copse_last_error());
+        return files_refuse(path, copse_last_error());
     n->scale = next_number(&r);
-    return (r.at && *r.at == ']') || bad_file(path, "is damaged: it has another number of weights");
+    return (r.at && *r.at == ']') ||
+           files_refuse(path, "is damaged: it has another number of weights");
 }
 
 bool nam_read(const char *path, struct network *n, uint32_t *rate)

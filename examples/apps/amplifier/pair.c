@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "examples/apps/common/app_files.h"
 #include "pair.h"
 
 enum {
@@ -12,12 +13,6 @@ enum {
     COMPARED = 96000, /* samples that are compared */
     MARGIN = 16,      /* of the delay, left to the network: a filter answers before its peak */
 };
-
-static bool bad_pair(const char *path, const char *what)
-{
-    fprintf(stderr, "amplifier: %s: %s\n", path, what);
-    return false;
-}
 
 double rms_of(const float *x, size_t count)
 {
@@ -34,14 +29,14 @@ bool pair_check_level(const char *path, const struct wav *w)
     char text[160];
     size_t run = 0;
     if (rms_of(w->samples, w->count) < SILENCE)
-        return bad_pair(path,
-                        "is silent (below -80 dB of full scale): is the right input recorded?");
+        return files_refuse(path,
+                            "is silent (below -80 dB of full scale): is the right input recorded?");
     for (size_t i = 0; i < w->count; i++) {
         run = fabsf(w->samples[i]) >= 0.9999f ? run + 1 : 0;
         if (run == RUN) {
             snprintf(text, sizeof text, "clips after %.3f s: record it again with a lower level",
                      (double)i / w->rate);
-            return bad_pair(path, text);
+            return files_refuse(path, text);
         }
     }
     return true;
@@ -94,12 +89,12 @@ static bool check_delay(const char *path, struct pair *p)
                  "does not follow the dry signal (correlation %.2f at most, within "
                  "%d samples): are both files of one recording?",
                  alike, FARTHEST);
-        return bad_pair(path, text);
+        return files_refuse(path, text);
     }
     if (delay < 0) {
         snprintf(text, sizeof text,
                  "is %ld samples (%.1f ms) ahead of the dry signal: move it back", -delay, -ms);
-        return bad_pair(path, text);
+        return files_refuse(path, text);
     }
     if (delay > MARGIN) {
         const size_t moved = (size_t)delay - MARGIN;
@@ -123,13 +118,13 @@ bool pair_read(const char *dry, const char *wet, struct pair *out)
         snprintf(text, sizeof text,
                  "has %u samples a second, the dry signal %u: convert one of them",
                  (unsigned)out->wet.rate, (unsigned)out->dry.rate);
-        return bad_pair(wet, text);
+        return files_refuse(wet, text);
     }
     if (out->dry.count != out->wet.count) {
         snprintf(text, sizeof text,
                  "has %zu samples, the dry signal %zu: cut both to the same part", out->wet.count,
                  out->dry.count);
-        return bad_pair(wet, text);
+        return files_refuse(wet, text);
     }
     return pair_check_level(dry, &out->dry) && pair_check_level(wet, &out->wet) &&
            check_delay(wet, out);
@@ -212,7 +207,7 @@ bool pair_make(double seconds, struct pair *out)
     out->dry.samples = calloc(count + 1, sizeof(float));
     out->wet.samples = calloc(count + 1, sizeof(float));
     if (!out->dry.samples || !out->wet.samples)
-        return bad_pair("--make", "out of memory");
+        return files_refuse("--make", "out of memory");
     play_strings(&out->dry);
     play_amplifier(&out->dry, &out->wet);
     return true;

@@ -52,19 +52,19 @@ static bool set_number(const struct command_option *k, const char *value)
     return false;
 }
 
-static const struct command_option *find_option(const struct command_option *known, size_t count,
-                                                const char *name)
+static const struct command_option *find_option(const struct command *c, const char *name)
 {
-    for (size_t i = 0; i < count; i++)
-        if (strcmp(name, known[i].name) == 0)
-            return &known[i];
+    for (size_t i = 0; i < c->option_count; i++)
+        if (strcmp(name, c->options[i].name) == 0)
+            return &c->options[i];
     return NULL;
 }
 
-const struct command_option *command_set(const struct command_option *known, size_t count,
-                                         const char *name, const char *value)
+/* `value` may be NULL. NULL: a line on stderr. */
+static const struct command_option *set_option(const struct command *c, const char *name,
+                                               const char *value)
 {
-    const struct command_option *k = value ? find_option(known, count, name) : NULL;
+    const struct command_option *k = value ? find_option(c, name) : NULL;
     if (!k) {
         fprintf(stderr, "%s: %s is unknown or has no value; --help lists the options\n",
                 program_name, name);
@@ -76,12 +76,71 @@ const struct command_option *command_set(const struct command_option *known, siz
     return k;
 }
 
-bool command_asks_help(int argc, char **argv, const struct command_option *known, size_t count)
+/* Values of options do not ask. */
+static bool asks_help(const struct command *c, int argc, char **argv)
 {
     for (int i = 1; i < argc; i++) {
         if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0)
             return true;
-        i += find_option(known, count, argv[i]) != NULL;
+        i += find_option(c, argv[i]) != NULL;
     }
     return false;
+}
+
+/* The mode that a word chooses; 0: none. */
+static size_t find_mode(const struct command *c, const char *word)
+{
+    size_t i = c->mode_count - 1;
+    while (i > 0 && strcmp(word, c->modes[i].name) != 0)
+        i--;
+    return i;
+}
+
+static bool set_mode(const struct command *c, size_t mode, struct command_line *line)
+{
+    if (line->mode > 0) {
+        fprintf(stderr, "%s: %s after %s: give one of them, once\n", program_name,
+                c->modes[mode].name, c->modes[line->mode].name);
+        return false;
+    }
+    line->mode = mode;
+    return true;
+}
+
+int command_read(const struct command *c, int argc, char **argv, struct command_line *out)
+{
+    const char *foreign[sizeof(unsigned) * 8] = {
+        NULL
+    }; /* an option that the mode does not take */
+    *out = (struct command_line){ .files = argv };
+    if (asks_help(c, argc, argv))
+        return fputs(c->usage, stdout) < 0;
+    for (int i = 1; i < argc; i++) {
+        const size_t mode = find_mode(c, argv[i]);
+        if (mode > 0) {
+            if (!set_mode(c, mode, out))
+                return 2;
+        } else if (strncmp(argv[i], "--", 2) == 0) {
+            const struct command_option *k =
+                set_option(c, argv[i], i + 1 < argc ? argv[i + 1] : NULL);
+            if (!k)
+                return 2;
+            for (size_t m = 0; m < c->mode_count; m++)
+                if (!(k->modes >> m & 1))
+                    foreign[m] = k->name;
+            i++;
+        } else {
+            argv[out->count++] = argv[i]; /* to the front: count is at most i - 1 */
+        }
+    }
+    const struct command_mode *mode = &c->modes[out->mode];
+    if (out->count < mode->least || out->count > mode->most) {
+        fputs(c->usage, stderr);
+        return 2;
+    }
+    if (foreign[out->mode]) {
+        fprintf(stderr, "%s: %s does not take %s\n", program_name, mode->name, foreign[out->mode]);
+        return 2;
+    }
+    return COMMAND_GOES_ON;
 }

@@ -20,17 +20,36 @@ int command_signal(void);
 /* An option with a value. */
 struct command_option {
     const char *name;
-    unsigned modes;    /* bits of the uses that take it; the application's */
+    unsigned modes;    /* bit i: mode i takes it */
     const char **text; /* or a number: */
     double *to, low, high;
     bool is_whole;
 };
 
-/* Set the option `name` of `known`; `value` may be NULL. NULL: a line on stderr. */
-const struct command_option *command_set(const struct command_option *known, size_t count,
-                                         const char *name, const char *value);
+/* One use of an application. */
+struct command_mode {
+    const char *name;   /* "--listen"; of mode 0, which no word chooses, how messages name it */
+    size_t least, most; /* files */
+};
 
-/* Whether the arguments ask for --help or -h; values of options do not. */
-bool command_asks_help(int argc, char **argv, const struct command_option *known, size_t count);
+struct command {
+    const char *usage;
+    const struct command_mode *modes;
+    size_t mode_count;
+    const struct command_option *options;
+    size_t option_count;
+};
+
+struct command_line {
+    size_t mode;
+    char **files; /* of argv, whose order changes */
+    size_t count;
+};
+
+enum { COMMAND_GOES_ON = -1 };
+
+/* Read the arguments and set the options. COMMAND_GOES_ON, or the exit code of the application
+   where the usage was asked for, or where a line or the usage on stderr says what is wrong. */
+int command_read(const struct command *c, int argc, char **argv, struct command_line *out);
 
 #endif

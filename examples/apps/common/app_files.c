@@ -206,6 +206,20 @@ bool files_has(const char *place, const char *path)
     return has;
 }
 
+bool files_is_same(const char *a, const char *b)
+{
+#ifndef _WIN32
+    struct stat x, y; /* links of another name, too */
+    if (stat(a, &x) == 0 && stat(b, &y) == 0)
+        return x.st_dev == y.st_dev && x.st_ino == y.st_ino;
+#endif
+    char *p = find_place(a), *q = find_place(b);
+    const bool is_same = p && q && is_prefix(p, q) && is_prefix(q, p);
+    free(p);
+    free(q);
+    return is_same;
+}
+
 bool files_is_folder(const char *path)
 {
 #ifdef _WIN32
@@ -242,6 +256,18 @@ static bool is_separator(char c)
 #endif
 }
 
+/* Whether `path` is a device or a pipe, which no file may replace. */
+static bool is_device(const char *path)
+{
+#ifdef _WIN32
+    (void)path;
+    return false;
+#else
+    struct stat is;
+    return stat(path, &is) == 0 && !S_ISREG(is.st_mode) && !S_ISDIR(is.st_mode);
+#endif
+}
+
 FILE *files_make_part(const char *path, char **name)
 {
     const size_t room = strlen(path) + 16;
@@ -251,7 +277,7 @@ FILE *files_make_part(const char *path, char **name)
         files_no_memory();
         return NULL;
     }
-    for (int i = 0; !f && i < 100; i++) {
+    for (int i = 0; !f && i < 100 && !is_device(path); i++) {
         snprintf(*name, room, "%s.%d.part", path, i);
 #ifdef _WIN32
         f = GetFileAttributesA(*name) == INVALID_FILE_ATTRIBUTES ? fopen(*name, "wb") : NULL;

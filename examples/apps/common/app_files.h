@@ -30,6 +30,9 @@ void files_free(struct files *f);
 /* Whether `path`, which may be new, is `place`, or in it if that is a folder. A question. */
 bool files_has(const char *place, const char *path);
 
+/* Whether two paths, which may be new, are one file. A question. */
+bool files_is_same(const char *a, const char *b);
+
 /* Questions. A link to a file is there, also if the file is not. */
 bool files_exist(const char *path);
 bool files_is_folder(const char *path);

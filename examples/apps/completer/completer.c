@@ -31,7 +31,6 @@ static const char usage[] =
 struct options {
     const char *device, *prompt;
     double rank, epochs, window, rate, held_out, seed, length, temperature;
-    const char *foreign; /* a given option that --complete does not take; NULL: none */
 };
 
 struct session {
@@ -306,25 +305,8 @@ static bool run_training(const char *model, const char *folder, const char *adap
 
 /* ---- arguments ---- */
 
-enum { COMPLETES = 1 }; /* options that --complete takes, too */
-enum { OPTIONS = 10 };
-
-static void list_options(struct options *o, struct command_option *out)
-{
-    const struct command_option known[OPTIONS] = {
-        { "--rank", 0, NULL, &o->rank, 1, 1024, true },
-        { "--epochs", 0, NULL, &o->epochs, 1, 10000, true },
-        { "--window", 0, NULL, &o->window, 2, 16384, true },
-        { "--rate", 0, NULL, &o->rate, 1e-7, 1, false },
-        { "--held-out", 0, NULL, &o->held_out, 0.01, 0.5, false },
-        { "--seed", COMPLETES, NULL, &o->seed, 0, 1e9, true },
-        { "--length", COMPLETES, NULL, &o->length, 1, 10000, true },
-        { "--temperature", COMPLETES, NULL, &o->temperature, 0, 100, false },
-        { "--prompt", COMPLETES, &o->prompt, NULL, 0, 0, false },
-        { "--device", COMPLETES, &o->device, NULL, 0, 0, false },
-    };
-    memcpy(out, known, sizeof known);
-}
+enum { TRAIN, COMPLETE, MODES };
+enum { IN_TRAIN = 1 << TRAIN, IN_BOTH = IN_TRAIN | 1 << COMPLETE };
 
 /* Whether the adapter takes the place of nothing that is read. */
 static bool check_places(char **places)
@@ -347,40 +329,28 @@ int main(int argc, char **argv)
                          .held_out = 0.1,
                          .seed = 1,
                          .length = 40 };
-    char *places[3] = { NULL };
-    size_t count = 0;
-    bool completes = false;
-    struct command_option known[OPTIONS];
-    list_options(&o, known);
-    if (command_asks_help(argc, argv, known, OPTIONS))
-        return fputs(usage, stdout) < 0;
-    for (int i = 1; i < argc; i++) {
-        if (strcmp(argv[i], "--complete") == 0) {
-            completes = true;
-        } else if (strncmp(argv[i], "--", 2) == 0) {
-            const struct command_option *k =
-                command_set(known, OPTIONS, argv[i], i + 1 < argc ? argv[i + 1] : NULL);
-            if (!k)
-                return 2;
-            if (!(k->modes & COMPLETES))
-                o.foreign = k->name;
-            i++;
-        } else if (count < 3) {
-            places[count++] = argv[i];
-        } else {
-            count = 4;
-        }
-    }
-    if (completes ? count != 1 && count != 2 : count != 3) {
-        fprintf(stderr, "%s", usage);
-        return 2;
-    }
-    if (completes && o.foreign) {
-        fprintf(stderr, "completer: --complete does not take %s\n", o.foreign);
-        return 2;
-    }
-    if (completes)
-        return !run_completion(places[0], places[1], &o);
+    const struct command_option options[] = {
+        { "--rank", IN_TRAIN, NULL, &o.rank, 1, 1024, true },
+        { "--epochs", IN_TRAIN, NULL, &o.epochs, 1, 10000, true },
+        { "--window", IN_TRAIN, NULL, &o.window, 2, 16384, true },
+        { "--rate", IN_TRAIN, NULL, &o.rate, 1e-7, 1, false },
+        { "--held-out", IN_TRAIN, NULL, &o.held_out, 0.01, 0.5, false },
+        { "--seed", IN_BOTH, NULL, &o.seed, 0, 1e9, true },
+        { "--length", IN_BOTH, NULL, &o.length, 1, 10000, true },
+        { "--temperature", IN_BOTH, NULL, &o.temperature, 0, 100, false },
+        { "--prompt", IN_BOTH, &o.prompt, NULL, 0, 0, false },
+        { "--device", IN_BOTH, &o.device, NULL, 0, 0, false },
+    };
+    static const struct command_mode modes[MODES] = { { "the training", 3, 3 },
+                                                      { "--complete", 1, 2 } };
+    const struct command c = { usage, modes, MODES, options, sizeof options / sizeof options[0] };
+    struct command_line line;
+    const int code = command_read(&c, argc, argv, &line);
+    if (code != COMMAND_GOES_ON)
+        return code;
+    char **places = line.files;
+    if (line.mode == COMPLETE)
+        return !run_completion(places[0], line.count > 1 ? places[1] : NULL, &o);
     if (!check_places(places))
         return 2;
     const bool is_done = run_training(places[0], places[1], places[2], &o);

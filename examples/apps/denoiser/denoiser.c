@@ -2,6 +2,7 @@
 /* Trains a network that removes the noise of a camera, and writes it as an ONNX file.
    docs/denoiser.md */
 #include <math.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,12 +11,10 @@
 #include "copse/nn/onnx.h"
 #include "copse/optim/schedule.h"
 
+#include "examples/apps/common/app_command.h"
+#include "examples/apps/common/app_files.h"
 #include "gray.h"
 #include "micrograph.h"
-
-#ifndef _WIN32
-#    include <sys/stat.h>
-#endif
 
 enum {
     SIDE = 64,            /* of the pictures that the network takes */
@@ -30,6 +29,11 @@ enum {
 static const double file_bound = 1e-4;
 
 enum mode { TRAIN, APPLY, MAKE, MODES };
+static const struct command_mode modes[MODES] = { { "the training", 1, SIZE_MAX },
+                                                  { "--apply", 3, 3 },
+                                                  { "--make", 2, 2 } };
+
+const char program_name[] = "denoiser";
 
 /* At half of the size in the middle; each part adds to what it gets. The innermost and the outermost
    part begin with adding nothing. */
@@ -49,7 +53,6 @@ static const char usage[] =
 struct options {
     const char *device, *figure;
     double epochs, patches, batch, rate, seed, photons, read_noise;
-    const char *foreign[MODES]; /* a given option that the mode does not take; NULL: none */
 };
 
 /* Patches of pictures, with noise and without. */
@@ -70,13 +73,6 @@ struct session {
     size_t picture_count;
     struct patches training, held_out;
 };
-
-static bool is_good(copse_status s)
-{
-    if (s)
-        fprintf(stderr, "denoiser: %s\n", copse_last_error());
-    return s == COPSE_OK;
-}
 
 /* Peak signal-to-noise ratio in decibels, of pictures from 0 to 1. */
 static double psnr_of(double squared_error)
@@ -124,7 +120,7 @@ static bool cut_patches(struct session *s, bool is_held_out, size_t count, const
     out->noisy = malloc(count * PIXELS * sizeof(float));
     out->clean = malloc(count * PIXELS * sizeof(float));
     if (!out->noisy || !out->clean) {
-        fprintf(stderr, "denoiser: out of memory\n");
+        files_no_memory();
         return false;
     }
     for (size_t i = 0; i < count; i++) {
@@ -143,8 +139,8 @@ static bool cut_patches(struct session *s, bool is_held_out, size_t count, const
         { "x", COPSE_F32, COPSE_SHAPE(SIDE, SIDE, 1), out->noisy },
         { "y", COPSE_F32, COPSE_SHAPE(SIDE, SIDE, 1), out->clean },
     };
-    return is_good(copse_dataset_columns(s->ctx, columns, 2, count, &out->data)) &&
-           is_good(copse_loader_create(out->data, &how, &out->loader));
+    return command_is_good(copse_dataset_columns(s->ctx, columns, 2, count, &out->data)) &&
+           command_is_good(copse_loader_create(out->data, &how, &out->loader));
 }
 
 static void free_patches(struct patches *p)
@@ -179,8 +175,8 @@ static copse_status note_epoch(void *user, const struct copse_epoch *e, bool *st
 
 static bool open_session(struct session *s, const struct options *o)
 {
-    return is_good(copse_context_create(NULL, &s->ctx)) &&
-           is_good(copse_strategy_open(s->ctx, o->device, NULL, &s->st));
+    return command_is_good(copse_context_create(NULL, &s->ctx)) &&
+           command_is_good(copse_strategy_open(s->ctx, o->device, NULL, &s->st));
 }
 
 static void close_session(struct session *s)
@@ -207,17 +203,17 @@ static bool train_network(struct session *s, const struct options *o)
     const struct copse_fit_params how = { .epochs = (uint32_t)o->epochs,
                                           .held_out = s->held_out.loader,
                                           .on_epoch = note_epoch };
-    if (!is_good(copse_nn_parse(s->ctx, network, &s->layers)) ||
-        !is_good(copse_layer_build(s->layers, s->st, &shape)) ||
-        !is_good(copse_schedule_create(s->ctx, &rates, &s->rates)))
+    if (!command_is_good(copse_nn_parse(s->ctx, network, &s->layers)) ||
+        !command_is_good(copse_layer_build(s->layers, s->st, &shape)) ||
+        !command_is_good(copse_schedule_create(s->ctx, &rates, &s->rates)))
         return false;
     const struct copse_trainer_params params = { .loss = squared_error,
                                                  .user = s->layers,
                                                  .optimizer = { .kind = COPSE_ADAM,
                                                                 .schedule = copse_schedule_rate,
                                                                 .schedule_user = s->rates } };
-    return is_good(copse_trainer_create(s->st, &params, &s->trainer)) &&
-           is_good(copse_trainer_fit(s->trainer, s->training.loader, &how));
+    return command_is_good(copse_trainer_create(s->st, &params, &s->trainer)) &&
+           command_is_good(copse_trainer_fit(s->trainer, s->training.loader, &how));
 }
 
 /* ---- the ONNX file ---- */
@@ -230,10 +226,10 @@ static bool apply_file(struct session *s, const char *path, const float *tiles, 
     copse_dataset *data = NULL;
     copse_array *result = NULL;
     const struct copse_column x = { "x", COPSE_F32, COPSE_SHAPE(SIDE, SIDE, 1), tiles };
-    bool is_done = is_good(copse_onnx_open(s->ctx, path, &file)) &&
-                   is_good(copse_onnx_make(file, s->st, NULL)) &&
-                   is_good(copse_dataset_columns(s->ctx, &x, 1, count, &data)) &&
-                   is_good(copse_onnx_predict(file, data, &result));
+    bool is_done = command_is_good(copse_onnx_open(s->ctx, path, &file)) &&
+                   command_is_good(copse_onnx_make(file, s->st, NULL)) &&
+                   command_is_good(copse_dataset_columns(s->ctx, &x, 1, count, &data)) &&
+                   command_is_good(copse_onnx_predict(file, data, &result));
     if (is_done) {
         const struct copse_array_view *v = copse_array_view(result);
         size_t elements = 1;
@@ -302,10 +298,10 @@ static bool report_gain(struct session *s, const char *model, const struct optio
     float *y = malloc(count * sizeof *y), *other = malloc(count * sizeof *other);
     bool is_done = y && other;
     if (!is_done)
-        fprintf(stderr, "denoiser: out of memory\n");
+        files_no_memory();
     is_done = is_done &&
-              is_good(copse_trainer_predict(s->trainer, clean_picture, s->layers, &batch, y,
-                                            count * sizeof *y)) &&
+              command_is_good(copse_trainer_predict(s->trainer, clean_picture, s->layers, &batch, y,
+                                                    count * sizeof *y)) &&
               open_session(&again, o) && apply_file(&again, model, p->noisy, p->count, other);
     if (is_done) {
         double most = 0;
@@ -346,12 +342,12 @@ static bool train_denoiser(const char *model, char **files, size_t count, const 
         fprintf(stderr, "denoiser: this build of Copse writes no ONNX files\n");
         return false;
     }
-    if (!gray_is_writable(model) || (o->figure && !gray_is_writable(o->figure)))
+    if (!files_is_writable(model, false) || (o->figure && !files_is_writable(o->figure, false)))
         return false;
     const bool is_done = open_session(&s, o) && open_pictures(&s, files, count, o) &&
                          cut_patches(&s, false, (size_t)o->patches, o, &s.training) &&
                          cut_patches(&s, true, held_out, o, &s.held_out) && train_network(&s, o) &&
-                         is_good(copse_onnx_write(s.layers, model, NULL)) &&
+                         command_is_good(copse_onnx_write(s.layers, model, NULL)) &&
                          report_gain(&s, model, o);
     close_session(&s);
     return is_done;
@@ -407,7 +403,7 @@ static bool apply_denoiser(const char *model, const char *from, const char *to,
         tiles = malloc(2 * count * PIXELS * sizeof *tiles);
         is_done = tiles != NULL;
         if (!is_done)
-            fprintf(stderr, "denoiser: out of memory\n");
+            files_no_memory();
     }
     for (size_t i = 0; is_done && i < count; i++)
         read_tile(&g, tile_begin(i % across, g.width), tile_begin(i / across, g.height),
@@ -442,107 +438,12 @@ static bool make_picture(const char *clean, const char *noisy, const struct opti
 
 /* ---- arguments ---- */
 
-struct option {
-    const char *name;
-    unsigned modes;
-    const char **text; /* or a number: */
-    double *to, low, high;
-    bool is_whole;
-};
-
-enum { IN_TRAIN = 1 << TRAIN, IN_APPLY = 1 << APPLY, IN_MAKE = 1 << MAKE };
-
-static bool set_number(const struct option *k, const char *value)
-{
-    char *end;
-    const double x = *k->to = strtod(value, &end);
-    if (end != value && !*end && x >= k->low && x <= k->high && (!k->is_whole || x == floor(x)))
-        return true;
-    fprintf(stderr, "denoiser: %s %s: a %snumber from %g to %g is needed\n", k->name, value,
-            k->is_whole ? "whole " : "", k->low, k->high);
-    return false;
-}
-
-static bool set_option(const char *name, const char *value, struct options *o)
-{
-    const struct option known[] = {
-        { "--epochs", IN_TRAIN, NULL, &o->epochs, 1, 10000, true },
-        { "--patches", IN_TRAIN, NULL, &o->patches, 16, 65536, true },
-        { "--batch", IN_TRAIN, NULL, &o->batch, 1, 1024, true },
-        { "--rate", IN_TRAIN, NULL, &o->rate, 1e-7, 1, false },
-        { "--seed", IN_TRAIN | IN_MAKE, NULL, &o->seed, 0, 1e9, true },
-        { "--photons", IN_TRAIN | IN_MAKE, NULL, &o->photons, 1, 1e6, false },
-        { "--read-noise", IN_TRAIN | IN_MAKE, NULL, &o->read_noise, 0, 1, false },
-        { "--device", IN_TRAIN | IN_APPLY, &o->device, NULL, 0, 0, false },
-        { "--figure", IN_TRAIN, &o->figure, NULL, 0, 0, false },
-    };
-    for (size_t i = 0; value && i < sizeof known / sizeof known[0]; i++) {
-        const struct option *k = &known[i];
-        if (strcmp(name, k->name) != 0)
-            continue;
-        for (int mode = 0; mode < MODES; mode++)
-            if (!(k->modes >> mode & 1))
-                o->foreign[mode] = k->name;
-        if (!k->text)
-            return set_number(k, value);
-        *k->text = value;
-        return true;
-    }
-    fprintf(stderr, "denoiser: %s is unknown or has no value\n%s", name, usage);
-    return false;
-}
-
-#ifndef _WIN32
-/* The folder of a path; false: there is none. */
-static bool find_folder(const char *path, struct stat *to)
-{
-    const char *end = strrchr(path, '/');
-    const size_t length = end ? (size_t)(end - path) + 1 : 0;
-    char *folder = malloc(length + 2);
-    if (!folder)
-        return false;
-    memcpy(folder, path, length);
-    strcpy(folder + length, ".");
-    const bool is_found = stat(folder, to) == 0;
-    free(folder);
-    return is_found;
-}
-
-static const char *last_name(const char *path)
-{
-    const char *end = strrchr(path, '/');
-    return end ? end + 1 : path;
-}
-#endif
-
-static bool is_same_file(const char *a, const char *b)
-{
-    if (strcmp(a, b) == 0)
-        return true;
-#ifdef _WIN32
-    char *x = _fullpath(NULL, a, 0), *y = _fullpath(NULL, b, 0);
-    const bool is_same = x && y && _stricmp(x, y) == 0;
-    free(x);
-    free(y);
-    return is_same;
-#else
-    struct stat x, y;
-    const bool is_new = stat(a, &x) != 0;
-    if (is_new != (stat(b, &y) != 0))
-        return false;
-    if (is_new &&
-        (strcmp(last_name(a), last_name(b)) != 0 || !find_folder(a, &x) || !find_folder(b, &y)))
-        return false;
-    return x.st_dev == y.st_dev && x.st_ino == y.st_ino;
-#endif
-}
-
 /* Whether no file that is written is another file of the command. */
 static bool check_names(char **files, size_t count, size_t written, const char *figure)
 {
     for (size_t i = 0; i < count; i++)
-        if ((i != written && is_same_file(files[i], files[written])) ||
-            (figure && is_same_file(files[i], figure))) {
+        if ((i != written && files_is_same(files[i], files[written])) ||
+            (figure && files_is_same(files[i], figure))) {
             fprintf(stderr, "denoiser: %s: is named twice; give another name for the result\n",
                     files[i]);
             return false;
@@ -559,49 +460,38 @@ int main(int argc, char **argv)
                          .seed = 1,
                          .photons = 30,
                          .read_noise = 0.02 };
-    char *files[MOST_PICTURES + 1];
-    static const char *const names[MODES] = { "the training", "--apply", "--make" };
-    enum mode mode = TRAIN;
-    size_t count = 0;
-    if (argc == 2 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0))
-        return fputs(usage, stdout) < 0;
-    for (int i = 1; i < argc; i++) {
-        if (strcmp(argv[i], "--apply") == 0 || strcmp(argv[i], "--make") == 0) {
-            if (mode != TRAIN) {
-                fprintf(stderr, "denoiser: %s after %s: give one of them, once\n", argv[i],
-                        names[mode]);
-                return 2;
-            }
-            mode = strcmp(argv[i], "--apply") == 0 ? APPLY : MAKE;
-        } else if (strncmp(argv[i], "--", 2) == 0) {
-            if (!set_option(argv[i], i + 1 < argc ? argv[i + 1] : NULL, &o))
-                return 2;
-            i++;
-        } else if (count <= MOST_PICTURES) {
-            files[count++] = argv[i];
-        } else {
-            fprintf(stderr, "denoiser: more than %d pictures\n", MOST_PICTURES);
-            return 2;
-        }
-    }
-    if (mode == APPLY ? count != 3 : mode == MAKE ? count != 2 : count == 0) {
-        fprintf(stderr, "%s", usage);
-        return 2;
-    }
-    if (o.foreign[mode]) {
-        fprintf(stderr, "denoiser: %s does not take %s\n", names[mode], o.foreign[mode]);
-        return 2;
-    }
+    enum { IN_TRAIN = 1 << TRAIN, IN_APPLY = 1 << APPLY, IN_MAKE = 1 << MAKE };
+    const struct command_option options[] = {
+        { "--epochs", IN_TRAIN, NULL, &o.epochs, 1, 10000, true },
+        { "--patches", IN_TRAIN, NULL, &o.patches, 16, 65536, true },
+        { "--batch", IN_TRAIN, NULL, &o.batch, 1, 1024, true },
+        { "--rate", IN_TRAIN, NULL, &o.rate, 1e-7, 1, false },
+        { "--seed", IN_TRAIN | IN_MAKE, NULL, &o.seed, 0, 1e9, true },
+        { "--photons", IN_TRAIN | IN_MAKE, NULL, &o.photons, 1, 1e6, false },
+        { "--read-noise", IN_TRAIN | IN_MAKE, NULL, &o.read_noise, 0, 1, false },
+        { "--device", IN_TRAIN | IN_APPLY, &o.device, NULL, 0, 0, false },
+        { "--figure", IN_TRAIN, &o.figure, NULL, 0, 0, false },
+    };
+    const struct command c = { usage, modes, MODES, options, sizeof options / sizeof options[0] };
+    struct command_line line;
+    const int code = command_read(&c, argc, argv, &line);
+    if (code != COMMAND_GOES_ON)
+        return code;
     if (o.batch > o.patches) {
         fprintf(stderr, "denoiser: --batch %g is more than the %g patches of --patches\n", o.batch,
                 o.patches);
         return 2;
     }
-    if (!check_names(files, count, mode == APPLY ? 2 : 0, o.figure))
+    if (line.mode == TRAIN && line.count > 1 + MOST_PICTURES) {
+        fprintf(stderr, "denoiser: more than %d pictures\n", MOST_PICTURES);
         return 2;
-    if (mode == MAKE)
+    }
+    char **files = line.files;
+    if (!check_names(files, line.count, line.mode == APPLY ? 2 : 0, o.figure))
+        return 2;
+    if (line.mode == MAKE)
         return !make_picture(files[0], files[1], &o);
-    if (mode == APPLY)
+    if (line.mode == APPLY)
         return !apply_denoiser(files[0], files[1], files[2], &o);
-    return !train_denoiser(files[0], files + 1, count - 1, &o);
+    return !train_denoiser(files[0], files + 1, line.count - 1, &o);
 }

@@ -5,27 +5,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "examples/apps/common/app_files.h"
 #include "gray.h"
 
-#ifdef _WIN32
-#    include <windows.h>
-#else
-#    include <sys/stat.h>
-#endif
-
 enum { LARGEST_SIDE = 16384, LARGEST_BLOCK = 65535 };
-
-static bool bad_picture(const char *path, const char *what)
-{
-    fprintf(stderr, "denoiser: %s: %s\n", path, what);
-    return false;
-}
 
 bool gray_make(size_t width, size_t height, struct gray *out)
 {
     *out = (struct gray){ width, height, calloc(width * height, sizeof(float)) };
     if (!out->pixels)
-        fprintf(stderr, "denoiser: out of memory\n");
+        files_no_memory();
     return out->pixels != NULL;
 }
 
@@ -72,17 +61,17 @@ bool gray_read(const char *path, struct gray *out)
     *out = (struct gray){ 0 };
     FILE *f = fopen(path, "rb");
     if (!f)
-        return bad_picture(path, "cannot be read");
+        return files_refuse(path, "cannot be read");
     const bool is_pgm = fgetc(f) == 'P' && fgetc(f) == '5';
     const unsigned width = is_pgm ? header_number(f, LARGEST_SIDE) : 0;
     const unsigned height = width ? header_number(f, LARGEST_SIDE) : 0;
     const unsigned most = height ? header_number(f, 65535) : 0;
     bool is_good = most > 0;
     if (!is_good)
-        bad_picture(path, "is no binary PGM file with sides from 1 to 16384");
+        files_refuse(path, "is no binary PGM file with sides from 1 to 16384");
     is_good = is_good && gray_make(width, height, out);
     if (is_good && !read_pixels(f, most, out)) {
-        is_good = bad_picture(path, "does not have the pixels that it announces");
+        is_good = files_refuse(path, "does not have the pixels that it announces");
         gray_free(out);
     }
     fclose(f);
@@ -173,74 +162,25 @@ static bool write_png(FILE *f, const struct gray *g)
     return true;
 }
 
-/* Whether `path` is new or a regular file, which a rename may replace. */
-static bool is_replaceable(const char *path)
-{
-#ifdef _WIN32
-    const DWORD is = GetFileAttributesA(path);
-    return is == INVALID_FILE_ATTRIBUTES || !(is & FILE_ATTRIBUTE_DIRECTORY);
-#else
-    struct stat is;
-    return stat(path, &is) != 0 || S_ISREG(is.st_mode);
-#endif
-}
-
-static bool replace_file(const char *from, const char *to)
-{
-#ifdef _WIN32
-    return MoveFileExA(from, to, MOVEFILE_REPLACE_EXISTING);
-#else
-    return rename(from, to) == 0;
-#endif
-}
-
-/* A new file beside `path`, and its name of malloc; NULL: none. */
-static FILE *open_beside(const char *path, char **name)
-{
-    const size_t room = strlen(path) + 16;
-    FILE *f = NULL;
-    *name = is_replaceable(path) ? malloc(room) : NULL;
-    for (int i = 0; *name && !f && i < 100; i++) {
-        snprintf(*name, room, "%s.%d.part", path, i);
-#ifdef _WIN32
-        f = GetFileAttributesA(*name) == INVALID_FILE_ATTRIBUTES ? fopen(*name, "wb") : NULL;
-#else
-        f = fopen(*name, "wbx");
-#endif
-    }
-    return f;
-}
-
-bool gray_is_writable(const char *path)
-{
-    char *part;
-    FILE *f = open_beside(path, &part);
-    if (f) {
-        fclose(f);
-        remove(part);
-    }
-    free(part);
-    return f || bad_picture(path, "cannot be written");
-}
-
 bool gray_write(const char *path, const struct gray *g)
 {
-    const size_t length = strlen(path);
     for (size_t i = 0; i < g->width * g->height; i++)
         if (!isfinite(g->pixels[i]))
-            return bad_picture(path, "is not written: the result has pixels that are not finite");
+            return files_refuse(path, "is not written: the result has pixels that are not finite");
     char *part;
-    FILE *f = open_beside(path, &part);
-    bool is_good = f != NULL;
-    if (f && length > 4 && strcmp(path + length - 4, ".png") == 0)
+    FILE *f = files_make_part(path, &part);
+    if (!f)
+        return false;
+    bool is_good = true;
+    if (files_has_ending(path, ".png"))
         is_good = write_png(f, g);
-    else if (f)
+    else
         write_pgm(f, g);
-    is_good = f && is_good && !ferror(f);
-    is_good = f && fclose(f) == 0 && is_good;
-    is_good = is_good && replace_file(part, path);
-    if (f && !is_good)
+    is_good = is_good && !ferror(f);
+    is_good = fclose(f) == 0 && is_good;
+    if (!is_good)
         remove(part);
+    is_good = is_good && files_replace(part, path);
     free(part);
-    return is_good || bad_picture(path, "cannot be written");
+    return is_good || files_refuse(path, "cannot be written");
 }

@@ -16,8 +16,6 @@ bool gray_make(size_t width, size_t height, struct gray *out);
 void gray_free(struct gray *g);
 /* A binary PGM file of 8 or 16 bits, each side from 1 to 16,384; false: a line on stderr. */
 bool gray_read(const char *path, struct gray *out);
-/* Whether a file can be written there: new, or instead of a regular file; false: a line on stderr. */
-bool gray_is_writable(const char *path);
 /* PGM of 16 bits, or PNG of 8 bits without compression where `path` ends in ".png". Pixels that are
    not finite are refused. After an error `path` is as it was, and there is a line on stderr. */
 bool gray_write(const char *path, const struct gray *g);

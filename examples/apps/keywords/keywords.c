@@ -3,6 +3,7 @@
    is.
    docs/keywords.md */
 #include <math.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,12 +35,13 @@ static const char usage[] =
     "       keywords --make FOLDER [--count 40] [--noise 0.1] [--seed 1]\n";
 
 enum mode { TRAIN, NEW, LISTEN, MAKE, MODES };
-static const char *const modes[MODES] = { "the training", "--new", "--listen", "--make" };
+static const struct command_mode modes[MODES] = {
+    { "the training", 3, 3 }, { "--new", 2, 2 }, { "--listen", 2, SIZE_MAX }, { "--make", 1, 1 }
+};
 
 struct options {
     const char *device, *trained;
     double epochs, batch, rate, held_out, seed, count, noise;
-    const char *foreign[MODES]; /* a given option that the mode does not take; NULL: none */
 };
 
 struct session {
@@ -458,33 +460,6 @@ static bool run_listening(const char *net, char **files, size_t count, const str
 /* ---- arguments ---- */
 
 enum { IN_TRAIN = 1 << TRAIN, IN_NEW = 1 << NEW, IN_LISTEN = 1 << LISTEN, IN_MAKE = 1 << MAKE };
-enum { OPTIONS = 9 };
-
-static void list_options(struct options *o, struct command_option *out)
-{
-    const struct command_option known[OPTIONS] = {
-        { "--epochs", IN_TRAIN, NULL, &o->epochs, 1, 10000, true },
-        { "--batch", IN_TRAIN, NULL, &o->batch, 1, 1024, true },
-        { "--rate", IN_TRAIN, NULL, &o->rate, 1e-7, 1, false },
-        { "--held-out", IN_TRAIN, NULL, &o->held_out, 0.01, 0.9, false },
-        { "--trained", IN_TRAIN, &o->trained, NULL, 0, 0, false },
-        { "--seed", IN_TRAIN | IN_NEW | IN_MAKE, NULL, &o->seed, 0, 1e9, true },
-        { "--device", IN_TRAIN | IN_LISTEN, &o->device, NULL, 0, 0, false },
-        { "--count", IN_MAKE, NULL, &o->count, 1, 1000, true },
-        { "--noise", IN_MAKE, NULL, &o->noise, 0, 100, false },
-    };
-    memcpy(out, known, sizeof known);
-}
-
-static bool take_option(const struct command_option *known, const char *name, const char *value,
-                        struct options *o)
-{
-    const struct command_option *k = command_set(known, OPTIONS, name, value);
-    for (int mode = 0; k && mode < MODES; mode++)
-        if (!(k->modes >> mode & 1))
-            o->foreign[mode] = k->name;
-    return k != NULL;
-}
 
 static bool refuse_place(const char *path, const char *other)
 {
@@ -534,39 +509,21 @@ int main(int argc, char **argv)
                          .seed = 1,
                          .count = 40,
                          .noise = 0.1 };
-    enum mode mode = TRAIN;
-    size_t count = 0;
-    struct command_option known[OPTIONS];
-    list_options(&o, known);
-    if (command_asks_help(argc, argv, known, OPTIONS))
-        return fputs(usage, stdout) < 0;
-    for (int i = 1; i < argc; i++) {
-        int which = NEW;
-        while (which < MODES && strcmp(argv[i], modes[which]) != 0)
-            which++;
-        if (which < MODES && mode != TRAIN) {
-            fprintf(stderr, "keywords: %s after %s: give one of them, once\n", argv[i],
-                    modes[mode]);
-            return 2;
-        }
-        if (which < MODES) {
-            mode = (enum mode)which;
-        } else if (strncmp(argv[i], "--", 2) == 0) {
-            if (!take_option(known, argv[i], i + 1 < argc ? argv[i + 1] : NULL, &o))
-                return 2;
-            i++;
-        } else {
-            argv[count++] = argv[i]; /* files to the front; count is at most i - 1 */
-        }
-    }
-    static const size_t needed[MODES] = { 3, 2, 2, 1 };
-    if (mode == LISTEN ? count < 2 : count != needed[mode]) {
-        fprintf(stderr, "%s", usage);
-        return 2;
-    }
-    if (o.foreign[mode]) {
-        fprintf(stderr, "keywords: %s does not take %s\n", modes[mode], o.foreign[mode]);
-        return 2;
-    }
-    return run_mode(mode, argv, count, &o);
+    const struct command_option options[] = {
+        { "--epochs", IN_TRAIN, NULL, &o.epochs, 1, 10000, true },
+        { "--batch", IN_TRAIN, NULL, &o.batch, 1, 1024, true },
+        { "--rate", IN_TRAIN, NULL, &o.rate, 1e-7, 1, false },
+        { "--held-out", IN_TRAIN, NULL, &o.held_out, 0.01, 0.9, false },
+        { "--trained", IN_TRAIN, &o.trained, NULL, 0, 0, false },
+        { "--seed", IN_TRAIN | IN_NEW | IN_MAKE, NULL, &o.seed, 0, 1e9, true },
+        { "--device", IN_TRAIN | IN_LISTEN, &o.device, NULL, 0, 0, false },
+        { "--count", IN_MAKE, NULL, &o.count, 1, 1000, true },
+        { "--noise", IN_MAKE, NULL, &o.noise, 0, 100, false },
+    };
+    const struct command c = { usage, modes, MODES, options, sizeof options / sizeof options[0] };
+    struct command_line line;
+    const int code = command_read(&c, argc, argv, &line);
+    if (code != COMMAND_GOES_ON)
+        return code;
+    return run_mode((enum mode)line.mode, line.files, line.count, &o);
 }
