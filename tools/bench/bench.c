@@ -86,7 +86,7 @@ int cmd_bench(int argc, char **argv)
         { "devices", OPTION_TEXT, &s->devices, "WHICH",
           "auto, all, opencl, vulkan, host, or a list: opencl:0,vulkan:0 [auto]" },
         { "only", OPTION_TEXT, &s->only, "TEXT",
-          "measure the rows whose text contains it: \"matmul 1024\", \"row gelu\", step" },
+          "measure rows that contain it: step, \"matmul 1024\", \"row gelu\"" },
         { "quick", OPTION_FLAG, &s->is_quick, NULL, "fewer sizes, shorter samples" },
         { "no-peer", OPTION_FLAG, &s->no_peer, NULL, "do not compare with OpenBLAS" },
         { "kernel", OPTION_TEXT, &s->kernels, "LIST",
