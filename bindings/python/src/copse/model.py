@@ -244,14 +244,17 @@ class Model:
              unknown: Unknown = "ignore") -> Dataset:
         """A file, a folder of pictures, a table in memory (see Dataset.table), or an array of features, as a data set
         by the schema of the model: scaled as in training. Columns of a table are found by name.
-        text_rows: the rows of a text: all windows, the "end" of the text, or the end of each of the "lines".
+        text_rows: the rows of a text: all windows, the "end" of the text, or the end of each of the "lines". The ends may
+        be shorter than the window if the network predicts the token after each position of it.
         missing: of missing cells, "auto": their column's mean, with a warning in the log; "mean": without; or "refuse".
         unknown: of categories that training did not have, "ignore": they count as none, with a warning; or "refuse"."""
         params = ffi.new("struct copse_dataset_params *", {
             "schema": lib.copse_model_schema(self._pointer),
             "missing": choice("the treatment of missing cells", missing, MISSING),
             "unknown": choice("the treatment of unknown categories", unknown, UNKNOWN)})
-        rows = ffi.new("struct copse_text_params *", {"rows": choice("the rows", text_rows, TEXT_ROWS)})
+        rows = ffi.new("struct copse_text_params *", {
+            "rows": choice("the rows", text_rows, TEXT_ROWS),
+            "takes_short": text_rows != "windows" and self.task == "sequence" and len(self.layers.output) == 2})
         source = ffi.new("struct copse_source_params *", {"text": rows})
         if self.task == "sequence":
             params.source = source
