@@ -396,7 +396,7 @@ static int parse_as(int argc, char **argv, enum command_kind kind, struct train_
         { "labels", OPTION_TEXT, &s->labels, "FILE",
           "IDX or .npy [CSV: last column; IDX: beside the images, by name]" },
         { "label", OPTION_TEXT, &s->label, "NAME|N",
-          "CSV: label column, by name or position from 1 [last]" },
+          "CSV: label column, by name or position from 1; u,v: targets [last]" },
         { "task", OPTION_CHOICE, &s->task, "NAME",
           "classification or regression [text or few whole numbers: classes]" },
         { "missing", OPTION_CHOICE, &s->missing, "NAME",
