@@ -79,28 +79,18 @@ static copse_status generate_text_begin(struct generation *g, const char *prompt
 
 /* ---- one token ---- */
 
-/* The outputs at the position that column "position" names. */
-static copse_tensor *apply_at(copse_graph *graph, const copse_batch *in, void *model)
+/* The outputs for the token after the window. The shapes are the same for each token: one recording
+   serves all. `is_checked`: whether a window that is not whole was computed before. */
+static copse_status generate_text_compute(struct generation *g, bool *is_checked)
 {
-    const copse_model *m = model;
-    copse_tensor *y = copse__model_apply(m, graph, in);
-    y = copse_reshape(graph, y, COPSE_SHAPE(m->positions, m->is.outputs));
-    copse_tensor *position = copse_input(in, "position");
-    return copse_gather(graph, y, position);
-}
-
-/* The outputs for the token behind the window. The shapes are the same for each token: one
-   recording serves all. */
-static copse_status generate_text_compute(struct generation *g)
-{
-    const int32_t position = needs_whole_windows(g) ? 0 : (int32_t)g->count - 1;
+    const int32_t length = (int32_t)g->count;
     const struct copse_host_batch batch = {
         COPSE_COLUMNS({ "x", g->schema->type, g->schema->shape, g->window },
-                      { "position", COPSE_I32, COPSE_SCALAR, &position }),
+                      { "length", COPSE_I32, COPSE_SCALAR, &length }),
         .count = 1
     };
-    return copse__model_run(g->m, &batch, apply_at, g->outputs,
-                            g->m->is.outputs * sizeof *g->outputs);
+    COPSE_TRY(copse__short_window_check(g->m, &batch, is_checked));
+    return copse__model_outputs(g->m, &batch, true, g->outputs);
 }
 
 static copse_status write_tokens(struct generation *g, const struct copse_generate_params *how,
@@ -109,9 +99,10 @@ static copse_status write_tokens(struct generation *g, const struct copse_genera
     struct copse_callback callback = { .name = "the function that takes the tokens of a model",
                                        .used = { g->m } };
     char text[COPSE_TOKEN_BYTES];
+    bool is_checked = false;
     uint32_t token;
     for (uint64_t i = 0; i < how->length; i++) {
-        COPSE_TRY(generate_text_compute(g));
+        COPSE_TRY(generate_text_compute(g, &is_checked));
         /* training has not taught the network when they follow */
         for (uint32_t k = 0; k < g->schema->unseen_count; k++)
             g->outputs[g->schema->unseen[k]] = -INFINITY;

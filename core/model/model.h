@@ -70,17 +70,19 @@ struct copse_model {
 copse_status copse__model_plan(copse_context *ctx, const copse_schema *schema, const char *network,
                                copse_layer **out, uint64_t *elements);
 
-/* ---- model_predict.c ---- */
+/* ---- model_outputs.c ---- */
 
 /* The outputs of the network for a batch, before softmax: f32 [count, positions, outputs]; or of
-   the last position alone. */
+   the last position alone, which is length - 1 where the batch has lengths of windows. */
 copse_status copse__model_outputs(copse_model *m, const struct copse_host_batch *batch,
                                   bool is_last, float *values);
-/* What `fn` gives for a batch, f32, exactly `bytes`. The user of `fn` is the model. */
-copse_status copse__model_run(copse_model *m, const struct copse_host_batch *batch,
-                              copse_predict_fn *fn, float *values, size_t bytes);
 /* Rows that are predicted at once. */
 size_t copse__model_rows(const copse_model *m);
+/* Column "length" of the windows of a text, i32 [count]; NULL: they are whole. */
+const int32_t *copse__model_lengths(const copse_model *m, const struct copse_host_batch *batch);
+
+/* ---- model_predict.c ---- */
+
 /* Batches of all rows in their order. The data is of the model's schema. */
 copse_status copse__model_batches(const copse_model *m, const copse_dataset *data,
                                   bool needs_labels, copse_loader **out);
@@ -90,6 +92,13 @@ void copse__model_softmax(const float *outputs, uint32_t count, double *probabil
 /* Probabilities, or values in the target's unit, in place of outputs. `row`: memory for the outputs
    of one row. */
 void copse__model_convert(const copse_model *m, float *values, size_t rows, double *row);
+
+/* ---- short_window.c ---- */
+
+/* COPSE_ERR_ARGUMENT if windows of a batch are not whole, and the network needs them whole. Whether
+   it does is computed where `is_known` is false; a short window sets it. */
+copse_status copse__short_window_check(copse_model *m, const struct copse_host_batch *batch,
+                                       bool *is_known);
 
 /* ---- model_cells.c ---- */
 
@@ -103,6 +112,10 @@ copse_tensor *copse__model_apply(const copse_model *m, copse_graph *g, const cop
 /* The last of the positions, [examples, ...] of a tensor [examples, positions, ...] of at most
    three axes. */
 copse_tensor *copse__model_last(copse_graph *g, copse_tensor *x);
+/* The position length - 1 of each example, f32 [examples, outputs] of [examples, positions,
+   outputs]; `lengths`: i32 [examples]. */
+copse_tensor *copse__model_at(const copse_model *m, copse_graph *g, copse_tensor *y,
+                              copse_tensor *lengths);
 
 /* ---- model_loss.c ---- */
 

@@ -34,6 +34,19 @@ copse_tensor *copse__model_last(copse_graph *g, copse_tensor *x)
     return copse_reshape(g, copse_slice(g, x, start, size), shape);
 }
 
+copse_tensor *copse__model_at(const copse_model *m, copse_graph *g, copse_tensor *y,
+                              copse_tensor *lengths)
+{
+    float before[COPSE_MODEL_ROWS]; /* positions before the last one of an example; below 2^24 */
+    const uint32_t rows = copse_tensor_shape(lengths).dims[0];
+    for (uint32_t i = 0; i < rows; i++)
+        before[i] = (float)(i * m->positions) - 1.0f;
+    copse_tensor *at = copse_add(g, copse_cast(g, lengths, COPSE_F32),
+                                 copse_constant(g, COPSE_F32, COPSE_SHAPE(rows), before));
+    y = copse_reshape(g, y, COPSE_SHAPE(rows * m->positions, m->is.outputs));
+    return copse_gather(g, y, copse_cast(g, at, COPSE_I32));
+}
+
 static copse_tensor *model_graph_classification(const copse_model *m, copse_graph *g,
                                                 const copse_batch *in, copse_tensor *h,
                                                 copse_tensor *y)

@@ -2,58 +2,8 @@
 /* Predictions of a model for a dataset. */
 #include <math.h>
 
-#include "core/data/input/shard.h"
 #include "core/data/schema/schema.h"
 #include "core/model/model.h"
-#include "core/variable/storage.h"
-
-static copse_tensor *model_predict_apply(copse_graph *g, const copse_batch *in, void *model)
-{
-    return copse__model_apply(model, g, in);
-}
-
-static copse_tensor *apply_last(copse_graph *g, const copse_batch *in, void *model)
-{
-    copse_tensor *y = copse__model_apply(model, g, in);
-    return copse__model_last(g, y);
-}
-
-/* The replicas' values are up to date. With servers an update that gathers micro-batches keeps the
-   values that it began with. */
-static copse_status model_predict_pull(copse_strategy *st)
-{
-    const struct copse_storage_table *table = st->storage->table;
-    return table->pull && st->store->accumulators == 0 ? table->pull(st) : COPSE_OK;
-}
-
-size_t copse__model_rows(const copse_model *m)
-{
-    const size_t rows = COPSE_MODEL_NUMBERS / ((size_t)m->positions * m->is.outputs);
-    return COPSE_MAX(COPSE_MIN(rows, (size_t)COPSE_MODEL_ROWS), (size_t)1);
-}
-
-copse_status copse__model_run(copse_model *m, const struct copse_host_batch *batch,
-                              copse_predict_fn *fn, float *values, size_t bytes)
-{
-    copse_strategy *st = m->strategy;
-    struct copse_shard shards[COPSE_MAX_REPLICAS];
-    if (!m->predictor.strategy)
-        COPSE_TRY(copse__predictor_init(&m->predictor, st, m, COPSE_MODEL_RECORDINGS));
-    COPSE_TRY(
-        copse__shard(COPSE_SHARD_BALANCED, batch->count, batch->count, st->replica_count, shards));
-    COPSE_TRY(model_predict_pull(st));
-    m->predictor.fn = fn;
-    m->predictor.user = m;
-    return copse__predict(&m->predictor, batch, shards, values, bytes);
-}
-
-copse_status copse__model_outputs(copse_model *m, const struct copse_host_batch *batch,
-                                  bool is_last, float *values)
-{
-    const size_t positions = is_last ? 1 : m->positions;
-    return copse__model_run(m, batch, positions < m->positions ? apply_last : model_predict_apply,
-                            values, batch->count * positions * m->is.outputs * sizeof *values);
-}
 
 /* ---- the data ---- */
 
@@ -169,8 +119,10 @@ void copse__model_convert(const copse_model *m, float *values, size_t rows, doub
 static copse_status predict_rows(copse_model *m, copse_loader *batches, float *values, double *row)
 {
     struct copse_host_batch batch;
+    bool is_known = false;
     copse_status s;
     while ((s = copse_loader_next(batches, &batch)) == COPSE_OK) {
+        COPSE_TRY(copse__short_window_check(m, &batch, &is_known));
         COPSE_TRY(copse__model_outputs(m, &batch, true, values));
         copse__model_convert(m, values, batch.count, row);
         values += batch.count * m->is.outputs;

@@ -25,7 +25,7 @@ typedef enum copse_csv_header {
 /** How to read a CSV file; data/readers.h describes the format. Error texts count rows and columns
     from 1, header included. */
 struct copse_csv_params {
-    const char *label_name; /**< label column by its name in the header        [NULL] */
+    const char *label_name; /**< label column by its name in the header; data/schema.h [NULL] */
     uint32_t label_column;  /**< label column by position, from 1              [0 = the last] */
     copse_csv_header header;
     /** ',' ';' '|' or a tab [0 = that of the first line] */

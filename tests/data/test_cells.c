@@ -402,6 +402,11 @@ static void test_texts_that_are_numbers_or_dates(void **state)
     } cases[] = {
         { { "45%", "4.5 %", "-1,000%" }, "they are numbers with '%'" },
         { { "$5", "$1,234.50", "$ 7" }, "they are amounts of money" },
+        { { "$598", "-$5",
+            "\xe2\x82\xac"
+            "5" },
+          "they are amounts of money" },
+        { { "-$", "$5", "$6" }, NULL },
         { { "5 \xe2\x82\xac", "1000\xe2\x82\xac", "-2\xe2\x82\xac" }, "they are amounts of money" },
         { { "2024-01-31", "2024-02-30 10:30", "2023-12-01T00:00:00Z" }, "they are dates; write" },
         { { "01/31/24", "02/28/24", "12/01/23" }, "they are dates" },

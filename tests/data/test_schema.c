@@ -120,7 +120,7 @@ static void test_wrong_texts_are_refused(void **state)
         copse_status code;
         const char *error;
     } cases[] = {
-        { "{\"version\":1", "{\"version\":3,\"new\":1", COPSE_ERR_UNSUPPORTED, "it has version 3" },
+        { "{\"version\":1", "{\"version\":4,\"new\":1", COPSE_ERR_UNSUPPORTED, "it has version 4" },
         { "{\"version\":1,", "{", COPSE_ERR_FORMAT,
           "\"version\" of the schema is not a whole number" },
         { "{\"version\":1,", "{\"version\":1,\"colour\":3,", COPSE_ERR_UNSUPPORTED,

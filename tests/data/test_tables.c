@@ -453,6 +453,143 @@ static void test_numbers_and_classes_by_a_schema(void **state)
     assert_int_equal(info.rows, 1);
 }
 
+/* ---- several targets ---- */
+
+static void assert_target(uint32_t i, const char *name, double mean, double scale)
+{
+    const char *found;
+    double m, s;
+
+    OK(copse_schema_target(copse_dataset_schema(data), i, &found, &m, &s));
+    assert_string_equal(found, name);
+    assert_true(fabs(m - mean) < 1e-12 && fabs(s - scale) < 1e-12);
+}
+
+/* "y" of the first two rows, in units of the targets: what the cells say. */
+static void assert_targets(double a, double b, double c, double d)
+{
+    const double expected[] = { a, b, c, d };
+    float found[4];
+    const char *name;
+    double mean, scale;
+
+    OK(copse_dataset_gather(data, "y", NULL, 2, found));
+    for (uint32_t i = 0; i < 4; i++) {
+        OK(copse_schema_target(copse_dataset_schema(data), i % 2, &name, &mean, &scale));
+        const double value = (double)found[i] * scale + mean;
+        if (fabs(value - expected[i]) > 1e-5)
+            fail_msg("target %u of row %u is %g, not %g", i % 2, i / 2, value, expected[i]);
+    }
+}
+
+static void test_several_label_columns_are_targets(void **state)
+{
+    static const char text[] = "u,a,v,b\n1,5,10,p\n2,6,30,q\n6,8,80,p\n";
+    const struct {
+        const char *labels, *ignore;
+    } same[] = { { "u,v", NULL }, { " v , u", NULL }, { "1,3", NULL }, { "\"u\",3", NULL } };
+
+    (void)state;
+    for (size_t i = 0; i < COPSE_COUNT(same); i++) {
+        train_on(text, &(struct copse_dataset_params){ .csv = { .label_name = same[i].labels } });
+        assert_true(about.task == COPSE_TASK_REGRESSION && about.outputs == 2);
+        assert_true(info.row_size == 3 && info.has_labels && info.classes == 0);
+        assert_target(0, "u", 3, sqrt(14.0 / 3)); /* in the order of the columns */
+        assert_target(1, "v", 40, sqrt(2600.0 / 3));
+        assert_targets(1, 10, 2, 30);
+        assert_non_null(strstr(copse_schema_text(trained), "{\"version\":3,"));
+    }
+    OK(table(text, &(struct copse_dataset_params){ .csv = { .label_name = "u,v" },
+                                                   .scale = COPSE_SCALE_NONE }));
+    assert_target(1, "v", 0, 1);
+    /* whole numbers that would be classes alone */
+    OK(table("a,c,d\n1,0,1\n2,1,0\n",
+             &(struct copse_dataset_params){ .csv = { .label_name = "c,d" } }));
+    assert_int_equal(about.task, COPSE_TASK_REGRESSION);
+    /* by the schema: by name, by position, without labels, with one of them */
+    OK(by_schema("b,v,a,u\nq,3,5,4\np,7,5,9\n"));
+    assert_targets(4, 3, 9, 7);
+    OK(by_schema("4,5,3,q\n9,5,7,p\n"));
+    assert_targets(4, 3, 9, 7);
+    OK(by_schema("a,b\n5,q\n"));
+    assert_false(info.has_labels);
+    OK(by_schema("5,q\n"));
+    assert_true(!info.has_labels && info.row_size == 3);
+    FAILS(COPSE_ERR_SHAPE, by_schema("a,b,u\n5,q,1\n"),
+          "row 1: there is no column \"v\", a target of the training, while other targets");
+    OK(table("a,b,u\n5,q,1\n",
+             &(struct copse_dataset_params){ .schema = trained, .no_labels = true }));
+    FAILS(COPSE_ERR_SHAPE, by_schema("5,q,1\n"), "3 columns, training had 4 with the labels");
+    FAILS(COPSE_ERR_FORMAT, by_schema("a,b,u,v\n5,q,1,\n"), "every row needs a label");
+}
+
+/* A name with a comma is in quotes in a list, and alone needs none; also of columns left out. */
+static void test_names_with_commas(void **state)
+{
+    static const char text[] = "\"u, m\",v,\"say \"\"w\"\"\",a\n1,5,10,3\n2,6,30,4\n6,8,80,4\n";
+    const struct {
+        struct copse_dataset_params p;
+        uint32_t outputs;
+        size_t width;
+        const char *first;
+    } cases[] = {
+        { { .csv = { .label_name = "u, m" }, .task = COPSE_TASK_REGRESSION }, 1, 3, "u, m" },
+        { { .csv = { .label_name = "v,\"u, m\"" } }, 2, 2, "u, m" },
+        { { .csv = { .label_name = "\"say \"\"w\"\"\" , v" } }, 2, 2, "v" },
+        { { .csv = { .label_name = "v,4" }, .ignore = "\"u, m\"" }, 2, 1, "v" },
+        { { .csv = { .label_name = "v,4" }, .ignore = " \"say \"\"w\"\"\",1" }, 2, 0, NULL },
+    };
+    const char *name;
+    double mean, scale;
+
+    (void)state;
+    for (size_t i = 0; i < COPSE_COUNT(cases); i++) {
+        if (cases[i].first == NULL) {
+            refused(COPSE_ERR_FORMAT, text, &cases[i].p, "no column but the label");
+            continue;
+        }
+        OK(table(text, &cases[i].p));
+        assert_int_equal(about.outputs, cases[i].outputs);
+        assert_int_equal(info.row_size, cases[i].width);
+        OK(copse_schema_target(copse_dataset_schema(data), 0, &name, &mean, &scale));
+        assert_string_equal(name, cases[i].first);
+    }
+}
+
+static void test_hostile_targets(void **state)
+{
+    static const char text[] = "a,b,c\n1,2,p\n3,4,q\n";
+    static const struct {
+        struct copse_dataset_params p;
+        copse_status code;
+        const char *error;
+    } cases[] = {
+        { { .csv = { .label_name = "b,d" } },
+          COPSE_ERR_ARGUMENT,
+          "no column named \"d\" in its first row; a comma is between the columns" },
+        { { .csv = { .label_name = "b,b" } },
+          COPSE_ERR_ARGUMENT,
+          "column 2 is named twice in the list of labels" },
+        { { .csv = { .label_name = "a,b" }, .ignore = "b" },
+          COPSE_ERR_ARGUMENT,
+          "column 2 is left out, so it cannot be the label" },
+        { { .csv = { .label_name = "a,b,c" } }, COPSE_ERR_FORMAT, "has label columns only" },
+        { { .csv = { .label_name = "b,c" } },
+          COPSE_ERR_FORMAT,
+          "row 2, column 3 (\"c\"): \"p\" is not a number, and the targets of a regression" },
+        { { .csv = { .label_name = "a,b" }, .task = COPSE_TASK_CLASSIFICATION },
+          COPSE_ERR_ARGUMENT,
+          "2 label columns are targets of a regression, and have no classes" },
+        { { .csv = { .label_name = "a,b" }, .classes = 2 },
+          COPSE_ERR_ARGUMENT,
+          "2 label columns are targets of a regression, and have no classes" },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COPSE_COUNT(cases); i++)
+        refused(cases[i].code, text, &cases[i].p, cases[i].error);
+}
+
 static int finish(void **state)
 {
     copse_dataset_release(&data);
@@ -475,6 +612,9 @@ int main(void)
         cmocka_unit_test(test_hostile_tables),
         cmocka_unit_test(test_rows_are_read_by_a_schema),
         cmocka_unit_test(test_numbers_and_classes_by_a_schema),
+        cmocka_unit_test(test_several_label_columns_are_targets),
+        cmocka_unit_test(test_names_with_commas),
+        cmocka_unit_test(test_hostile_targets),
     };
 
     return cmocka_run_group_tests(tests, begin, finish);

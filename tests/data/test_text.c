@@ -131,6 +131,57 @@ static void test_windows_of_lines(void **state)
     FAILS(COPSE_ERR_ARGUMENT, copse_text_place(data, 6, &line, &column), "no row 6");
 }
 
+/* With takes_short: a window of what there is, with its length. */
+static void test_short_ends(void **state)
+{
+    static const struct {
+        copse_text_rows which;
+        const char *text;
+        size_t rows;
+        const char *row[3];
+        uint64_t line[3], column[3];
+    } cases[] = {
+        { COPSE_TEXT_END, "ab", 1, { "ab" }, { 1 }, { 3 } },
+        { COPSE_TEXT_END, "cdba", 1, { "dba" }, { 1 }, { 5 } },
+        { COPSE_TEXT_END, "\n", 1, { "\n" }, { 2 }, { 1 } },
+        { COPSE_TEXT_LINES, "a\nbcd\n\nb", 4, { "a", "bcd", "cd\n" }, { 1, 2, 3 }, { 2, 4, 1 } },
+        { COPSE_TEXT_LINES, "\nd", 1, { "\nd" }, { 2 }, { 2 } },
+    };
+    const char *letters = "\nabcd";
+    copse_schema *schema = NULL;
+    uint64_t line, column;
+    uint8_t x[3];
+    int32_t length;
+
+    (void)state;
+    OK(open_text("\nabcd", TEXT(.context = 3)));
+    OK(copse_schema_parse(ctx, copse_schema_text(copse_dataset_schema(data)), &schema));
+    for (size_t i = 0; i < COPSE_COUNT(cases); i++) {
+        const struct copse_text_params how = { .rows = cases[i].which, .takes_short = true };
+        OK(open_bytes(cases[i].text, strlen(cases[i].text), how, schema));
+        assert_int_equal(info.rows, cases[i].rows);
+        for (uint32_t k = 0; k < cases[i].rows && k < 3; k++) {
+            OK(copse_dataset_gather(data, "x", &k, 1, x));
+            OK(copse_dataset_gather(data, "length", &k, 1, &length));
+            assert_int_equal(length, strlen(cases[i].row[k]));
+            for (int32_t c = 0; c < 3; c++)
+                assert_int_equal(c < length ? letters[x[c]] : x[c],
+                                 c < length ? cases[i].row[k][c] : 0);
+            OK(copse_text_place(data, k, &line, &column));
+            assert_int_equal(line, cases[i].line[k]);
+            assert_int_equal(column, cases[i].column[k]);
+        }
+    }
+    FAILS(COPSE_ERR_SHAPE,
+          open_bytes("\n", 1, TEXT(.rows = COPSE_TEXT_LINES, .takes_short = true), schema),
+          "no line ends after 1 characters");
+    FAILS(COPSE_ERR_SHAPE, open_bytes("ab", 2, TEXT(.rows = COPSE_TEXT_END), schema),
+          "has 2 characters; a window of 3 needs 3");
+    FAILS(COPSE_ERR_ARGUMENT, open_bytes("abcd", 4, TEXT(.takes_short = true), schema),
+          "takes_short belongs to the ends of a text");
+    copse_schema_release(&schema);
+}
+
 /* ---- the vocabulary ---- */
 
 static void test_characters_are_sorted_by_code_point(void **state)
@@ -522,6 +573,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_windows),
         cmocka_unit_test(test_windows_of_lines),
+        cmocka_unit_test(test_short_ends),
         cmocka_unit_test(test_characters_are_sorted_by_code_point),
         cmocka_unit_test(test_bytes),
         cmocka_unit_test(test_a_file_by_the_schema),

@@ -68,6 +68,14 @@ static struct written generate(copse_model *m, const char *prompt, struct copse_
     return w;
 }
 
+static void refused(copse_model *m, const char *prompt, struct copse_generate_params how,
+                    copse_status code, const char *error)
+{
+    struct written w = { .count = 0 };
+    FAILS(code, copse_model_generate(m, prompt, strlen(prompt), &how, take, &w), error);
+    assert_int_equal(w.count, 0);
+}
+
 static uint32_t largest(const float *row, uint32_t count)
 {
     uint32_t best = 0;
@@ -76,20 +84,12 @@ static uint32_t largest(const float *row, uint32_t count)
     return best;
 }
 
-/* The most likely token behind `count` tokens: by copse_model_predict if they are a window,
-   otherwise by the outputs of a window whose other positions are filled with `filler`. */
-static uint32_t expected(copse_model *m, const char *text, size_t count, uint8_t filler)
+/* The outputs [WINDOW, tokens] of a window that begins with `count` tokens; its other positions are
+   filled with `filler`. Returns the most likely token after `count`. */
+static uint32_t outputs_of(copse_model *m, const char *text, size_t count, uint8_t filler,
+                           float *values)
 {
-    const uint32_t v = m->is.outputs;
-    float values[WINDOW * 256];
     uint8_t window[WINDOW];
-    if (count >= WINDOW) {
-        copse_dataset *end =
-            make_text(text, count, COPSE_TOKENS_CHARACTERS, COPSE_TEXT_END, copse_model_schema(m));
-        OK(copse_model_predict(m, end, values));
-        copse_dataset_release(&end);
-        return largest(values, v);
-    }
     memset(window, filler, sizeof window);
     for (size_t i = 0; i < count; i++) {
         uint8_t token = 0;
@@ -101,7 +101,20 @@ static uint32_t expected(copse_model *m, const char *text, size_t count, uint8_t
         COPSE_COLUMNS({ "x", COPSE_U8, COPSE_SHAPE(WINDOW), window }), .count = 1
     };
     OK(copse__model_outputs(m, &batch, false, values));
-    return largest(values + (count - 1) * v, v);
+    return largest(values + (count - 1) * m->is.outputs, m->is.outputs);
+}
+
+/* The most likely token after `count` tokens: by copse_model_predict if they are a window. */
+static uint32_t expected(copse_model *m, const char *text, size_t count, uint8_t filler)
+{
+    float values[WINDOW * 256];
+    if (count < WINDOW)
+        return outputs_of(m, text, count, filler, values);
+    copse_dataset *end =
+        make_text(text, count, COPSE_TOKENS_CHARACTERS, COPSE_TEXT_END, copse_model_schema(m));
+    OK(copse_model_predict(m, end, values));
+    copse_dataset_release(&end);
+    return largest(values, m->is.outputs);
 }
 
 static void each_token_is_the_most_likely_one_behind_the_window(void **state)
@@ -133,6 +146,85 @@ static void each_token_is_the_most_likely_one_behind_the_window(void **state)
         }
         copse_model_release(&m);
     }
+}
+
+/* Rows of a short text and of short lines: the probabilities are the softmax at the last token of
+   the window, whatever is after it, on one replica and on three. */
+static void texts_that_are_shorter_than_the_window_are_predicted(void **state)
+{
+    static const char *const networks[] = {
+        "embedding in 4; dense out",
+        "embedding in 8; positions; residual { layer_norm; attention 2 causal=yes }; dense out",
+        "embedding in 8; gru 8; dense out",
+    };
+    static const char text[] = "r\nsta\n\nmainly in\np";
+    static const size_t ends[] = { 1, 5, 6, 16, 18 };
+    const struct copse_text_params how = { .rows = COPSE_TEXT_LINES, .takes_short = true };
+    const struct copse_source_params source = { .text = &how };
+    (void)state;
+    for (size_t i = 0; i < sizeof networks / sizeof *networks; i++) {
+        copse_model *m = make_rhyme_model(COPSE_TOKENS_CHARACTERS, networks[i], 4, 1 + 2 * (i % 2));
+        const struct copse_dataset_params params = { .schema = copse_model_schema(m),
+                                                     .source = &source };
+        struct copse_dataset_info info;
+        copse_dataset *lines = NULL;
+        float values[5 * 64], outputs[WINDOW * 64];
+        OK(copse_text_create(ctx, text, strlen(text), &params, &lines));
+        copse_dataset_describe(lines, &info);
+        assert_int_equal(info.rows, 5);
+        OK(copse_model_predict(m, lines, values));
+        for (size_t r = 0; r < 5; r++) {
+            const float *row = values + r * m->is.outputs;
+            double sum = 0.0;
+            const size_t count = ends[r] < WINDOW ? ends[r] : WINDOW;
+            assert_int_equal(largest(row, m->is.outputs),
+                             outputs_of(m, text + ends[r] - count, count, 3, outputs));
+            const float *last = outputs + (count - 1) * m->is.outputs;
+            for (uint32_t k = 0; k < m->is.outputs; k++)
+                sum += exp((double)last[k]);
+            for (uint32_t k = 0; k < m->is.outputs; k++)
+                rig_near((double)row[k], exp((double)last[k]) / sum, 1e-6);
+        }
+        copse_dataset_release(&lines);
+        copse_model_release(&m);
+    }
+}
+
+/* A network that needs the whole window says so, in predictions and when it writes. */
+static void short_texts_are_refused_where_later_positions_count(void **state)
+{
+    static const struct {
+        const char *network, *error;
+    } cases[] = {
+        { "embedding in 4; flatten; dense out",
+          "has 2 characters; the network predicts only the token after a window of 6: give at "
+          "least 6" },
+        { "embedding in 8; positions; residual { layer_norm; attention 2 }; dense out",
+          "has 2 characters; what the network predicts after them depends on later positions of "
+          "its window of 6: give at least 6" },
+    };
+    const struct copse_text_params how = { .rows = COPSE_TEXT_END, .takes_short = true };
+    const struct copse_source_params source = { .text = &how };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        copse_model *m = make_rhyme_model(COPSE_TOKENS_CHARACTERS, cases[i].network, 1, 1);
+        const struct copse_dataset_params params = { .schema = copse_model_schema(m),
+                                                     .source = &source };
+        copse_dataset *end = NULL;
+        float values[64];
+        OK(copse_text_create(ctx, "ra", 2, &params, &end));
+        FAILS(COPSE_ERR_ARGUMENT, copse_model_predict(m, end, values), cases[i].error);
+        copse_dataset_release(&end);
+        OK(copse_text_create(ctx, "the rain", 8, &params, &end)); /* it has a window */
+        OK(copse_model_predict(m, end, values));
+        copse_dataset_release(&end);
+        (void)generate(m, "the rain", (struct copse_generate_params){ .length = 2 });
+        copse_model_release(&m);
+    }
+    copse_model *m = make_rhyme_model(COPSE_TOKENS_CHARACTERS, cases[1].network, 1, 1);
+    refused(m, "ra", (struct copse_generate_params){ .length = 1 }, COPSE_ERR_ARGUMENT,
+            cases[1].error);
+    copse_model_release(&m);
 }
 
 /* Without a prompt a text begins behind a line end. */
@@ -216,14 +308,6 @@ static void the_function_that_takes_tokens_may_stop_and_may_not_call_the_model(v
 }
 
 /* Nothing is written. */
-static void refused(copse_model *m, const char *prompt, struct copse_generate_params how,
-                    copse_status code, const char *error)
-{
-    struct written w = { .count = 0 };
-    FAILS(code, copse_model_generate(m, prompt, strlen(prompt), &how, take, &w), error);
-    assert_int_equal(w.count, 0);
-}
-
 static void wrong_models_prompts_and_settings_are_refused(void **state)
 {
     static const float x[8] = { 0, 1, 2, 3, 4, 5, 6, 7 };
@@ -324,6 +408,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_token_is_the_most_likely_one_behind_the_window),
+        cmocka_unit_test(texts_that_are_shorter_than_the_window_are_predicted),
+        cmocka_unit_test(short_texts_are_refused_where_later_positions_count),
         cmocka_unit_test(an_empty_prompt_is_a_line_end),
         cmocka_unit_test(the_same_seed_gives_the_same_text),
         cmocka_unit_test(each_token_is_drawn_with_a_number_of_its_own),

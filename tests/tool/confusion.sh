@@ -41,6 +41,14 @@ evaluate "${long}_one" "${long}_two" é
 [ "$(heads)" = '1 2 3' ] || no "long names: $(cat said)"
 grep -q "^  2 .*_two " said || no "long names are cut: $(cat said)"
 
+# Numbers stay below their heads, whatever the names are.
+sed -n '/^  class .*F1$/,/^$/p' said | grep -v -e é -e '^$' | awk '{ n = length($0) } NR == 1 { width = n } n != width { bad = 1 }
+    END { exit bad || NR != 3 }' || no "columns of classes: $(cat said)"
+sed "1s/.*/${long}_that_is_measured,b,class/" table.csv >wide.csv
+"$copse" train --devices host:0 --data wide.csv --epochs 1 --quiet --save wide >/dev/null && "$copse" info wide >info.txt || no 'info'
+awk '/^  column .*use$/ { at = index($0, "use") } at && / number  / { n++; bad = bad || index($0, "number") != at } at && NF == 0 { exit }
+    END { exit bad || n != 2 }' info.txt || no "columns of info: $(cat info.txt)"
+
 # The picture: the title is whole, and each text is inside. A character has at most 8.4 of 12 units; text is at an angle of 45.
 python3 - plot.svg "${long}_two" <<'END' || no 'SVG'
 import re, sys

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # The training loss and accuracy that `copse train` prints for an epoch: of all its examples, each once, as the steps computed
-# them; the same in a run that was stopped in the middle of an epoch.
+# them; the same in a run that was stopped in the middle of an epoch. Which epochs have a line in a long run.
 # usage: epochs.sh COPSE
 set -u
 copse=$1
@@ -55,5 +55,35 @@ epochs "$work/rest" | cmp -s - "$work/want" || no "a resumed run: $(epochs "$wor
 sed -n 's/.*"loss":\([^,]*\),"mae":\([^,]*\),"test_loss".*/\1 \2/p' "$work/number" | awk 'NR == 1 { loss = $1; mae = $2 }
     { d = $1 / loss - 1; e = $2 / mae - 1; if (d * d > 1e-12 || e * e > 1e-12) bad = 1 } END { exit bad || NR != 3 }' ||
     no "regression: $(cat "$work/number")"
+
+# A pipe gets a line for the first epoch of a long run, for the last one of each twentieth, and before that one for the best in it,
+# if its held-out loss is lower than all before; all lines up to 40 epochs, and with --verbose.
+# numbers FILE: the epochs that have a line
+numbers() { sed -n 's|^epoch *\([0-9]*\)/.*|\1|p' "$1"; }
+# expected FILE STEP: the same by the events of FILE
+expected() {
+    sed -n 's/.*"event":"epoch","epoch":\([0-9]*\),.*"test_loss":\([^,}]*\).*/\1 \2/p' "$1" | awk -v step="$2" '
+        { if (NR == 1 || $2 < low) { low = $2; best = $1 }; last = $1; kept[$1] = best }
+        END { for (e = 1; e <= last; e++) if (e == 1 || e % step == 0 || e == last) {
+                  if (kept[e] > shown && kept[e] < e) print kept[e]
+                  print e; shown = e } }'
+}
+long="$job --epochs 200 --dropout 0.4"
+"$copse" $long --json >"$work/events" || no 'a long run'
+"$copse" $long >"$work/long" || no 'a long run in lines'
+expected "$work/events" 10 >"$work/want"
+numbers "$work/long" | cmp -s - "$work/want" && [ "$(wc -l <"$work/want")" -ge 22 ] && [ "$(wc -l <"$work/want")" -le 41 ] ||
+    no "lines of a long run: $(numbers "$work/long" | tr '\n' ' '), not $(tr '\n' ' ' <"$work/want")"
+[ "$(grep -c '^lines    of every 10 epochs the last one, and the best one so far; --verbose prints all$' "$work/long")" -eq 1 ] ||
+    no "nothing says which epochs have a line: $(head -8 "$work/long")"
+"$copse" $long --verbose 2>/dev/null >"$work/all" || no '--verbose'
+[ "$(numbers "$work/all" | wc -l)" -eq 200 ] && ! grep -q '^lines' "$work/all" || no "--verbose has $(numbers "$work/all" | wc -l) lines"
+[ "$(epochs "$work/events" | wc -l)" -eq 200 ] || no '--json has no event for each epoch'
+"$copse" $long --patience 7 --json >"$work/events" && "$copse" $long --patience 7 >"$work/long" || no 'a run that stops early'
+expected "$work/events" 10 >"$work/want"
+numbers "$work/long" | cmp -s - "$work/want" && [ "$(tail -1 "$work/want")" -lt 200 ] ||
+    no "lines of a run that stops early: $(numbers "$work/long" | tr '\n' ' '), not $(tr '\n' ' ' <"$work/want")"
+"$copse" $job --epochs 40 >"$work/short" && [ "$(numbers "$work/short" | wc -l)" -eq 40 ] && ! grep -q '^lines' "$work/short" ||
+    no "40 epochs have $(numbers "$work/short" | wc -l) lines"
 [ $failed -eq 0 ] && echo 'an epoch has the loss and the accuracy of its examples'
 exit $failed

@@ -61,7 +61,8 @@ hostile range 'row 3, column 2 ."b".*the label 7 is out of range' 'a,b\n1,0\n2,7
 hostile one_class 'all labels are "x"' 'a,c\n1,x\n2,x\n3,x\n4,x\n'
 hostile nothing 'no rows of data' 'a,b,c\n'
 hostile label_name 'no column named "kind"' 'a,b,c\n1,2,x\n' --label kind
-hostile label_names 'no column named "b,c".*several targets are an array.*--labels' 'a,b,c\n1,2,3\n' --label b,c
+hostile label_names 'no column named "d" in its first row; a comma is between the columns of several targets, and a name with one is in quotes' \
+    'a,b,c\n1,2,3\n' --label b,d
 hostile label_place '3 columns, so none with the number 4' 'a,b,c\n1,2,x\n' --label 4
 hostile label_zero '--label: ' 'a,b,c\n1,2,x\n' --label 0
 hostile ignored 'no column "z" to leave out' 'a,b,c\n1,2,x\n' --ignore z
@@ -100,6 +101,28 @@ good regression_json '"event":"done","steps":[0-9]+,"loss":[^,]*,"r2":[^,]*,"mae
     --missing mean --epochs 2 --json --plot r.svg
 grep -q 'held-out R2' "$work/out/r.svg" || no 'the plot of a regression has no R2'
 grep -q '"event":"epoch",.*"mae":.*"test_r2":.*"test_mae":' "$work/stdout" || no "events of a regression: $(cat "$work/stdout")"
+
+# Several targets of a regression, one with a comma in its name: trained, in the model file, predicted by name, and judged each in
+# its own unit.
+awk 'BEGIN { print "kind,\"width, cm\",height,x"; srand(1)
+    for (i = 0; i < 300; i++) { x = rand(); k = i % 2; printf "%s,%.4f,%.4f,%.4f\n", k ? "a" : "b", 10 + 4 * x + k, 500 - 300 * x, x } }' >"$work/sizes.csv"
+good targets 'task: regression; targets "width, cm", "height"$' --data "$work/sizes.csv" --label 'height,"width, cm"' --save sizes
+grep -qE '^data .*: 300 examples of 3 numbers, 2 targets$' "$work/stdout" || no "targets: $(head -1 "$work/stdout")"
+mv "$work/out/sizes" "$work/sizes"
+"$copse" info "$work/sizes" >"$work/stdout" 2>&1
+grep -qE '^  width, cm +label' "$work/stdout" && grep -qE '^  height +label' "$work/stdout" || no "info of targets: $(cat "$work/stdout")"
+printf 'x,kind\n0.5,a\n0.5,b\n' | "$copse" predict "$work/sizes" - --devices host:0 >"$work/stdout" 2>"$work/stderr" || no "targets: $(cat "$work/stderr")"
+[ "$(head -1 "$work/stdout")" = '"width, cm",height' ] || no "names of targets: $(cat "$work/stdout")"
+awk -F, 'NR > 1 && ($1 < 11.5 || $1 > 13.5 || $2 < 330 || $2 > 370) { bad = 1 } NR == 2 { a = $1 } NR == 3 { b = $1 }
+    END { exit bad || NR != 3 || a - b < 0.6 || a - b > 1.4 }' "$work/stdout" || no "values of targets: $(cat "$work/stdout")"
+"$copse" evaluate "$work/sizes" "$work/sizes.csv" --devices host:0 >"$work/stdout" 2>&1
+grep -qE '^R2 0\.9[0-9]* over 300 rows and 2 targets' "$work/stdout" && grep -qE '^ *width, cm +0\.9[0-9]* +0\.[0-9]+$' "$work/stdout" &&
+    grep -qE '^ *height +0\.9[0-9]* +[0-9]\.?[0-9]*$' "$work/stdout" || no "evaluate targets: $(cat "$work/stdout")"
+"$copse" evaluate "$work/sizes" "$work/sizes.csv" --devices host:0 --json | grep -qE '"r2":[^,]*,"mae":.*"targets":\[\{"target":"width, cm","r2":.*"target":"height"' ||
+    no 'evaluate targets as JSON'
+cut -d, -f1-3,5 "$work/sizes.csv" >"$work/one.csv" # without height
+"$copse" evaluate "$work/sizes" "$work/one.csv" --devices host:0 >"$work/stdout" 2>&1
+[ $? -eq 2 ] && grep -q 'there is no column "height", a target of the training, while other targets are there$' "$work/stdout" || no "one target: $(cat "$work/stdout")"
 
 # New rows with cells that training did not have: `copse predict` and `copse evaluate` replace them and warn, or refuse them and
 # advise what is possible.

@@ -9,6 +9,7 @@
 
 #include "copse/data/source.h"
 #include "copse/train/adapt.h"
+#include "copse/train/model_file.h"
 
 #include "tools/common/characters.h"
 
@@ -202,6 +203,13 @@ copse_status use_load(struct use *u)
     return copse_schema_describe(u->schema, &u->info);
 }
 
+bool use_predicts_each(const struct use *u)
+{
+    copse_shape shape;
+    return u->info.kind == COPSE_DATA_TEXT &&
+           copse_layer_output(copse_model_layer(u->model), &shape) == COPSE_OK && shape.rank == 2;
+}
+
 copse_status use_open(struct use *u)
 {
     struct system_file file;
@@ -217,7 +225,9 @@ copse_status use_open(struct use *u)
     }
     if (u->text_rows == COPSE_TEXT_LINES && u->info.kind != COPSE_DATA_TEXT)
         return session_set_error(COPSE_ERR_ARGUMENT, "--lines is for models of texts");
-    const struct copse_text_params text = { .rows = u->text_rows };
+    const struct copse_text_params text = { .rows = u->text_rows,
+                                            .takes_short = u->text_rows != COPSE_TEXT_WINDOWS &&
+                                                           use_predicts_each(u) };
     const struct copse_source_params source = { .text = u->info.kind == COPSE_DATA_TEXT ? &text
                                                                                         : NULL };
     const bool is_folder = system_look(u->data_path, &file) && file.kind == SYSTEM_FOLDER;

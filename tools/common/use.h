@@ -61,7 +61,10 @@ copse_status use_load_adapters(copse_language *language, const struct option_tex
 /* Load the model alone. A language model takes no --missing and --unknown, and only one takes
    --weights. */
 copse_status use_load(struct use *u);
-/* Load the model and read the data by its schema. */
+/* Whether a loaded model predicts the token after each position of a text. */
+bool use_predicts_each(const struct use *u);
+/* Load the model and read the data by its schema. Texts that are shorter than the window are rows
+   where the network takes them and text_rows are ends. */
 copse_status use_open(struct use *u);
 /* Allowed after a failure of use_load or use_open. */
 void use_close(struct use *u);

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "copse/data/pictures.h"
-#include "copse/train/model_file.h"
 
 #include "tools/common/json.h"
 #include "tools/common/plural.h"
@@ -112,19 +111,19 @@ static copse_status write_all(FILE *to, const struct use *u, struct form *f, con
 }
 
 /* A text that is shorter than the window. */
-static copse_status advise_text(const struct use *u, copse_status s)
+static copse_status explain_text(const struct use *u, copse_status s)
 {
-    copse_shape shape;
     if (s != COPSE_ERR_SHAPE || !u->model || u->info.kind != COPSE_DATA_TEXT ||
-        copse_layer_output(copse_model_layer(u->model), &shape) != COPSE_OK || shape.rank != 2)
+        use_predicts_each(u))
         return s;
-    return session_set_error(s, "%s; `copse generate` continues shorter texts", session_error());
+    return session_set_error(s, "%s; the network predicts only the token after a whole window",
+                             session_error());
 }
 
 static copse_status predict_rows_predict(struct use *u, struct form *f, const char *path)
 {
     struct output o;
-    COPSE_TRY(advise_text(u, use_open(u)));
+    COPSE_TRY(explain_text(u, use_open(u)));
     if (f->keeps_columns)
         COPSE_TRY(keep_columns_open(&f->kept, u));
     float *values = malloc(u->rows.rows * u->info.outputs * sizeof *values);
@@ -162,7 +161,7 @@ int cmd_predict(int argc, char **argv)
         { "keep-columns", OPTION_FLAG, &form.keeps_columns, NULL,
           "tables: the columns of DATA first, then the predictions" },
         { "lines", OPTION_FLAG, &is_by_line, NULL,
-          "texts: the token behind each line [behind the whole text]" },
+          "texts: the token after each line [after the whole text]" },
         { "missing", OPTION_CHOICE, &missing, "NAME", USE_MISSING_HELP },
         { "unknown", OPTION_CHOICE, &unknown, "NAME", USE_UNKNOWN_HELP },
         { "ignore", OPTION_TEXT, &ignore, "COLUMNS",

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Predictions for a text: the most likely token behind it, or behind each line. */
+/* Predictions for a text: the most likely token after it, or after each line. */
 #include "tools/predict/predict_text.h"
 
 #include "tools/common/json.h"

@@ -160,6 +160,7 @@ copse_status run_make_trainer(struct run *r)
                s->optimizer.at->name, (double)s->lr, s->schedule, s->batch,
                is_half ? ", products of " : "", is_half ? s->precision.at->name : "");
         freeze_show(r, groups);
+        lines_announce(r);
         if (copse_strategy_replicas(r->strategy) > 1)
             printf("replicas %u in step, gradients through %s\n",
                    copse_strategy_replicas_in_sync(r->strategy),
@@ -213,45 +214,6 @@ copse_status run_results(struct run *r, uint64_t most)
     }
 }
 
-static void show_score(const struct progress *p, const struct score *test)
-{
-    printf("epoch %3u/%u  loss %.4f  ", p->epoch, p->epochs, p->loss);
-    if (test->is_absent) {
-        printf(test->is_regression ? "mean error %.5g\n" : "accuracy %5.1f %%\n",
-               test->is_regression ? p->accuracy : 100.0 * p->accuracy);
-        return;
-    }
-    if (test->is_regression)
-        printf("mean error %.5g  held-out loss %.4f  mean error %.5g  R2 %6.3f\n", p->accuracy,
-               test->loss, test->mae, test->accuracy);
-    else
-        printf("accuracy %5.1f %%  held-out loss %.4f  accuracy %5.1f %%", 100.0 * p->accuracy,
-               test->loss, 100.0 * test->accuracy);
-    if (test->is_sequence)
-        printf("  perplexity %.2f  bits/byte %.3f", score_perplexity(test), score_bits(test));
-    if (!test->is_regression)
-        printf("\n");
-}
-
-static copse_status show_epoch(const struct run *r)
-{
-    const struct progress *p = &r->progress;
-    unsigned columns;
-    if (r->fold > 0) {
-        return COPSE_OK;
-    } else if (is_json(r)) {
-        return event_epoch(p, &r->test);
-    } else if (is_talking(r)) {
-        /* A terminal has the bar, so a line for every tenth of the run is enough. */
-        const uint32_t every = terminal_is(&columns) ? (p->epochs + 9) / 10 : 1;
-        bar_clear();
-        if (p->epoch % every == 0 || p->epoch == p->epochs)
-            show_score(p, &r->test);
-        fflush(stdout);
-    }
-    return COPSE_OK;
-}
-
 /* End of a pass over the data. */
 static copse_status end_epoch(struct run *r)
 {
@@ -263,16 +225,20 @@ static copse_status end_epoch(struct run *r)
         COPSE_TRY(run_evaluate(r));
     if (!history_epoch(&r->history, r->progress.step, &r->test))
         return session_set_error(COPSE_ERR_NO_MEMORY, "no memory for the loss curve");
-    COPSE_TRY(show_epoch(r));
+    if (is_json(r) && r->fold == 0)
+        COPSE_TRY(event_epoch(&r->progress, &r->test));
     COPSE_TRY(run_log_epoch(r));
     /* A non-finite last update of an epoch is first detected here. */
-    if (r->held_out && !isfinite(r->test.loss))
+    if (r->held_out && !isfinite(r->test.loss)) {
+        lines_show(r, true);
         return session_set_error(COPSE_ERR_NONFINITE, "the held-out loss is %s",
                                  isnan(r->test.loss) ? "NaN" : "infinite");
+    }
     if (r->schedule && r->held_out)
         COPSE_TRY(copse_schedule_observe(r->schedule, r->test.loss));
     COPSE_TRY(run_best_observe(r));
     r->epoch++;
+    lines_show(r, run_is_over(r));
     r->progress.examples = 0; /* the bar has no numbers until the next epoch has results */
     COPSE_TRY(run_save_epoch(r));
     r->clock = run_now();

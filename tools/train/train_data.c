@@ -80,7 +80,9 @@ static void show_pictures(const struct train_settings *s, const struct copse_sch
 static void show_task(const struct train_settings *s, const copse_schema *schema,
                       const struct copse_schema_info *info)
 {
-    const char *how = info->kind == COPSE_DATA_PICTURES ? ", by folder"
+    const bool is_several = info->task == COPSE_TASK_REGRESSION && info->outputs > 1;
+    const char *how = info->kind == COPSE_DATA_PICTURES                            ? ", by folder"
+                      : is_several && info->kind == COPSE_DATA_TABLE && !s->labels ? ""
                       : s->task.at->value == COPSE_TASK_AUTO
                           ? ", found from the labels (--task sets it)"
                           : "";
@@ -95,6 +97,11 @@ static void show_task(const struct train_settings *s, const copse_schema *schema
         return;
     }
     printf("         task: regression%s", how);
+    for (uint32_t i = 0; is_several && i < info->outputs && i < CLASSES_SHOWN; i++)
+        if (copse_schema_target(schema, i, &name, &mean, &scale) == COPSE_OK && name[0])
+            printf("%s \"%s\"", i > 0 ? "," : "; targets", session_shown(name));
+    if (is_several && info->outputs > CLASSES_SHOWN)
+        printf(", ...");
     if (info->outputs == 1 && copse_schema_target(schema, 0, &name, &mean, &scale) == COPSE_OK) {
         if (name[0])
             printf("; target \"%s\"", session_shown(name));

@@ -26,4 +26,8 @@ const char train_note_lines[] =
     "dropout.\n"
     "  With parameter servers the first are of the batches of the worker that prints. A resumed "
     "run\n"
-    "  counts all examples of its first epoch.";
+    "  counts all examples of its first epoch. A terminal gets a line for every tenth of the run. "
+    "A pipe\n"
+    "  or a file gets all lines up to 40 epochs; of more epochs the first, the last of every "
+    "twentieth\n"
+    "  of the run, the best one so far before it, and one a minute. --verbose and --json have all.";

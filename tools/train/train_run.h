@@ -18,6 +18,16 @@
 
 enum { FOLD_MEASURES = 7 };
 
+/* Which epochs have a line. */
+struct epoch_lines {
+    struct epoch_line {
+        struct progress progress;
+        struct score score;
+    } best;         /* with the lowest held-out loss; epoch 0: none */
+    uint32_t shown; /* the newest epoch with a line; 0: none */
+    double when;    /* it was printed */
+};
+
 /* Everything a run owns. */
 struct run {
     struct train_settings settings;
@@ -38,6 +48,7 @@ struct run {
     copse_event_file *log; /* of --logdir, or NULL */
     size_t logged_steps;   /* of `history`: in `log`, or in earlier files */
     struct progress progress;
+    struct epoch_lines lines;
     uint32_t epoch;          /* current epoch, from 0: so many are complete */
     struct score test;       /* on the held-out part */
     uint32_t label_sum;      /* identifies the data */
@@ -150,6 +161,14 @@ copse_status run_divide(struct run *r);
 /* For the settings in a checkpoint; a file is known by its content. Lifetime: until the next call. */
 const char *run_held_out_text(const struct run *r);
 const char *run_split_text(const struct run *r);
+
+/* ---- the lines of epochs (train_lines.c) ---- */
+
+/* Print which epochs have one, unless all do. */
+void lines_announce(const struct run *r);
+/* After an epoch: print its line if it has one, and before it the line of a better epoch since the
+   last line. */
+void lines_show(struct run *r, bool is_last);
 
 /* ---- cross-validation (train_folds.c) ---- */
 

@@ -205,6 +205,23 @@ class Texts(InFolder):
         again = copse.Model.load(copse.Strategy("host"), self.folder / "model")
         np.testing.assert_array_equal(again.predict(self.folder / "b.txt"), model.predict(self.folder / "b.txt"))
 
+    def test_texts_shorter_than_the_window(self):
+        data = copse.Dataset.text(self.TEXT, context=4, stride=1)
+        strategy = copse.Strategy("host")
+        each = copse.Model(strategy, data, "embedding in 8; dense out", scope="each", seed=1)
+        copse.Trainer(strategy, each, learning_rate=0.1).fit(data.batches(50, seed=1), 5)
+        (self.folder / "short.txt").write_text("ab")
+        self.assertEqual(each.classes[each.predict(self.folder / "short.txt")[0].argmax()], "c")
+        self.assertEqual(each.generate("ab", 1, temperature=0), "c")
+        rows = each.read(self.folder / "short.txt", text_rows="end")
+        np.testing.assert_array_equal(rows.column("x"), [[0, 1, 0, 0]])
+        np.testing.assert_array_equal(rows.column("length"), [2])
+        whole = copse.Model(strategy, data, "embedding in 8; flatten; dense out", scope="whole", seed=1)
+        with self.assertRaisesRegex(copse.errors.ShapeError, "has 2 characters; a window of 4 needs 4"):
+            whole.predict(self.folder / "short.txt")
+        with self.assertRaisesRegex(copse.errors.ArgumentError, "only the token after a window of 4: give at least 4"):
+            whole.predict(rows)
+
     def test_byte_pairs_and_generate(self):
         data = copse.Dataset.text(self.TEXT, tokens="bpe", vocabulary=257, context=4, stride=1)
         self.assertEqual(data.classes, 257)  # "ab" is one token: of equal counts the smallest pair

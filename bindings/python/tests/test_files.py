@@ -60,8 +60,38 @@ class FineTuning(InFolder):
         self.assertFalse(np.array_equal(model.find_lr(data, steps=20, batch_size=16, freeze="body").losses, every.losses))
         with self.assertRaisesRegex(copse.errors.ArgumentError, "leave groups out"):
             model.fit(data, 1, freeze="body", groups="*.bias: decay=0")
-        with self.assertRaisesRegex(copse.errors.ArgumentError, "head of a Model, but the loss is a function"):
-            copse.Trainer(model.strategy, lambda inputs: None, freeze="body")
+        for setting in ({"freeze": "body"}, {"body_rate": 0.1}):
+            with self.assertRaisesRegex(copse.errors.ArgumentError, "head of a Model, but the loss is a function"):
+                copse.Trainer(model.strategy, lambda inputs: None, **setting)
+
+    def test_rate_of_the_body(self):
+        x, y = toy()
+        data = copse.Dataset.table({**{f"c{i}": x[:, i] for i in range(x.shape[1])}, "label": y}, label="label")
+        model = copse.Model(copse.Strategy("host"), data, "mlp:8,6", seed=1)
+        first = {v.name: v.numpy() for v in model.variables}
+
+        def trained(**settings):
+            for v in model.variables:
+                v.assign(first[v.name])
+            model.fit(data, 2, optimizer="sgd", learning_rate=0.1, verbose=False, **settings)
+            return {v.name: v.numpy() for v in model.variables}
+
+        slow = trained(body_rate=0.1)
+        of_groups = trained(groups="dense1.*, dense2.*: rate=0.1")
+        whole = trained(body_rate=1.0)
+        for name, values in trained().items():
+            np.testing.assert_array_equal(slow[name], of_groups[name])
+            np.testing.assert_array_equal(whole[name], values)
+            self.assertFalse(np.array_equal(slow[name], values))
+        every = model.find_lr(data, steps=20, batch_size=16)
+        self.assertFalse(np.array_equal(model.find_lr(data, steps=20, batch_size=16, body_rate=0.1).losses, every.losses))
+        for rate in (0, -1.0, float("inf"), float("nan")):
+            with self.assertRaisesRegex(copse.errors.ArgumentError, "body_rate is .*: a factor above 0"):
+                model.fit(data, 1, body_rate=rate)
+        with self.assertRaisesRegex(copse.errors.ArgumentError, "a frozen body has no rate"):
+            model.fit(data, 1, body_rate=0.1, freeze="body")
+        with self.assertRaisesRegex(copse.errors.ArgumentError, "body_rate makes groups of all variables: leave groups out"):
+            model.fit(data, 1, body_rate=0.1, groups="*.bias: decay=0")
 
 
 class FindLearningRate(unittest.TestCase):

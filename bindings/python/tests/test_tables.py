@@ -114,6 +114,31 @@ class Tables(InFolder):
         by_position = copse.Dataset.table([list(r.values()) for r in ROWS])
         np.testing.assert_array_equal(by_position.column("x"), expected.column("x"))
 
+    def test_several_labels_are_targets(self):
+        x = np.linspace(0, 1, 60)
+        columns = {"x": x, "width, cm": 10 + 4 * x, "height": 500 - 300 * x}
+        names = ["width, cm", "height"]
+        data = copse.Dataset.table(columns, label=names)
+        self.assertEqual(data.columns["y"], ("float32", (2,)))
+        (self.folder / "t.csv").write_text('x,"width, cm",height\n' + "".join(
+            f"{a!r},{b!r},{c!r}\n" for a, b, c in zip(*(v.tolist() for v in columns.values()))))
+        for label in (names, [2, 3], '"width, cm",height'):
+            file = copse.Dataset.open(self.folder / "t.csv", label=label)
+            np.testing.assert_array_equal(file.column("y"), data.column("y"))
+        model = copse.Model(copse.Strategy("host"), data, "dense out", seed=1)
+        model.fit(data, 80, batch_size=16, learning_rate=0.05, verbose=False)
+        self.assertEqual((model.task, model.outputs), ("regression", 2))
+        np.testing.assert_allclose(model.predict({"x": 0.5}), [[12, 350]], rtol=0.02)
+        self.assertGreater(model.evaluate(self.folder / "t.csv").r2, 0.99)
+        model.save(self.folder / "model")
+        again = copse.Model.load(copse.Strategy("host"), self.folder / "model")
+        np.testing.assert_array_equal(again.predict([{"x": 0.25}]), model.predict({"x": 0.25}))
+        for wrong, error in (([], "a list without a column"), ([0, 1], "count from 1"), (["width", "height"], 'no column named "width"')):
+            with self.assertRaisesRegex(copse.errors.ArgumentError, error):
+                copse.Dataset.table(columns, label=wrong)
+        left = copse.Dataset.table(columns, label="height", ignore=["width, cm"], task="regression")
+        self.assertEqual(left.columns["x"][1], (1,))
+
     def test_predictions(self):
         model = self.model(self.by_file())
         one = model.predict({"width": 2.3, "colour": "red"})

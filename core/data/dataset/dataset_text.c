@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Datasets of texts: windows of an array of tokens, and the tokens behind them. */
+/* Datasets of texts: windows of an array of tokens, and the tokens after them. */
 #include "copse/data/source.h"
 #include "core/data/dataset/dataset.h"
 #include "core/data/text/tokens.h"
@@ -7,19 +7,20 @@
 
 /* ---- rows ---- */
 
-/* Row i is the `length` tokens from `offset` + i * stride on, or from starts[i] on. */
+/* Row i is the `length` tokens from `offset` + i * stride on, or those before ends[i]. Where fewer
+   precede ends[i], it is all of them, then zeros. */
 struct text_rows {
     struct copse_row_source rows; /* first */
     copse_array *tokens;
-    size_t *starts;                /* owned; NULL: every `stride` */
+    size_t *ends;                  /* owned; NULL: every `stride` */
     size_t *line_ends, line_count; /* owned: the tokens that end a line; of "x" */
     size_t stride, offset, length;
     bool is_widened; /* u8 tokens as i32 */
 };
 
-static size_t start_of(const struct text_rows *r, size_t row)
+static size_t end_of(const struct text_rows *r, size_t row)
 {
-    return r->starts != NULL ? r->starts[row] : r->offset + row * r->stride;
+    return r->ends != NULL ? r->ends[row] : r->offset + row * r->stride + r->length;
 }
 
 static copse_status read_rows(struct copse_row_source *self, const uint32_t *rows, size_t count,
@@ -29,15 +30,17 @@ static copse_status read_rows(struct copse_row_source *self, const uint32_t *row
     const size_t size = copse_type_size(r->tokens->view.type);
 
     for (size_t i = 0; i < count; i++) {
-        const size_t at = start_of(r, rows != NULL ? rows[i] : i);
-        const uint8_t *from = (const uint8_t *)r->tokens->data + at * size;
+        const size_t end = end_of(r, rows != NULL ? rows[i] : i), used = COPSE_MIN(end, r->length);
+        const uint8_t *from = (const uint8_t *)r->tokens->data + (end - used) * size;
         if (!r->is_widened) {
-            memcpy((char *)out + i * r->length * size, from, r->length * size);
+            char *row = (char *)out + i * r->length * size;
+            memcpy(row, from, used * size);
+            memset(row + used * size, 0, (r->length - used) * size);
             continue;
         }
         int32_t *to = (int32_t *)out + i * r->length;
         for (size_t k = 0; k < r->length; k++)
-            to[k] = from[k];
+            to[k] = k < used ? from[k] : 0;
     }
     return COPSE_OK;
 }
@@ -48,7 +51,7 @@ static void release_rows(struct copse_row_source *self)
     copse_context *ctx = copse_context_retain(r->tokens->ctx);
 
     copse_array_release(&r->tokens);
-    copse__free(&copse__base(ctx)->mem, r->starts);
+    copse__free(&copse__base(ctx)->mem, r->ends);
     copse__free(&copse__base(ctx)->mem, r->line_ends);
     copse__free(&copse__base(ctx)->mem, r);
     copse_context_release(&ctx);
@@ -66,7 +69,7 @@ static copse_status add_column(copse_dataset *ds, const char *name, copse_type t
         return copse_no_memory("dataset");
     *r = *from;
     r->tokens = copse_array_retain(from->tokens);
-    from->starts = from->line_ends = NULL;
+    from->ends = from->line_ends = NULL;
     r->is_widened = type == COPSE_I32 && from->tokens->view.type == COPSE_U8;
     copse__row_source_init(&r->rows, &table);
     return copse__dataset_add_rows(ds, name, type, COPSE_SHAPE((uint32_t)from->length), &r->rows);
@@ -93,6 +96,9 @@ static copse_status dataset_text_check(const struct copse_dataset_params *p,
         (text->vocabulary != 0 || text->train_fraction != 0))
         return copse_fail(COPSE_ERR_ARGUMENT,
                           "text: vocabulary and train_fraction belong to the tokens \"bpe\"");
+    if (text->takes_short && text->rows == COPSE_TEXT_WINDOWS)
+        return copse_fail(COPSE_ERR_ARGUMENT,
+                          "text: takes_short belongs to the ends of a text or of its lines");
     if (p->labels != NULL || p->classes != 0 || p->scale != COPSE_SCALE_AUTO ||
         p->missing > COPSE_MISSING_REFUSE || p->unknown != COPSE_UNKNOWN_IGNORE ||
         p->ignore != NULL || csv->label_name != NULL || csv->label_column != 0 ||
@@ -160,33 +166,50 @@ static copse_status find_line_ends(struct text_rows *r, int64_t line_end)
     return ok ? COPSE_OK : copse_no_memory("text");
 }
 
-/* Windows before the ends of lines; the text ends the last line. */
-static copse_status find_starts(struct text_rows *r, size_t *count)
+/* The ends of windows that have `least` tokens: of each line, where the text ends the last one, or
+   of the text alone. */
+static copse_status find_ends(struct text_rows *r, copse_text_rows which, size_t least,
+                              size_t *count)
 {
-    const size_t all = r->tokens->count, lines = r->line_count;
+    const size_t all = r->tokens->count, lines = which == COPSE_TEXT_LINES ? r->line_count : 0;
     const bool is_open = lines == 0 || r->line_ends[lines - 1] + 1 < all;
 
-    r->starts = copse__alloc(&copse__base(r->tokens->ctx)->mem, lines + 1, sizeof *r->starts);
-    if (r->starts == NULL)
+    r->ends = copse__alloc(&copse__base(r->tokens->ctx)->mem, lines + 1, sizeof *r->ends);
+    if (r->ends == NULL)
         return copse_no_memory("text");
     *count = 0;
     for (size_t i = 0; i < lines; i++)
-        if (r->line_ends[i] >= r->length)
-            r->starts[(*count)++] = r->line_ends[i] - r->length;
+        if (r->line_ends[i] >= least)
+            r->ends[(*count)++] = r->line_ends[i];
     if (is_open)
-        r->starts[(*count)++] = all - r->length;
+        r->ends[(*count)++] = all;
     return COPSE_OK;
 }
 
-static copse_status add_columns(copse_dataset *ds, struct text_rows *r, copse_text_rows which)
+/* Column "length": the tokens that each row has of the text. */
+static copse_status add_lengths(copse_dataset *ds)
+{
+    const struct text_rows *r = (const struct text_rows *)ds->columns[0].values;
+    struct copse_row_source *rows;
+    copse_array *lengths;
+
+    COPSE_TRY(copse__array_create(ds->ctx, COPSE_I32, 1, &ds->info.rows, NULL, &lengths));
+    for (size_t i = 0; i < ds->info.rows; i++)
+        ((int32_t *)lengths->data)[i] = (int32_t)COPSE_MIN(end_of(r, i), r->length);
+    COPSE_TRY(copse__row_source_of_array(lengths, &rows));
+    return copse__dataset_add_rows(ds, "length", COPSE_I32, COPSE_SCALAR, rows);
+}
+
+static copse_status add_columns(copse_dataset *ds, struct text_rows *r,
+                                const struct copse_text_params *text)
 {
     struct text_rows behind = *r;
 
     COPSE_TRY(add_column(ds, "x", ds->schema->is.type, r));
-    if (which != COPSE_TEXT_WINDOWS)
-        return COPSE_OK;
+    if (text->rows != COPSE_TEXT_WINDOWS)
+        return text->takes_short ? add_lengths(ds) : COPSE_OK;
     behind.offset = 1;
-    behind.starts = behind.line_ends = NULL;
+    behind.ends = behind.line_ends = NULL;
     ds->info.has_labels = true;
     ds->info.classes = ds->schema->is.outputs;
     ds->is_ordered = true;
@@ -196,27 +219,25 @@ static copse_status add_columns(copse_dataset *ds, struct text_rows *r, copse_te
 
 /* The windows of `r`, and their number. */
 static copse_status place_windows(struct text_rows *r, const struct copse_text *t,
-                                  const struct copse_schema_parts *p, copse_text_rows which,
-                                  size_t *rows)
+                                  const struct copse_schema_parts *p,
+                                  const struct copse_text_params *text, size_t *rows)
 {
     const char *noun = copse__token_kinds[p->tokens].noun;
-    const size_t needed = r->length + (which == COPSE_TEXT_WINDOWS), count = r->tokens->count;
+    const size_t least = text->takes_short ? 1 : r->length, count = r->tokens->count;
+    const size_t needed = least + (text->rows == COPSE_TEXT_WINDOWS);
 
-    *rows = 1;
     if (count < needed)
         return copse_fail(COPSE_ERR_SHAPE, "text: %s has %zu %s; a window of %zu%s needs %zu",
                           t->name, count, noun, r->length,
-                          which == COPSE_TEXT_WINDOWS ? " and the one after it" : "", needed);
+                          text->rows == COPSE_TEXT_WINDOWS ? " and the one after it" : "", needed);
     COPSE_TRY(find_line_ends(r, copse__token_kinds[p->tokens].line_end(p)));
-    if (which == COPSE_TEXT_END)
-        r->offset = count - r->length;
-    if (which == COPSE_TEXT_LINES)
-        COPSE_TRY(find_starts(r, rows));
-    if (which == COPSE_TEXT_WINDOWS)
+    if (text->rows == COPSE_TEXT_WINDOWS)
         *rows = (count - needed) / r->stride + 1;
+    else
+        COPSE_TRY(find_ends(r, text->rows, least, rows));
     if (*rows == 0)
-        return copse_fail(COPSE_ERR_SHAPE, "text: %s: no line ends after %zu %s", t->name,
-                          r->length, noun);
+        return copse_fail(COPSE_ERR_SHAPE, "text: %s: no line ends after %zu %s", t->name, least,
+                          noun);
     return *rows <= UINT32_MAX
                ? COPSE_OK
                : copse_fail(COPSE_ERR_SHAPE,
@@ -255,9 +276,9 @@ static copse_status dataset_text_make(const struct copse_text *t, size_t learned
     struct text_rows r = { .tokens = tokens,
                            .stride = text->stride != 0 ? text->stride : p->stride,
                            .length = p->shape.dims[0] };
-    size_t rows;
+    size_t rows = 0;
 
-    copse_status s = place_windows(&r, t, p, text->rows, &rows);
+    copse_status s = place_windows(&r, t, p, text, &rows);
     if (s == COPSE_OK)
         s = copse__dataset_new(tokens->ctx, rows, out);
     if (s == COPSE_OK) {
@@ -265,9 +286,9 @@ static copse_status dataset_text_make(const struct copse_text *t, size_t learned
         (*out)->info.rank = 1;
         (*out)->info.shape[0] = (*out)->info.row_size = r.length;
         s = learned > 0 ? find_learned(*out, &r, learned) : COPSE_OK;
-        s = s == COPSE_OK ? add_columns(*out, &r, text->rows) : s;
+        s = s == COPSE_OK ? add_columns(*out, &r, text) : s;
     }
-    copse__free(mem, r.starts); /* where no column has taken them over */
+    copse__free(mem, r.ends); /* where no column has taken them over */
     copse__free(mem, r.line_ends);
     return s;
 }
@@ -356,7 +377,7 @@ copse_status copse_text_place(const copse_dataset *data, size_t row, uint64_t *l
         return copse_fail(COPSE_ERR_ARGUMENT,
                           "text: the dataset is not of a text, or has no row %zu", row);
     const struct text_rows *r = (const struct text_rows *)data->columns[0].values;
-    const size_t at = start_of(r, data->rows != NULL ? data->rows[row] : row) + r->length;
+    const size_t at = end_of(r, data->rows != NULL ? data->rows[row] : row);
     size_t before = 0, end = r->line_count; /* lines that end before `at` */
     while (before < end) {
         const size_t middle = before + (end - before) / 2;

@@ -3,9 +3,13 @@
 #ifndef COPSE_CORE_DATA_SCHEMA_NAMES_H
 #define COPSE_CORE_DATA_SCHEMA_NAMES_H
 
-#define COPSE_SCHEMA_VERSION      2 /* has dates */
-#define COPSE_SCHEMA_BEFORE_DATES 1
-#define COPSE_SCHEMA_RESIZE       "bilinear" /* how pictures are resized */
+/* versions of the text: what each of them was the first to have */
+#define COPSE_SCHEMA_FIRST   1
+#define COPSE_SCHEMA_DATES   2
+#define COPSE_SCHEMA_TARGETS 3 /* several label columns of a table */
+#define COPSE_SCHEMA_VERSION COPSE_SCHEMA_TARGETS
+
+#define COPSE_SCHEMA_RESIZE "bilinear" /* how pictures are resized */
 enum {
     COPSE_SCHEMA_KINDS = 4,
     COPSE_SCHEMA_TASKS = 4,

@@ -336,12 +336,12 @@ static copse_status check_columns(const struct copse_schema_parts *s)
             COPSE_ERR_FORMAT,
             "schema: the columns make f32 [%llu], but \"input\" has another type or shape",
             (unsigned long long)width);
-    if (labels > 1 ||
-        (labels == 1 && (s->task == COPSE_TASK_AUTO || (s->targets != NULL && s->outputs != 1))))
-        return copse_fail(
-            COPSE_ERR_FORMAT,
-            "schema: a table has at most one label column, for a task with one target");
-    return COPSE_OK;
+    const uint32_t needed = s->task == COPSE_TASK_AUTO ? 0 : s->targets != NULL ? s->outputs : 1;
+    return labels == 0 || labels == needed
+               ? COPSE_OK
+               : copse_fail(COPSE_ERR_FORMAT,
+                            "schema: a table has a label column for its classes, or one for each "
+                            "target of a regression");
 }
 
 static copse_status take_table(struct parser *p, const cJSON *header, const cJSON *missing,

@@ -158,10 +158,13 @@ static bool add_scaling(cJSON *root, const struct copse_schema_parts *p)
 /* The oldest version that has all of it. */
 static int schema_text_version(const struct copse_schema_parts *p)
 {
-    for (uint32_t i = 0; i < p->column_count; i++)
-        if (p->columns[i].role == COPSE_COLUMN_DATE)
-            return COPSE_SCHEMA_VERSION;
-    return COPSE_SCHEMA_BEFORE_DATES;
+    uint32_t labels = 0, dates = 0;
+
+    for (uint32_t i = 0; i < p->column_count; i++) {
+        labels += p->columns[i].role == COPSE_COLUMN_LABEL;
+        dates += p->columns[i].role == COPSE_COLUMN_DATE;
+    }
+    return labels > 1 ? COPSE_SCHEMA_TARGETS : dates > 0 ? COPSE_SCHEMA_DATES : COPSE_SCHEMA_FIRST;
 }
 
 char *copse__schema_print(const struct copse_schema_parts *p)

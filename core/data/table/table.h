@@ -56,13 +56,16 @@ struct copse_table_facts {
     const char *path; /* of the first file, for error texts */
     struct copse_table_column *columns;
     size_t column_count;
-    size_t label; /* == column_count: none */
+    size_t label;       /* the first label column; == column_count: none */
+    size_t label_count; /* several are targets of a regression */
     bool has_header;
     bool keeps_row_numbers; /* `ignore` has "none" */
     float largest;          /* magnitude of all numbers that are not labels */
     size_t rows;
-    struct copse_table_numbers labels;      /* those that are numbers, in the order of the rows */
-    struct copse_table_numbers label_order; /* of the first rows: equal for equal labels */
+    /* of the only label column: those that are numbers, in the order of the rows */
+    struct copse_table_numbers labels;
+    /* of the first label column and the first rows: equal for equal labels */
+    struct copse_table_numbers label_order;
     size_t fraction_row; /* of the first label that is not a whole number; 0: none */
     const char *fraction_path;
 };
@@ -71,6 +74,9 @@ struct copse_table_facts {
 copse_status copse__table_survey(struct copse_table_facts *f, copse_context *ctx,
                                  const struct copse_table_source *from);
 void copse__table_facts_fini(struct copse_table_facts *f);
+/* The next item of a list of columns, "a,b": its spaces are cut off; in quotes it may have commas, and
+   "" is a quote. Moves *list after it; NULL: no memory. (table_survey.c) */
+const char *copse__table_next_item(struct copse_arena *arena, const char **list);
 /* Decide roles, scaling, task and classes. `labels` has the outputs of labels in another file; it
    is zeroed otherwise. (table_schema.c) */
 copse_status copse__table_schema(copse_context *ctx, struct copse_table_facts *f,
@@ -106,7 +112,7 @@ const char *copse__table_item(const struct copse_table_facts *f, size_t column,
                               char position[COPSE_ITEM_BYTES]);
 
 /* Read the rows of a source by a schema of a table: x is F32 [rows, width]; y is I32 [rows] or F32
-   [rows, 1], or NULL if the source has no label column. `header`: YES or NO if it is known. `rows`:
+   [rows, targets], or NULL if the source has no label column. `header`: YES or NO if it is known. `rows`:
    their number, of the source that the schema was made from; otherwise 0. (table_read.c) */
 copse_status copse__table_read(copse_context *ctx, const struct copse_table_source *from,
                                const copse_schema *schema, copse_csv_header header, size_t rows,

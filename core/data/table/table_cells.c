@@ -61,8 +61,11 @@ static bool is_percent(const char *text, size_t size)
 
 static bool is_currency(const char *text, size_t size)
 {
-    static const char *const signs[] = { "$", "\xe2\x82\xac", "\xc2\xa3", "\xc2\xa5" };
+    static const char *const signs[] = { "$", "\xe2\x82\xac", "\xc2\xa3", "\xc2\xa5",
+                                         "\xe2\x82\xb9" };
 
+    if (size > 1 && text[0] == '-') /* -$5 */
+        text++, size--;
     for (size_t i = 0; i < COPSE_COUNT(signs); i++) {
         const size_t n = strlen(signs[i]);
         if (size > n && ((memcmp(text, signs[i], n) == 0 && is_amount(text + n, size - n)) ||

@@ -44,9 +44,12 @@ static bool row_is_header(const struct copse_row_reader *r, const struct copse_c
 
 static void use_column(struct copse_row_reader *r, size_t source_column, uint32_t i)
 {
-    r->uses.at[source_column] =
-        (struct copse_table_use){ .column = &r->schema->columns[i], .codes = &r->codes[i] };
-    r->has_label |= r->schema->columns[i].role == COPSE_COLUMN_LABEL;
+    struct copse_table_use *u = &r->uses.at[source_column];
+
+    *u = (struct copse_table_use){ .column = &r->schema->columns[i], .codes = &r->codes[i] };
+    for (uint32_t k = 0; k < i; k++)
+        u->target += r->schema->columns[k].role == COPSE_COLUMN_LABEL;
+    r->found += u->column->role == COPSE_COLUMN_LABEL;
 }
 
 /* Add a name to a list for a message. */
@@ -94,7 +97,7 @@ static const char *row_of_names(const struct copse_row_reader *r, char text[32])
 
 static copse_status use_names(struct copse_row_reader *r, const struct copse_csv_names *names)
 {
-    char missing[300] = "", row[32];
+    char missing[300] = "", labels[300] = "", row[32];
     size_t missing_count = 0;
 
     for (uint32_t i = 0; i < r->schema->column_count; i++) {
@@ -109,12 +112,19 @@ static copse_status use_names(struct copse_row_reader *r, const struct copse_csv
                               r->csv->path, row_of_names(r, row), count, c->name);
         if (count > 0)
             use_column(r, at, i);
-        else if (!is_label && ++missing_count > 0)
+        else if (is_label)
+            list_name(labels, sizeof labels, c->name);
+        else if (++missing_count > 0)
             list_name(missing, sizeof missing, c->name);
     }
     if (missing_count > 0)
         return copse_fail(COPSE_ERR_SHAPE, "csv: %s%s: there is no column %s, which training had",
                           r->csv->path, row_of_names(r, row), missing);
+    if (r->found > 0 && r->found < r->labels)
+        return copse_fail(COPSE_ERR_SHAPE,
+                          "csv: %s%s: there is no column %s, a target of the training, while other "
+                          "targets are there",
+                          r->csv->path, row_of_names(r, row), labels);
     report_extra(r, names);
     return COPSE_OK;
 }
@@ -122,16 +132,14 @@ static copse_status use_names(struct copse_row_reader *r, const struct copse_csv
 static copse_status use_positions(struct copse_row_reader *r)
 {
     const uint32_t all = r->schema->column_count;
-    bool has_label = false;
     size_t at = 0;
 
-    for (uint32_t i = 0; i < all; i++)
-        has_label |= r->schema->columns[i].role == COPSE_COLUMN_LABEL;
-
-    if (r->uses.count != all && (!has_label || r->uses.count + 1 != all))
+    if (r->uses.count != all && r->uses.count + r->labels != all)
         return copse_fail(COPSE_ERR_SHAPE, "csv: %s, row %zu: %zu columns, training had %u%s",
                           r->csv->path, r->csv->row, r->uses.count, all,
-                          has_label ? " with the label" : "");
+                          r->labels > 1    ? " with the labels"
+                          : r->labels == 1 ? " with the label"
+                                           : "");
     for (uint32_t i = 0; i < all; i++) {
         const copse_column_role role = r->schema->columns[i].role;
         const bool is_label = role == COPSE_COLUMN_LABEL;
@@ -147,7 +155,7 @@ static copse_status use_positions(struct copse_row_reader *r)
 copse_status copse__row_columns(struct copse_row_reader *r, const struct copse_csv_names *line,
                                 bool *is_header)
 {
-    r->uses.count = 0;
+    r->uses.count = r->found = 0;
     r->has_label = false;
     if (!COPSE_RESERVE(r->mem, &r->uses, line->count))
         return copse_fail(COPSE_ERR_NO_MEMORY, "csv: %s: no memory for %zu columns", r->csv->path,
@@ -155,6 +163,8 @@ copse_status copse__row_columns(struct copse_row_reader *r, const struct copse_c
     memset(r->uses.at, 0, line->count * sizeof *r->uses.at);
     r->uses.count = line->count;
     *is_header = row_is_header(r, line);
-    return *is_header && r->schema->has_header && !r->is_surveyed ? use_names(r, line)
-                                                                  : use_positions(r);
+    COPSE_TRY(*is_header && r->schema->has_header && !r->is_surveyed ? use_names(r, line)
+                                                                     : use_positions(r));
+    r->has_label = r->found > 0;
+    return COPSE_OK;
 }

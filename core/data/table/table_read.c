@@ -54,11 +54,12 @@ static copse_status take_row(struct reader *r, struct copse_cell line)
     r->rows++;
     if (!r->row.has_label)
         return COPSE_OK;
-    return (r->row.schema->task == COPSE_TASK_REGRESSION
-                ? COPSE_PUSH(r->row.mem, &r->targets, r->row.target)
-                : COPSE_PUSH(r->row.mem, &r->classes, r->row.class))
-               ? COPSE_OK
-               : no_memory(r);
+    if (r->row.schema->task != COPSE_TASK_REGRESSION)
+        return COPSE_PUSH(r->row.mem, &r->classes, r->row.class) ? COPSE_OK : no_memory(r);
+    bool ok = true;
+    for (uint32_t i = 0; ok && i < r->row.schema->outputs; i++)
+        ok = COPSE_PUSH(r->row.mem, &r->targets, r->row.targets[i]);
+    return ok ? COPSE_OK : no_memory(r);
 }
 
 static copse_status read_part(struct reader *r, size_t part)
@@ -140,7 +141,7 @@ copse_status copse__table_read(copse_context *ctx, const struct copse_table_sour
     if (s == COPSE_OK)
         s = make_array(&r, ctx, COPSE_F32, 2, schema->is.shape.dims[0], (void **)&r.x.at, x);
     if (s == COPSE_OK && r.row.has_label && schema->is.task == COPSE_TASK_REGRESSION)
-        s = make_array(&r, ctx, COPSE_F32, 2, 1, (void **)&r.targets.at, y);
+        s = make_array(&r, ctx, COPSE_F32, 2, schema->is.outputs, (void **)&r.targets.at, y);
     else if (s == COPSE_OK && r.row.has_label)
         s = make_array(&r, ctx, COPSE_I32, 1, 1, (void **)&r.classes.at, y);
     if (s != COPSE_OK)

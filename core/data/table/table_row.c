@@ -259,8 +259,8 @@ static copse_status take_class(struct copse_row_reader *r, size_t column, const 
     return COPSE_OK;
 }
 
-static copse_status take_label(struct copse_row_reader *r, size_t column, const char *name,
-                               const struct copse_cell *cell)
+static copse_status take_label(struct copse_row_reader *r, size_t column, uint32_t target,
+                               const char *name, const struct copse_cell *cell)
 {
     double v;
 
@@ -269,10 +269,10 @@ static copse_status take_label(struct copse_row_reader *r, size_t column, const 
     if (r->schema->task != COPSE_TASK_REGRESSION)
         return take_class(r, column, name, cell);
     COPSE_TRY(copse__table_number(r->csv, column, name, cell, &v));
-    const float y = (float)((v - r->schema->targets[0].mean) / r->schema->targets[0].scale);
-    if (!isfinite(y))
+    const struct copse_schema_target *t = &r->schema->targets[target];
+    r->targets[target] = (float)((v - t->mean) / t->scale);
+    if (!isfinite(r->targets[target]))
         return refuse_scaled(r, column, name, cell);
-    r->target = y;
     return COPSE_OK;
 }
 
@@ -288,7 +288,7 @@ static copse_status take_cell(struct copse_row_reader *r, size_t column,
     if (c == NULL)
         return COPSE_OK;
     if (c->role == COPSE_COLUMN_LABEL)
-        return take_label(r, column, c->name, cell);
+        return take_label(r, column, u->target, c->name, cell);
     if (c->role == COPSE_COLUMN_DATE)
         return take_date(r, column, u, cell, row + c->first);
     return c->role == COPSE_COLUMN_NUMBER ? take_number(r, column, c, cell, row + c->first)
@@ -325,10 +325,12 @@ static copse_status make_dictionaries(struct copse_row_reader *r)
     const struct copse_schema_parts *s = r->schema;
 
     r->codes = copse__arena_alloc(&r->arena, s->column_count, sizeof *r->codes);
-    if (r->codes == NULL)
+    r->targets = copse__arena_alloc(&r->arena, COPSE_MAX(s->outputs, 1), sizeof *r->targets);
+    if (r->codes == NULL || r->targets == NULL)
         return copse_no_memory("table");
     for (uint32_t i = 0; i < s->column_count; i++) {
         r->codes[i].arena = &r->arena;
+        r->labels += s->columns[i].role == COPSE_COLUMN_LABEL;
         if (s->columns[i].role == COPSE_COLUMN_CATEGORY)
             COPSE_TRY(fill_dictionary(&r->codes[i], s->columns[i].categories,
                                       s->columns[i].width - s->columns[i].has_missing));

@@ -11,6 +11,7 @@
 struct copse_table_use {
     const struct copse_schema_column *column; /* NULL: none */
     const struct copse_dictionary *codes;     /* of a category: entry i is category i */
+    uint32_t target;                          /* of a label: which one */
     /* of dates: cells that were read, and the first one that is no date; NULL: there is none */
     size_t dates, fault_row;
     const char *date_fault;
@@ -40,10 +41,12 @@ struct copse_row_reader {
     struct {
         struct copse_table_use *at;
         size_t count, room;
-    } uses;         /* for each column of the source */
-    bool has_label; /* the source has the label column */
-    int32_t class;  /* of the row that was read */
-    float target;
+    } uses;          /* for each column of the source */
+    uint32_t labels; /* columns with labels: of the schema */
+    uint32_t found;  /* and of the source */
+    bool has_label;  /* the source has all of them, and there are any */
+    int32_t class;   /* of the row that was read */
+    float *targets;
     /* since the last report */
     struct copse_replaced missing_cells, unknown_cells, date_cells, time_cells;
     const char *date_form, *date_fault; /* of the first of date_cells */
@@ -59,7 +62,7 @@ void copse__row_reader_fini(struct copse_row_reader *r); /* a zeroed one is allo
    line is a header. */
 copse_status copse__row_columns(struct copse_row_reader *r, const struct copse_csv_names *line,
                                 bool *is_header);
-/* The numbers of a line, [width] of the schema; r->class or r->target if there is a label. */
+/* The numbers of a line, [width] of the schema; r->class or r->targets if there is a label. */
 copse_status copse__row_read(struct copse_row_reader *r, struct copse_cell line, float *to);
 /* COPSE_ERR_FORMAT if a column of dates has cells, and none of them is a date as training had. */
 copse_status copse__row_check_dates(const struct copse_row_reader *r);

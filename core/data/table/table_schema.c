@@ -34,6 +34,7 @@ static copse_status check_texts(const struct copse_table_facts *f, size_t column
     const struct copse_table_column *c = &f->columns[column];
     const size_t different =
         c->words.entries.count + (c->numbers > 0 ? c->digits.entries.count : 0);
+    const bool is_label = c->role == COPSE_COLUMN_LABEL;
     const struct copse_dictionary_entry *first = &c->words.entries.at[0];
 
     if (c->commas == c->texts)
@@ -50,12 +51,12 @@ static copse_status check_texts(const struct copse_table_facts *f, size_t column
     if (different <= COPSE_FEW || 2 * different <= f->rows)
         return COPSE_OK;
     char why[200];
-    const char *what = copse__table_looks_like(&c->words, column == f->label);
+    const char *what = copse__table_looks_like(&c->words, is_label);
     snprintf(why, sizeof why, "is one of %zu different texts in %zu rows: these are %s", different,
              f->rows,
-             what != NULL         ? what
-             : column == f->label ? "no classes; is another column the label?"
-                                  : "no categories; leave the column out (ignore, --ignore)");
+             what != NULL ? what
+             : is_label   ? "no classes; is another column the label?"
+                          : "no categories; leave the column out (ignore, --ignore)");
     return table_schema_refuse(f, column, first, why);
 }
 
@@ -321,19 +322,29 @@ static copse_status set_text_classes(struct copse_table_facts *f, struct copse_s
     return report_texts(f);
 }
 
-static copse_status set_target(struct copse_table_facts *f, struct copse_schema_parts *p)
+/* A target for each label column, in the order of the columns. */
+static copse_status set_targets(struct copse_table_facts *f, struct copse_schema_parts *p)
 {
-    struct copse_table_column *c = &f->columns[f->label];
-    struct copse_schema_target *to = copse__arena_alloc(&f->arena, 1, sizeof *to);
+    struct copse_schema_target *to = copse__arena_alloc(&f->arena, f->label_count, sizeof *to);
     const bool is_scaled = f->params->scale != COPSE_SCALE_NONE;
 
     if (to == NULL)
         return no_memory(f);
-    *to = (struct copse_schema_target){ c->name, is_scaled ? c->mean : 0,
-                                        is_scaled ? table_schema_deviation(c) : 1 };
     p->task = COPSE_TASK_REGRESSION;
     p->targets = to;
-    p->outputs = 1;
+    p->outputs = 0;
+    for (size_t i = f->label; i < f->column_count; i++) {
+        const struct copse_table_column *c = &f->columns[i];
+        if (c->role != COPSE_COLUMN_LABEL)
+            continue;
+        if (c->texts > 0)
+            return table_schema_refuse(
+                f, i, &c->words.entries.at[0],
+                "is not a number, and the targets of a regression are numbers");
+        to[p->outputs++] =
+            (struct copse_schema_target){ c->name, is_scaled ? c->mean : 0,
+                                          is_scaled ? table_schema_deviation(c) : 1 };
+    }
     return COPSE_OK;
 }
 
@@ -342,6 +353,13 @@ static copse_status set_labels(struct copse_table_facts *f, struct copse_schema_
     const uint32_t classes = f->params->classes;
     copse_task task = f->params->task;
 
+    if (f->label_count > 1 && (classes != 0 || task == COPSE_TASK_CLASSIFICATION))
+        return copse_fail(COPSE_ERR_ARGUMENT,
+                          "csv: %s: %zu label columns are targets of a regression, and have no "
+                          "classes: name one column, or leave classes and task out",
+                          f->path, f->label_count);
+    if (f->label_count > 1)
+        return set_targets(f, p);
     if (f->columns[f->label].texts > 0)
         return set_text_classes(f, p);
     uint32_t *rows = copse__arena_alloc(&f->arena, COPSE_NAMED_CLASSES_MAX, sizeof *rows);
@@ -361,7 +379,7 @@ static copse_status set_labels(struct copse_table_facts *f, struct copse_schema_
         task =
             are_classes(f, f->labels.at, count) ? COPSE_TASK_CLASSIFICATION : COPSE_TASK_REGRESSION;
     if (task == COPSE_TASK_REGRESSION)
-        return set_target(f, p);
+        return set_targets(f, p);
     if (f->fraction_row != 0)
         return copse__table_fail(COPSE_ERR_FORMAT, f->fraction_path, f->fraction_row, f->label,
                                  f->columns[f->label].name,

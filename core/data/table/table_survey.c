@@ -45,52 +45,115 @@ static copse_status find_name(const struct survey *v, const char *name, size_t *
     return COPSE_OK;
 }
 
-/* Mark the columns of one item of the list `ignore`. */
-static copse_status ignore_one(struct survey *v, bool may_be_header, const char *item)
+const char *copse__table_next_item(struct copse_arena *arena, const char **list)
+{
+    const char *from = *list + strspn(*list, " ");
+    const bool is_quoted = *from == '"';
+    char *item = copse__arena_alloc(arena, strlen(from) + 1, 1);
+    size_t n = 0;
+
+    for (from += is_quoted; item != NULL && *from != 0 && (is_quoted || *from != ','); from++) {
+        if (is_quoted && *from == '"' && *++from != '"')
+            break;
+        item[n++] = *from;
+    }
+    while (item != NULL && !is_quoted && n > 0 && item[n - 1] == ' ')
+        n--;
+    if (item != NULL)
+        item[n] = 0;
+    from += strcspn(from, ",");
+    *list = from + (*from == ',');
+    return item;
+}
+
+/* The column that an item of a list means, by its name or its position; SIZE_MAX: none. */
+static copse_status find_item(struct survey *v, bool may_be_header, const char *item, size_t *at)
 {
     struct copse_table_facts *f = v->facts;
-    size_t at = SIZE_MAX, size = strlen(item);
     double number;
 
+    *at = SIZE_MAX;
     if (may_be_header)
-        COPSE_TRY(find_name(v, item, &at));
-    if (at != SIZE_MAX) {
+        COPSE_TRY(find_name(v, item, at));
+    if (*at != SIZE_MAX) {
         v->is_open = false;
         f->has_header = true;
-    } else if (copse__number_parse(item, size, &number) && copse__table_is_whole(number) &&
+    } else if (copse__number_parse(item, strlen(item), &number) && copse__table_is_whole(number) &&
                number >= 1 && number <= (double)f->column_count) {
-        at = (size_t)number - 1;
-    } else if (strcmp(item, "none") == 0) {
-        f->keeps_row_numbers = true;
-        return COPSE_OK;
-    } else {
-        return copse_fail(
-            COPSE_ERR_ARGUMENT, "csv: %s has no column \"%s\" to leave out; it has %zu columns%s",
-            v->csv->path, item, f->column_count, may_be_header ? "" : " and no header");
+        *at = (size_t)number - 1;
     }
-    f->columns[at].role = COPSE_COLUMN_IGNORED;
     return COPSE_OK;
 }
 
 static copse_status take_ignored(struct survey *v, bool may_be_header)
 {
-    const char *list = v->facts->params->ignore;
+    struct copse_table_facts *f = v->facts;
+    const char *list = f->params->ignore;
+    size_t at;
 
     while (list != NULL && *list != 0) {
-        const size_t whole = strcspn(list, ",");
-        size_t size = whole;
-        while (size > 0 && list[size - 1] == ' ')
-            size--;
-        while (size > 0 && *list == ' ')
-            list++, size--;
-        char *item = copse__arena_alloc(&v->facts->arena, size + 1, 1);
+        const char *item = copse__table_next_item(&f->arena, &list);
         if (item == NULL)
             return no_memory(v);
-        memcpy(item, list, size);
-        COPSE_TRY(ignore_one(v, may_be_header, item));
-        list += strcspn(list, ",");
-        list += *list == ',';
+        COPSE_TRY(find_item(v, may_be_header, item, &at));
+        if (at != SIZE_MAX)
+            f->columns[at].role = COPSE_COLUMN_IGNORED;
+        else if (strcmp(item, "none") == 0)
+            f->keeps_row_numbers = true;
+        else
+            return copse_fail(COPSE_ERR_ARGUMENT,
+                              "csv: %s has no column \"%s\" to leave out; it has %zu columns%s",
+                              v->csv->path, item, f->column_count,
+                              may_be_header ? "" : " and no header");
     }
+    return COPSE_OK;
+}
+
+/* ---- labels ---- */
+
+static copse_status add_label(struct survey *v, size_t at)
+{
+    struct copse_table_facts *f = v->facts;
+    struct copse_table_column *c = &f->columns[at];
+
+    if (c->role != COPSE_COLUMN_NUMBER)
+        return copse_fail(COPSE_ERR_ARGUMENT, "csv: %s: column %zu is %s", v->csv->path, at + 1,
+                          c->role == COPSE_COLUMN_IGNORED ? "left out, so it cannot be the label"
+                                                          : "named twice in the list of labels");
+    c->role = COPSE_COLUMN_LABEL;
+    f->label = COPSE_MIN(f->label, at);
+    f->label_count++;
+    return COPSE_OK;
+}
+
+/* The column with the name `list`, or the columns of a list of names and positions. */
+static copse_status take_named_labels(struct survey *v, bool may_be_header, const char *list)
+{
+    size_t at = SIZE_MAX;
+
+    if (may_be_header)
+        COPSE_TRY(find_name(v, list, &at));
+    if (at != SIZE_MAX) {
+        v->is_open = false;
+        v->facts->has_header = true;
+        return add_label(v, at);
+    }
+    const bool is_list = strpbrk(list, ",\"") != NULL;
+    do {
+        const char *item = is_list ? copse__table_next_item(&v->facts->arena, &list) : list;
+        if (item == NULL)
+            return no_memory(v);
+        if (is_list)
+            COPSE_TRY(find_item(v, may_be_header, item, &at));
+        if (at == SIZE_MAX)
+            return copse_fail(COPSE_ERR_ARGUMENT,
+                              "csv: %s has no column named \"%s\" in its first row%s", v->csv->path,
+                              item,
+                              is_list ? "; a comma is between the columns of several targets, and "
+                                        "a name with one is in quotes: '\"a,b\",c'"
+                                      : "");
+        COPSE_TRY(add_label(v, at));
+    } while (is_list && *list != 0);
     return COPSE_OK;
 }
 
@@ -98,45 +161,26 @@ static copse_status take_label(struct survey *v, bool may_be_header)
 {
     struct copse_table_facts *f = v->facts;
     const struct copse_csv_params *p = &f->params->csv;
+    size_t last = f->column_count;
 
     f->label = f->column_count;
     if (f->params->no_labels || f->params->labels != NULL)
         return COPSE_OK;
-    if (p->label_name != NULL) {
-        size_t at = SIZE_MAX;
-        if (may_be_header)
-            COPSE_TRY(find_name(v, p->label_name, &at));
-        if (at == SIZE_MAX)
-            return copse_fail(COPSE_ERR_ARGUMENT,
-                              "csv: %s has no column named \"%s\" in its first row%s", v->csv->path,
-                              p->label_name,
-                              strchr(p->label_name, ',') ? "; several targets are an array in a "
-                                                           "file of its own (labels, --labels)"
-                                                         : "");
-        v->is_open = false;
-        f->has_header = true;
-        f->label = at;
-    } else if (p->label_column > f->column_count) {
+    if (p->label_name != NULL)
+        return take_named_labels(v, may_be_header, p->label_name);
+    if (p->label_column > f->column_count)
         return copse_fail(COPSE_ERR_ARGUMENT, "csv: %s has %zu columns, so none with the number %u",
                           v->csv->path, f->column_count, p->label_column);
-    } else if (p->label_column > 0) {
-        f->label = p->label_column - 1;
-    } else {
-        for (f->label = f->column_count; f->label > 0; f->label--)
-            if (f->columns[f->label - 1].role != COPSE_COLUMN_IGNORED)
-                break;
-        if (f->label == 0)
-            return copse_fail(COPSE_ERR_ARGUMENT, "csv: %s: all columns are left out",
-                              v->csv->path);
-        f->label--;
-    }
-    if (f->columns[f->label].role == COPSE_COLUMN_IGNORED)
-        return copse_fail(COPSE_ERR_ARGUMENT,
-                          "csv: %s: column %zu is left out, so it cannot be the label",
-                          v->csv->path, f->label + 1);
-    f->columns[f->label].role = COPSE_COLUMN_LABEL;
-    return COPSE_OK;
+    if (p->label_column > 0)
+        return add_label(v, p->label_column - 1);
+    while (last > 0 && f->columns[last - 1].role == COPSE_COLUMN_IGNORED)
+        last--;
+    return last > 0
+               ? add_label(v, last - 1)
+               : copse_fail(COPSE_ERR_ARGUMENT, "csv: %s: all columns are left out", v->csv->path);
 }
+
+/* ---- names ---- */
 
 /* Names that two columns in use share. */
 static copse_status check_names(const struct copse_table_facts *f, const struct survey *v)
@@ -187,8 +231,9 @@ static copse_status first_line(struct survey *v, struct copse_cell line)
     const bool may_be_header = f->has_header;
     COPSE_TRY(take_ignored(v, may_be_header));
     COPSE_TRY(take_label(v, may_be_header));
-    if (f->column_count - (f->label < f->column_count) == 0)
-        return copse_fail(COPSE_ERR_FORMAT, "csv: %s has a label column only", v->csv->path);
+    if (f->column_count == f->label_count)
+        return copse_fail(COPSE_ERR_FORMAT, "csv: %s has %s only", v->csv->path,
+                          f->label_count > 1 ? "label columns" : "a label column");
     return COPSE_OK;
 }
 
@@ -220,8 +265,10 @@ static copse_status take_number(struct survey *v, size_t column, const struct co
         f->fraction_row = v->csv->row;
         f->fraction_path = v->csv->path;
     }
-    return COPSE_PUSH(f->mem, &f->labels, x) && copse__table_take_label(f, x) ? COPSE_OK
-                                                                              : no_memory(v);
+    return (f->label_count > 1 || COPSE_PUSH(f->mem, &f->labels, x)) &&
+                   (column != f->label || copse__table_take_label(f, x))
+               ? COPSE_OK
+               : no_memory(v);
 }
 
 static copse_status take_text(struct survey *v, size_t column, const struct copse_cell *cell)
@@ -240,7 +287,7 @@ static copse_status take_text(struct survey *v, size_t column, const struct cops
     c->commas += copse__table_has_comma(cell);
     if (!copse__dictionary_add(&c->words, cell->text, cell->size, v->csv->path, v->csv->row))
         return no_memory(v);
-    if (c->role == COPSE_COLUMN_LABEL &&
+    if (column == v->facts->label &&
         !copse__table_take_label(
             v->facts, (double)(copse__dictionary_find(&c->words, cell->text, cell->size) -
                                c->words.entries.at)))

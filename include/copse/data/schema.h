@@ -11,6 +11,10 @@
  * cells, each text at least twice. The label is the last column unless params.csv names another. Means
  * and deviations are computed over all rows, before a split; a constant column has scale 1.
  *
+ * If no column has the name params.csv.label_name, it is a list of names and positions, "u,v,5":
+ * columns of numbers, which are the targets of a regression in the order of the columns. In this
+ * list, and in params.ignore, a name in double quotes may have commas: "\"u, m\",v".
+ *
  * A column of dates becomes numbers, always scaled: COPSE_COLUMN_DATE. Dates have four digits for
  * the year and '-', '/' or '.' between their parts, and may have a time, as
  * "2024-12-31T23:59:00Z"; the zone does not count. Where day and month could be exchanged in all
@@ -35,7 +39,7 @@
  *
  * By a schema the columns of a table are found by name if the training data and the file have a
  * header, else by position; other columns are passed over, with a line in the log
- * (COPSE_LOG_INFO), and the label column may be missing. A missing number becomes the `fill` of its
+ * (COPSE_LOG_INFO), and the label columns may be missing, all of them. A missing number becomes the `fill` of its
  * column, a missing date the mean of each part and no weekday; so does a cell that is no date,
  * unless params.unknown or params.missing refuses it. It is COPSE_ERR_FORMAT if no cell of a column
  * can be read as a date, unless params.missing is COPSE_MISSING_MEAN. A missing or unknown category

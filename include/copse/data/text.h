@@ -9,8 +9,9 @@
  * shows the use; docs/model-file.md the schema.
  *
  * The outputs of a model (copse_model_create) decide what copse_model_loss compares: [context,
- * tokens] the token behind each position, [tokens] the one behind the window. copse_model_predict
- * gives the probabilities of the token behind the window.
+ * tokens] the token after each position, [tokens] the one after the window. copse_model_predict
+ * gives the probabilities of the token after the window, or with `takes_short` after its `length`
+ * tokens.
  *
  * copse_dataset_split cuts such a dataset into the first and the last windows, and leaves out those
  * that would have tokens in both parts.
@@ -40,7 +41,7 @@ typedef enum copse_tokens {
 typedef enum copse_text_rows {
     COPSE_TEXT_WINDOWS, /**< all, with "y" */
     /** for each line the last `context` tokens before its end; no "y". Lines that end before
-       `context` tokens have no row */
+       `context` tokens have no row, unless `takes_short` is set */
     COPSE_TEXT_LINES,
     COPSE_TEXT_END, /**< the last tokens of the text; no "y" */
 } copse_text_rows;
@@ -63,7 +64,12 @@ struct copse_text_params {
     /** BPE: the vocabulary is learned from this part of the text, its beginning.
        copse_dataset_split then cuts after it. 1: from the whole text [0 = 0.8, as of the split] */
     float train_fraction;
-    uint64_t reserved[3]; /**< 0 */
+    /** COPSE_TEXT_END, COPSE_TEXT_LINES: a text, or a line, that ends before `context` tokens has a
+       row too: these tokens, then zeros. Column "length", i32 scalar, has the number of its tokens,
+       from 1. Only a network that predicts the token after each position takes such rows. A line
+       that begins the text and is empty has none [false] */
+    bool takes_short;
+    uint64_t reserved[2]; /**< 0 */
 };
 
 /**

@@ -32,15 +32,15 @@ typedef copse_status copse_token_fn(void *user, uint32_t token, const char *text
 /**
  * Continue a text. Each token is predicted from the last `context` tokens of the prompt and what
  * was written, on one device; one window is computed for each token. A network that predicts the
- * token behind each position also continues shorter texts: position i of its output must not depend
- * on later positions of the window. Tokens that the training text has not are not drawn, if the
+ * token after each position also continues shorter texts: position i of its output must not depend
+ * on later positions of the window, which is checked for the first of them. Tokens that the training text has not are not drawn, if the
  * schema says which (copse_text_info.knows_unseen).
  * @param prompt  `size` bytes; the network reads the last window. NULL or empty: a line end; token
  *                0 without one.
  * @param take    Called once for each token, in the calling thread.
  * @retval COPSE_ERR_ARGUMENT   The model is not of a text; `params` breaks a rule; the prompt is
  *                              shorter than the window of a network that predicts only the token
- *                              behind it.
+ *                              after it, or whose outputs depend on later positions.
  * @retval COPSE_ERR_FORMAT     The prompt has invalid UTF-8, or a character that the schema does
  *                              not have.
  * @retval COPSE_ERR_NONFINITE  An output is NaN or infinite.

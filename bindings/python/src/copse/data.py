@@ -11,7 +11,7 @@ from ._library import c_string, check, choice, ffi, lib, make, owned, text
 from ._names import named_options
 from .devices import context as context_of
 from .errors import ArgumentError
-from .options import Header, Missing, PathLike, Scale, Task, Tokens
+from .options import Header, Label, Missing, PathLike, Scale, Task, Tokens
 from .table import Cells, cells_of
 from .tensor import _NAMES, array, array_of, column, shape_of, type_of, view_of
 
@@ -88,13 +88,21 @@ def _text_params(tokens: Optional[str], context: int, stride: int, vocabulary: i
         "tokens": choice("the kind of token", tokens, TOKENS), "context": context, "stride": stride, "vocabulary": vocabulary})
 
 
-def _label_and_ignored(label: Union[str, int, None],
-                       ignore: Union[str, Sequence[Union[str, int]], None]) -> tuple[Any, Any]:
-    """The name of the label column, and the list of columns that are left out."""
-    if isinstance(label, int) and label < 1:
+def _listed(columns: Union[str, Sequence[Union[str, int]]]) -> str:
+    """Names and positions as a list of the library, which has names in quotes."""
+    if isinstance(columns, str):
+        return columns
+    return ",".join(str(c) if isinstance(c, int) else '"' + str(c).replace('"', '""') + '"' for c in columns)
+
+
+def _label_and_ignored(label: Label, ignore: Union[str, Sequence[Union[str, int]], None]) -> tuple[Any, Any]:
+    """The name or the names of the label columns, and the list of columns that are left out."""
+    if any(isinstance(c, int) and c < 1 for c in ([label] if isinstance(label, (str, int)) else label or [])):
         raise ArgumentError("positions of label columns count from 1")
-    listed = ignore if ignore is None or isinstance(ignore, str) else ",".join(str(c) for c in ignore)
-    return c_string(label if isinstance(label, str) else None), c_string(listed)
+    if label is not None and not isinstance(label, (str, int)) and not len(label):
+        raise ArgumentError("label is a list without a column")
+    name = None if label is None or isinstance(label, int) else _listed(label)
+    return c_string(name), c_string(None if ignore is None else _listed(ignore))
 
 
 def check_batch_size(batch: int) -> None:
@@ -127,7 +135,7 @@ class Dataset:
     @classmethod
     @named_options()
     def open(cls, path: PathLike, *, labels: Optional[PathLike] = None, classes: int = 0,
-             no_labels: bool = False, label: Union[str, int, None] = None, header: Header = "auto",
+             no_labels: bool = False, label: Label = None, header: Header = "auto",
              delimiter: Optional[str] = None, task: Task = "auto", scale: Scale = "auto", missing: Missing = "auto",
              ignore: Union[str, Sequence[Union[str, int]], None] = None, max_bytes: int = 0,
              resize: Optional[tuple[int, int]] = None, picture_bytes: int = 0, tokens: Optional[Tokens] = None,
@@ -136,7 +144,7 @@ class Dataset:
         with `tokens` a text: features "x", labels "y".
 
         labels: the file with the labels of an IDX or .npy file. label: the label column of a table, by its name or by
-        position from 1; the last one without it. task: auto, classification or regression. scale: auto, none, standard
+        position from 1; the last one without it; a list of columns: the targets of a regression. task: auto, classification or regression. scale: auto, none, standard
         or max. missing: refuse (auto) or mean, for missing cells. ignore: columns of a table that are left out.
         resize: width and height that pictures get. picture_bytes: most memory for decoded pictures.
         tokens: characters, bytes, or bpe (byte pairs). context: tokens in a window. stride: tokens between the starts of two
@@ -170,7 +178,7 @@ class Dataset:
 
     @classmethod
     @named_options()
-    def table(cls, rows: Any, *, label: Union[str, int, None] = None, classes: int = 0, no_labels: bool = False,
+    def table(cls, rows: Any, *, label: Label = None, classes: int = 0, no_labels: bool = False,
               task: Task = "auto", scale: Scale = "auto", missing: Missing = "auto",
               ignore: Union[str, Sequence[Union[str, int]], None] = None) -> "Dataset":
         """A table in memory, as `open` reads it from a CSV file: a DataFrame, a dictionary of columns, a list of
@@ -179,7 +187,7 @@ class Dataset:
                              missing=missing, ignore=ignore)
 
     @classmethod
-    def _of_cells(cls, cells: Cells, *, label: Union[str, int, None] = None, classes: int = 0, no_labels: bool = False,
+    def _of_cells(cls, cells: Cells, *, label: Label = None, classes: int = 0, no_labels: bool = False,
                   task: Task = "auto", scale: Scale = "auto", missing: Missing = "auto",
                   ignore: Union[str, Sequence[Union[str, int]], None] = None, is_weighted: bool = False) -> "Dataset":
         """is_weighted: classes have weights, so no warning of unequal classes advises them."""

@@ -183,7 +183,8 @@ class Model:
             validation_data: Any = None, patience: int = 0, min_delta: float = 0.0,
             restore_best_weights: bool = True, logdir: Optional[PathLike] = None,
             optimizer: Optimizer = "adam", learning_rate: "Rate" = 0.0, seed: int = 0, groups: str = "",
-            freeze: "Freeze" = None, verbose: Verbose = "auto", **options: Unpack[OptimizerOptions]) -> History:
+            freeze: "Freeze" = None, body_rate: Optional[float] = None, verbose: Verbose = "auto",
+            **options: Unpack[OptimizerOptions]) -> History:
         """Train the model, by a Trainer of its variables for this call. `data` and `validation_data` are data sets with
         the model's schema, files, or tables in memory. epochs: None for what suits the rows, as `copse train` chooses it;
         with validation data of enough rows training then stops by itself. batch_size: 0 for 64; all rows if they are
@@ -196,7 +197,8 @@ class Model:
             epochs, patience = by_rows.epochs, patience or by_rows.patience
             restore_best_weights &= not by_rows.keep_last or patience > 0
         trainer = Trainer(self.strategy, self, optimizer=optimizer, learning_rate=learning_rate, seed=seed,
-                          groups=groups, freeze=freeze, variables=[v for v in self.variables if v.is_trained], **options)
+                          groups=groups, freeze=freeze, body_rate=body_rate,
+                          variables=[v for v in self.variables if v.is_trained], **options)
         try:
             return trainer.fit(rows._in_batches(batch_size, seed=seed), epochs, callbacks,
                                validation_data=held_out, patience=patience, min_delta=min_delta,
@@ -207,13 +209,13 @@ class Model:
     @named_options(OptimizerOptions, learning_rate="the test sets the rate: start_lr, end_lr")
     def find_lr(self, data: Any, *, start_lr: float = 1e-7, end_lr: float = 10.0, steps: int = 100, batch_size: int = 0,
                 optimizer: Optimizer = "adam", seed: int = 0, groups: str = "", freeze: "Freeze" = None,
-                **options: Unpack[OptimizerOptions]) -> LearningRates:
+                body_rate: Optional[float] = None, **options: Unpack[OptimizerOptions]) -> LearningRates:
         """The learning-rate range test: train for a few steps while the rate grows exponentially. The model keeps its values.
         data, batch_size, optimizer and further settings: as of `fit`."""
-        from .trainer import Rule, with_frozen
+        from .trainer import parameter_groups, Rule
         rows = self._labelled("data", data)
         check_batch_size(batch_size)
-        rule = Rule(Guard(), optimizer, 0.0, with_frozen(freeze, groups, self), options)
+        rule = Rule(Guard(), optimizer, 0.0, parameter_groups(freeze, body_rate, groups, self), options)
         how = ffi.new("struct copse_model_fit_params *", {"batch": batch_size, "seed": seed, "optimizer": rule.params[0]})
         params = ffi.new("struct copse_find_lr_params *", {"start_lr": start_lr, "end_lr": end_lr, "steps": steps})
         found = ffi.new("struct copse_lr_range *")
@@ -244,14 +246,17 @@ class Model:
              unknown: Unknown = "ignore") -> Dataset:
         """A file, a folder of pictures, a table in memory (see Dataset.table), or an array of features, as a data set
         by the schema of the model: scaled as in training. Columns of a table are found by name.
-        text_rows: the rows of a text: all windows, the "end" of the text, or the end of each of the "lines".
+        text_rows: the rows of a text: all windows, the "end" of the text, or the end of each of the "lines". The ends may
+        be shorter than the window if the network predicts the token after each position of it.
         missing: of missing cells, "auto": their column's mean, with a warning in the log; "mean": without; or "refuse".
         unknown: of categories that training did not have, "ignore": they count as none, with a warning; or "refuse"."""
         params = ffi.new("struct copse_dataset_params *", {
             "schema": lib.copse_model_schema(self._pointer),
             "missing": choice("the treatment of missing cells", missing, MISSING),
             "unknown": choice("the treatment of unknown categories", unknown, UNKNOWN)})
-        rows = ffi.new("struct copse_text_params *", {"rows": choice("the rows", text_rows, TEXT_ROWS)})
+        rows = ffi.new("struct copse_text_params *", {
+            "rows": choice("the rows", text_rows, TEXT_ROWS),
+            "takes_short": text_rows != "windows" and self.task == "sequence" and len(self.layers.output) == 2})
         source = ffi.new("struct copse_source_params *", {"text": rows})
         if self.task == "sequence":
             params.source = source

@@ -40,6 +40,7 @@ StepCount = Literal["global", "none"]
 
 # Of data.
 Task = Literal["auto", "classification", "regression", "sequence"]
+Label = Union[str, int, Sequence[Union[str, int]], None]  # name or position from 1; several: targets of a regression
 Scale = Literal["auto", "none", "standard", "max"]
 Header = Literal["auto", "yes", "no"]
 Tokens = Literal["characters", "bytes", "bpe"]

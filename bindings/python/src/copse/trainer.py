@@ -210,23 +210,31 @@ Rate = Union[float, Schedule, Callable[[int], float]]
 Freeze = Union[str, Sequence[str], None]
 
 
-def with_frozen(freeze: Freeze, groups: str, model: Optional[Model]) -> str:
-    """Parameter groups in which these patterns are frozen; "body" is all but the head of the model."""
+def parameter_groups(freeze: Freeze, body_rate: Optional[float], groups: str, model: Optional[Model]) -> str:
+    """Groups in which these patterns are frozen, and the body, all but the head of the model, too, or has another rate."""
     listed = [freeze] if isinstance(freeze, str) else freeze or ()
     patterns = [p.strip() for item in listed for p in item.split(",") if p.strip()]
-    is_body = "body" in patterns
-    parts = [f"{', '.join(named)}: frozen"] if (named := [p for p in patterns if p != "body"]) else []
-    if is_body and model is None:
-        raise ArgumentError('freeze="body" is all but the head of a Model, but the loss is a function: '
+    named = [p for p in patterns if p != "body"]
+    parts = [f"{', '.join(named)}: frozen"] if named else []
+    body = ["frozen"] if "body" in patterns else []
+    said = 'freeze="body"' if body else "body_rate"
+    if body_rate is not None:
+        if body:
+            raise ArgumentError('body_rate and freeze="body": a frozen body has no rate; leave one of the two out')
+        if not 0 < body_rate < float("inf"):
+            raise ArgumentError(f"body_rate is {body_rate}: a factor above 0; freeze=\"body\" keeps the layers as they are")
+        body = [f"rate={body_rate!r}"]
+    if not body:
+        return "; ".join(filter(None, [*parts, groups]))
+    if model is None:
+        raise ArgumentError(f'{said} is about all but the head of a Model, but the loss is a function: '
                             "name the variables, as \"conv*\"")
-    if is_body and groups:
-        raise ArgumentError('freeze="body" makes groups of all variables: leave groups out, or name the variables to freeze')
-    if is_body and model is not None:
-        count = ffi.new("size_t *")
-        head = lib.copse_model_head(model._pointer, count)
-        parts += [f"{text(lib.copse_variable_name(v))}: rate=1" for v in head[0:count[0]] if lib.copse_variable_is_trained(v)]
-        parts += ["*: frozen"]
-    return "; ".join(filter(None, [*parts, groups]))
+    if groups:
+        raise ArgumentError(f"{said} makes groups of all variables: leave groups out, or name the variables")
+    count = ffi.new("size_t *")
+    head = lib.copse_model_head(model._pointer, count)
+    parts += [f"{text(lib.copse_variable_name(v))}: rate=1" for v in head[0:count[0]] if lib.copse_variable_is_trained(v)]
+    return "; ".join([*parts, f"*: {body[0]}"])
 
 
 class Rule:
@@ -263,7 +271,7 @@ class Trainer:
     transform: a function of pairs of gradient and variable that returns new gradients.
     groups: settings of variables by name, as "*.bias: decay=0; conv1.*: frozen"; docs/optimizers.md.
     freeze: a pattern of names of variables that are not trained, as "conv*", or a list of them; "body" is all but the head
-    of a Model (docs/fine-tuning.md).
+    of a Model (docs/fine-tuning.md). body_rate: the body of a Model learns with this factor of the learning rate.
     options: further members of copse_optimizer_params, such as weight_decay=1e-4, clip_global_norm=1.0, average=0.999 or
     loss_scale=1024.
     """
@@ -274,13 +282,14 @@ class Trainer:
                  prefetch: int = 0, variables: Optional[Sequence[Variable]] = None, reduction: Averaging = "mean",
                  check_numerics: bool = False, check_gradients: bool = False, recordings: int = 0,
                  transform: Optional[Transform] = None, groups: str = "", freeze: Freeze = None,
+                 body_rate: Optional[float] = None,
                  precision: Precision = "float32", memory_budget: int = 0, summarize_gradients: bool = False,
                  **options: Unpack[OptimizerOptions]) -> None:
         self.strategy = strategy
         self.prefetch = prefetch
         self._loss = _loss_of(loss)
         self._predictors: dict[Loss, _Predictor] = {}
-        rule = Rule(self._loss, optimizer, learning_rate, with_frozen(freeze, groups, loss if isinstance(loss, Model) else None), options)
+        rule = Rule(self._loss, optimizer, learning_rate, parameter_groups(freeze, body_rate, groups, loss if isinstance(loss, Model) else None), options)
         changes = _Transform(transform, strategy, self._loss) if transform else None
         chosen = [v._pointer for v in variables] if variables is not None else None
         listed = ffi.new("copse_variable *[]", chosen) if chosen else ffi.NULL
@@ -307,8 +316,8 @@ class Trainer:
                 start_lr: float = 1e-7, end_lr: float = 10.0, steps: int = 100, optimizer: Optimizer = "adam", seed: int = 0,
                 accumulate: int = 0, variables: Optional[Sequence[Variable]] = None, reduction: Averaging = "mean",
                 check_gradients: bool = False, transform: Optional[Transform] = None, groups: str = "",
-                freeze: Freeze = None, precision: Precision = "float32", memory_budget: int = 0,
-                **options: Unpack[OptimizerOptions]) -> LearningRates:
+                freeze: Freeze = None, body_rate: Optional[float] = None, precision: Precision = "float32",
+                memory_budget: int = 0, **options: Unpack[OptimizerOptions]) -> LearningRates:
         """The learning-rate range test: a trainer with these settings makes a few steps while the rate grows exponentially.
         The variables keep their values. `fit` says what batches are, Trainer has the other settings."""
         if not isinstance(batches, Loader):
@@ -317,7 +326,7 @@ class Trainer:
         rates = Schedule._of(make("schedule", lib.copse_find_lr_schedule, context(), params))
         trainer = Trainer(strategy, loss, optimizer=optimizer, learning_rate=rates, seed=seed, accumulate=accumulate,
                           variables=variables, reduction=reduction, check_numerics=True, check_gradients=check_gradients,
-                          transform=transform, groups=groups, freeze=freeze, precision=precision,
+                          transform=transform, groups=groups, freeze=freeze, body_rate=body_rate, precision=precision,
                           memory_budget=memory_budget, **options)
         try:
             found = ffi.new("struct copse_lr_range *")
