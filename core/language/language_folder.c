@@ -373,8 +373,10 @@ static copse_status parse_file(const copse_language *l, const char *path, bool m
     COPSE_TRY(copse__json_load(l->arena.mem, path, CONFIG_MAX, &text, &size));
     *o = copse__json_parse(text, size);
     copse__free(l->arena.mem, text);
-    return cJSON_IsObject(*o) ? COPSE_OK
-                              : copse_fail(COPSE_ERR_FORMAT, "%s is not one JSON object", path);
+    return cJSON_IsObject(*o)
+               ? COPSE_OK
+               : copse_fail(COPSE_ERR_FORMAT, "%s is not one JSON object of at most %d values",
+                            path, COPSE_JSON_VALUES);
 }
 
 /* ---- the form of conversations ---- */
