@@ -26,10 +26,13 @@ enum copse_part {
     COPSE_PART_VALUE_BIAS,
     COPSE_PART_QUERY_NORM, /* [head], where `norms_heads` */
     COPSE_PART_KEY_NORM,
-    COPSE_PART_MLP_NORM, /* [width] */
-    COPSE_PART_GATE,     /* [hidden, width] */
+    COPSE_PART_OUT_NORM,  /* [width], after attention, where `norms_after` */
+    COPSE_PART_MLP_NORM,  /* [width], in front of the gated units, not where `norms_after` */
+    COPSE_PART_FEED_NORM, /* the same where `norms_after`: it has another name */
+    COPSE_PART_GATE,      /* [hidden, width] */
     COPSE_PART_UP,
-    COPSE_PART_DOWN, /* [width, hidden] */
+    COPSE_PART_DOWN,      /* [width, hidden] */
+    COPSE_PART_DOWN_NORM, /* [width], after the gated units, where `norms_after` */
     COPSE_PARTS
 };
 #define COPSE_PART_OF_BLOCK(part) ((part) >= COPSE_PART_IN_NORM)
@@ -37,6 +40,7 @@ enum copse_part {
 struct copse_part_row {
     const char *gguf; /* name in GGUF files; %u is the number of the block */
     const char *name; /* of the variable, and in safetensors files */
+    bool is_norm;
 };
 extern const struct copse_part_row copse__parts[COPSE_PARTS];
 
@@ -49,12 +53,23 @@ struct copse_architecture {
     bool has_window;  /* of config.json: all layers have a sliding window, unless it is null */
     bool asks_window; /* some layers have one where "use_sliding_window" is true */
     bool norms_heads; /* query and key heads have RMS norms */
+    bool norms_after; /* so have the results of attention and of the gated units */
     uint32_t head;    /* of config.json: size where "head_dim" is absent; 0: width / heads */
     copse_activation gate;
     bool is_gelu_tanh;     /* instead of `gate`: gelu with tanh in the place of erf */
     bool scales_embedding; /* by the square root of the width */
     bool norms_from_one;   /* of folders: a norm multiplies by 1 + its weight */
     bool is_tied;          /* of config.json: where "tie_word_embeddings" is absent */
+    /* each so many layers one sees all earlier tokens, the others a window; 0: all are alike */
+    uint32_t period;
+    uint32_t window;  /* where the file has none */
+    uint32_t largest; /* of GGUF: with so many layers, scores are divided by sqrt(width / heads) */
+    /* the base of rotary positions where the file has none, and of layers with a window; 0: 10,000,
+       and the same base */
+    float base, near_base;
+    float scalar;        /* of config.json: where "query_pre_attn_scalar" is absent; 0: the head */
+    bool has_caps;       /* scores and outputs may have caps */
+    float cap, last_cap; /* those, where the file has none; 0: none */
 };
 
 /* Of GGUF files, and of config.json. NULL: unknown. */
@@ -63,8 +78,13 @@ const struct copse_architecture *copse__architecture_of_config(const char *model
 
 /* Sizes of a model. */
 struct copse_language_sizes {
-    uint32_t layers, width, hidden, heads, kv_heads, head, vocabulary, context, window;
-    float base, epsilon;
+    uint32_t layers, width, hidden, heads, kv_heads, head, vocabulary, context;
+    uint32_t window;       /* tokens that layers with a window see; 0: no layer has one */
+    float base, near_base; /* of rotary positions; of layers with a window, 0: the same */
+    float stretch;         /* of the rotary waves but those of near_base */
+    float scale;           /* of scores; 0: 1 / sqrt(head) */
+    float cap, last_cap;   /* c tanh(x / c) of scores, and of outputs; 0: none */
+    float epsilon;
     bool is_tied;   /* no head of its own */
     bool has_turns; /* factors of the rotary waves */
 };

@@ -49,6 +49,7 @@ struct copse_language {
     copse_variable **matrices;
     struct copse_adapter adapter;
     float *turns; /* factors of the rotary waves, [head / 2]; NULL: all are 1 */
+    bool *slides; /* [layers]: has the window */
     uint64_t parameters;
     struct copse_predictor predictor;
 };
@@ -76,6 +77,9 @@ static inline size_t copse__language_memory(const copse_language *l)
 /* Add the tokens of a text, with those that the model wants at its beginning. (language.c) */
 copse_status copse__language_encode(copse_language *l, const char *text, size_t size,
                                     struct copse_tokens *out);
+/* Note which layers have the window of the model: all, or all but each `period`-th one.
+   (architecture.c) */
+copse_status copse__language_slide(copse_language *l, uint32_t period);
 /* All of a model. (language_read.c) */
 struct copse_model_source;
 copse_status copse__language_read(copse_language *l, struct copse_model_source *s);
@@ -90,13 +94,17 @@ copse_tensor *copse__language_rows(const copse_language *l, copse_graph *g, cops
 
 /* ---- language_graph.c ---- */
 
+/* What a layer sees: all earlier tokens, or a window. */
+enum copse_sight { COPSE_SIGHT_FAR, COPSE_SIGHT_NEAR, COPSE_SIGHTS };
+
 /* Tokens at consecutive places, after `past` slots with keys and values of earlier ones. The inputs
-   of copse__language_next: "x" i32 [count], "past" f32 [slots, memory] if there are slots, "turns"
-   f32 [count, head], "mask" f32 [count, slots + count]; the batch has one example. */
+   of copse__language_next: "x" i32 [count], "past" f32 [slots, memory] if there are slots; for each
+   sight of a layer "turns" f32 [count, head] and "mask" f32 [count, slots + count], of windows
+   "near_turns" and "near_mask"; the batch has one example. */
 struct copse_language_inputs {
     uint32_t count, slots;
     int32_t *tokens;
-    float *turns, *mask;
+    float *turns[COPSE_SIGHTS], *mask[COPSE_SIGHTS]; /* NULL: no layer has this sight */
     const float *past;
 };
 /* Memory for inputs of `count` tokens with `keys` keys. False: there is none; free what there

@@ -108,8 +108,9 @@ static copse_status check_settings(const struct folder *f)
 /* ---- rotary positions ---- */
 
 /* Long waves are longer by the factor, short ones as they are, with a transition (Llama 3.1). */
-static copse_status turns_of_llama3(const struct folder *f, const cJSON *o, float *turns)
+static copse_status turns_of_llama3(const struct folder *f, const cJSON *o)
 {
+    copse_language *l = f->l;
     double factor, low, high, old;
     COPSE_TRY(real_of(f, o, "factor", 0, &factor));
     COPSE_TRY(real_of(f, o, "low_freq_factor", 0, &low));
@@ -118,19 +119,44 @@ static copse_status turns_of_llama3(const struct folder *f, const cJSON *o, floa
     if (!(high > low))
         return copse_fail(COPSE_ERR_FORMAT, "%s: \"high_freq_factor\" is not above the low one",
                           f->path);
-    for (uint32_t i = 0; i < f->l->is.head / 2; i++) {
+    l->turns = copse__arena_alloc(&l->arena, l->is.head / 2, sizeof *l->turns);
+    if (!l->turns)
+        return copse_no_memory("language");
+    for (uint32_t i = 0; i < l->is.head / 2; i++) {
         const double length =
-            6.283185307179586476925 * pow((double)f->l->is.base, 2.0 * i / f->l->is.head);
+            6.283185307179586476925 * pow((double)l->is.base, 2.0 * i / l->is.head);
         const double smooth = fmin(fmax((old / length - low) / (high - low), 0), 1);
-        turns[i] = (float)(1 / ((1 - smooth) / factor + smooth));
+        l->turns[i] = (float)(1 / ((1 - smooth) / factor + smooth));
     }
+    return COPSE_OK;
+}
+
+/* The base of layers with a window, which are not scaled: in newer files with the settings of this
+   kind of layers. */
+static copse_status read_near(const struct folder *f, const cJSON *o)
+{
+    const cJSON *type = cJSON_GetObjectItemCaseSensitive(o, "rope_type");
+    double base;
+    if (cJSON_IsString(type) && strcmp(type->valuestring, "default") != 0)
+        return refuse_value(f, "rope_type", type->valuestring);
+    COPSE_TRY(
+        o ? real_of(f, o, "rope_theta", (double)f->l->architecture->near_base, &base)
+          : real_of(f, f->o, "rope_local_base_freq", (double)f->l->architecture->near_base, &base));
+    f->l->is.near_base = (float)base;
     return COPSE_OK;
 }
 
 static copse_status read_turns(const struct folder *f)
 {
     copse_language *l = f->l;
-    const cJSON *newer = folder_item(f, "rope_parameters"),
+    const float normal = l->architecture->base > 0.0f ? l->architecture->base : 10000.0f;
+    const cJSON *all = folder_item(f, "rope_parameters"),
+                *far = cJSON_GetObjectItemCaseSensitive(all, "full_attention"),
+                *near = cJSON_GetObjectItemCaseSensitive(all, "sliding_attention");
+    const bool is_apart = l->architecture->near_base > 0.0f;
+    if (is_apart)
+        COPSE_TRY(read_near(f, near));
+    const cJSON *newer = is_apart && far ? far : all,
                 *o = newer ? newer : folder_item(f, "rope_scaling"),
                 *type = cJSON_GetObjectItemCaseSensitive(o, "rope_type"),
                 *part = cJSON_GetObjectItemCaseSensitive(o, "partial_rotary_factor");
@@ -140,8 +166,9 @@ static copse_status read_turns(const struct folder *f)
         return copse_fail(COPSE_ERR_FORMAT,
                           "%s: \"rope_parameters\" has neither \"rope_theta\" nor \"rope_type\"",
                           f->path);
-    COPSE_TRY(real_of(f, has_base ? newer : f->o, "rope_theta", 10000, &base));
+    COPSE_TRY(real_of(f, has_base ? newer : f->o, "rope_theta", (double)normal, &base));
     l->is.base = (float)base;
+    l->is.stretch = 1.0f;
     if (!o)
         return COPSE_OK;
     type = type ? type : cJSON_GetObjectItemCaseSensitive(o, "type");
@@ -150,11 +177,8 @@ static copse_status read_turns(const struct folder *f)
     const char *kind = cJSON_IsString(type) ? type->valuestring : newer && !type ? "default" : "";
     if (strcmp(kind, "default") == 0)
         return COPSE_OK;
-    l->turns = copse__arena_alloc(&l->arena, l->is.head / 2, sizeof *l->turns);
-    if (!l->turns)
-        return copse_no_memory("language");
     if (strcmp(kind, "llama3") == 0)
-        return turns_of_llama3(f, o, l->turns);
+        return turns_of_llama3(f, o);
     if (strcmp(kind, "linear") != 0)
         return copse_fail(
             COPSE_ERR_UNSUPPORTED,
@@ -162,26 +186,25 @@ static copse_status read_turns(const struct folder *f)
             "\"llama3\" are computed",
             f->path, kind);
     COPSE_TRY(real_of(f, o, "factor", 0, &factor));
-    for (uint32_t i = 0; i < l->is.head / 2; i++)
-        l->turns[i] = (float)factor;
+    l->is.stretch = (float)factor;
     return COPSE_OK;
 }
 
 /* ---- what a token sees ---- */
 
-/* Layers that "layer_types" says have a sliding window. */
-static copse_status count_types(const struct folder *f, const cJSON *types, uint32_t *out)
+/* "layer_types" says which layers have a sliding window. */
+static copse_status read_types(const struct folder *f, const cJSON *types)
 {
     const cJSON *type;
     uint32_t count = 0;
-    *out = 0;
     cJSON_ArrayForEach(type, types)
     {
         const char *name = cJSON_IsString(type) ? type->valuestring : "no text";
         const bool slides = strcmp(name, "sliding_attention") == 0;
         if (!slides && strcmp(name, "full_attention") != 0)
             return refuse_value(f, "layer_types", name);
-        *out += slides;
+        if (count < f->l->is.layers)
+            f->l->slides[count] = slides && f->l->is.window > 0;
         count++;
     }
     return count == f->l->is.layers
@@ -190,40 +213,67 @@ static copse_status count_types(const struct folder *f, const cJSON *types, uint
                             f->path, count, f->l->is.layers);
 }
 
-/* Layers with a sliding window; the others see all earlier tokens. */
-static copse_status count_windows(const struct folder *f, uint32_t *out)
+/* Layers from "max_window_layers" on. */
+static copse_status read_last_layers(const struct folder *f)
 {
-    const cJSON *types = folder_item(f, "layer_types"),
-                *least = folder_item(f, "max_window_layers");
-    const uint32_t layers = f->l->is.layers;
+    const cJSON *least = folder_item(f, "max_window_layers");
     uint32_t first = 0;
-    int is_used;
-    *out = f->l->architecture->has_window ? layers : 0;
-    if (!f->l->architecture->asks_window)
-        return COPSE_OK;
-    COPSE_TRY(flag_of(f, "use_sliding_window", 0, &is_used));
-    if (types)
-        COPSE_TRY(count_types(f, types, out));
-    else if (!cJSON_IsNumber(least) || least->valuedouble != 0)
+    if (!cJSON_IsNumber(least) || least->valuedouble != 0)
         COPSE_TRY(whole_of(f, "max_window_layers", 28, &first));
-    if (!types)
-        *out = first < layers ? layers - first : 0;
-    *out = is_used ? *out : 0;
+    for (uint32_t i = 0; i < f->l->is.layers; i++)
+        f->l->slides[i] = i >= first;
     return COPSE_OK;
 }
 
+/* Which layers have a sliding window, if there is one; the others see all earlier tokens. */
 static copse_status read_window(const struct folder *f)
 {
-    struct copse_language_sizes *is = &f->l->is;
-    uint32_t count = 0;
-    COPSE_TRY(count_windows(f, &count));
-    if (count == 0 || cJSON_IsNull(cJSON_GetObjectItemCaseSensitive(f->o, "sliding_window")))
+    const struct copse_architecture *a = f->l->architecture;
+    const cJSON *types = folder_item(f, "layer_types");
+    uint32_t period = a->period;
+    int is_used = a->has_window || period > 0;
+    if (a->asks_window)
+        COPSE_TRY(flag_of(f, "use_sliding_window", 0, &is_used));
+    if (is_used && !cJSON_IsNull(cJSON_GetObjectItemCaseSensitive(f->o, "sliding_window")))
+        COPSE_TRY(whole_of(f, "sliding_window", 4096, &f->l->is.window));
+    if (period > 0)
+        COPSE_TRY(whole_of(f, "sliding_window_pattern", period, &period));
+    COPSE_TRY(copse__language_slide(f->l, period));
+    if (types && (period > 0 || a->asks_window))
+        return read_types(f, types);
+    return a->asks_window && f->l->is.window > 0 ? read_last_layers(f) : COPSE_OK;
+}
+
+/* ---- scores ---- */
+
+/* A cap; null: there is none. */
+static copse_status cap_of(const struct folder *f, const char *name, float normal, float *out)
+{
+    const cJSON *item = cJSON_GetObjectItemCaseSensitive(f->o, name);
+    double v = 0;
+    *out = item ? 0 : normal;
+    if (!item || cJSON_IsNull(item))
         return COPSE_OK;
-    if (count < is->layers)
-        return copse_fail(COPSE_ERR_UNSUPPORTED,
-                          "%s: %u of %u layers have a sliding window: all or none are computed",
-                          f->path, count, is->layers);
-    return whole_of(f, "sliding_window", 4096, &is->window);
+    COPSE_TRY(real_of(f, f->o, name, 0, &v));
+    *out = (float)v;
+    return v > 1e-6 ? COPSE_OK : refuse_value(f, name, "below 1e-6");
+}
+
+static copse_status read_scores(const struct folder *f)
+{
+    const struct copse_architecture *a = f->l->architecture;
+    struct copse_language_sizes *is = &f->l->is;
+    double scalar;
+    int is_set = 0;
+    if (a->scalar <= 0.0f)
+        return COPSE_OK;
+    COPSE_TRY(real_of(f, f->o, "query_pre_attn_scalar", (double)a->scalar, &scalar));
+    is->scale = (float)(1 / sqrt(scalar));
+    COPSE_TRY(flag_of(f, "use_bidirectional_attention", 0, &is_set));
+    if (is_set)
+        return refuse_value(f, "use_bidirectional_attention", "true");
+    COPSE_TRY(cap_of(f, "attn_logit_softcapping", a->cap, &is->cap));
+    return cap_of(f, "final_logit_softcapping", a->last_cap, &is->last_cap);
 }
 
 /* ---- all sizes ---- */
@@ -260,6 +310,7 @@ static copse_status read_sizes(const struct folder *f, const struct copse_model_
     COPSE_TRY(copse__sizes_check(is, f->l->path));
     COPSE_TRY(check_settings(f));
     COPSE_TRY(read_window(f));
+    COPSE_TRY(read_scores(f));
     return read_turns(f);
 }
 
@@ -322,8 +373,10 @@ static copse_status parse_file(const copse_language *l, const char *path, bool m
     COPSE_TRY(copse__json_load(l->arena.mem, path, CONFIG_MAX, &text, &size));
     *o = copse__json_parse(text, size);
     copse__free(l->arena.mem, text);
-    return cJSON_IsObject(*o) ? COPSE_OK
-                              : copse_fail(COPSE_ERR_FORMAT, "%s is not one JSON object", path);
+    return cJSON_IsObject(*o)
+               ? COPSE_OK
+               : copse_fail(COPSE_ERR_FORMAT, "%s is not one JSON object of at most %d values",
+                            path, COPSE_JSON_VALUES);
 }
 
 /* ---- the form of conversations ---- */
@@ -450,8 +503,8 @@ static copse_status read_config(const struct folder *f, const struct copse_model
     l->architecture = copse__architecture_of_config(type->valuestring);
     if (!l->architecture)
         return copse_fail(COPSE_ERR_UNSUPPORTED,
-                          "%s has the model type \"%.60s\"; llama, mistral, qwen2, qwen3 and "
-                          "gemma are known",
+                          "%s has the model type \"%.60s\"; llama, mistral, qwen2, qwen3, gemma, "
+                          "gemma2 and gemma3_text are known",
                           f->path, type->valuestring);
     COPSE_TRY(read_sizes(f, s));
     l->tokenizer.count = l->is.vocabulary;

@@ -18,53 +18,81 @@
 
 /* ---- inputs ---- */
 
+static bool language_has(const copse_language *l, enum copse_sight sight)
+{
+    for (uint32_t i = 0; i < l->is.layers; i++)
+        if (l->slides[i] == (sight == COPSE_SIGHT_NEAR))
+            return true;
+    return false;
+}
+
 bool copse__language_inputs_make(const copse_language *l, struct copse_language_inputs *in,
                                  uint32_t count, size_t keys)
 {
     struct copse_mem *mem = l->arena.mem;
     in->count = count;
     in->tokens = copse__alloc(mem, count, sizeof *in->tokens);
-    in->turns = copse__alloc(mem, (size_t)count * l->is.head, sizeof *in->turns);
-    in->mask = copse__alloc(mem, count * keys, sizeof *in->mask);
-    return in->tokens && in->turns && in->mask;
+    bool ok = in->tokens != NULL;
+    for (uint32_t i = 0; i < COPSE_SIGHTS; i++) {
+        if (!language_has(l, (enum copse_sight)i))
+            continue;
+        in->turns[i] = copse__alloc(mem, (size_t)count * l->is.head, sizeof *in->turns[i]);
+        in->mask[i] = copse__alloc(mem, count * keys, sizeof *in->mask[i]);
+        ok = ok && in->turns[i] && in->mask[i];
+    }
+    return ok;
 }
 
 void copse__language_inputs_free(const copse_language *l, struct copse_language_inputs *in)
 {
     struct copse_mem *mem = l->arena.mem;
     copse__free(mem, in->tokens);
-    copse__free(mem, in->turns);
-    copse__free(mem, in->mask);
+    for (uint32_t i = 0; i < COPSE_SIGHTS; i++) {
+        copse__free(mem, in->turns[i]);
+        copse__free(mem, in->mask[i]);
+    }
 }
 
 /* The angles of `count` tokens at `first` and on: [count, head], cosines and then sines. */
-static void language_turns(const copse_language *l, uint32_t first, uint32_t count, float *turns)
+static void language_turns(const copse_language *l, enum copse_sight sight, uint32_t first,
+                           uint32_t count, float *turns)
 {
     const uint32_t half = l->is.head / 2;
+    const bool is_own = sight == COPSE_SIGHT_NEAR && l->is.near_base > 0.0f;
+    const double base = (double)(is_own ? l->is.near_base : l->is.base),
+                 stretch = is_own ? 1.0 : (double)l->is.stretch;
     for (uint32_t i = 0; i < count; i++, turns += l->is.head)
         for (uint32_t k = 0; k < half; k++) {
-            const double wave = 1.0 / pow((double)l->is.base, 2.0 * k / l->is.head) /
-                                (l->turns ? (double)l->turns[k] : 1.0);
+            const double wave = 1.0 / pow(base, 2.0 * k / l->is.head) /
+                                (l->turns && !is_own ? (double)l->turns[k] : 1.0) / stretch;
             const double angle = (double)(first + i) * wave;
             turns[k] = (float)cos(angle);
             turns[half + k] = (float)sin(angle);
         }
 }
 
-void copse__language_place(const copse_language *l, struct copse_language_inputs *in,
-                           uint32_t first, uint32_t used)
+static void place_mask(const struct copse_language_inputs *in, uint32_t window, uint32_t first,
+                       uint32_t used, float *mask)
 {
     const uint32_t keys = in->slots + in->count;
-    language_turns(l, first, in->count, in->turns);
-    for (uint32_t i = 0; i < in->count; i++) {
-        float *mask = in->mask + (size_t)i * keys;
+    for (uint32_t i = 0; i < in->count; i++, mask += keys)
         for (uint32_t k = 0; k < keys; k++) {
             /* the place of key k; slots are filled from the first one */
             const uint32_t place = k < in->slots ? first - used + k : first + k - in->slots;
             const bool is_there = k < in->slots ? k < used : k - in->slots <= i;
-            const bool is_near = l->is.window == 0 || first + i - place < l->is.window;
+            const bool is_near = window == 0 || first + i - place < window;
             mask[k] = is_there && is_near ? 0.0f : -INFINITY;
         }
+}
+
+void copse__language_place(const copse_language *l, struct copse_language_inputs *in,
+                           uint32_t first, uint32_t used)
+{
+    for (uint32_t i = 0; i < COPSE_SIGHTS; i++) {
+        if (!in->turns[i])
+            continue;
+        language_turns(l, (enum copse_sight)i, first, in->count, in->turns[i]);
+        place_mask(in, i == COPSE_SIGHT_NEAR ? l->is.window : 0, first, used, in->mask[i]);
     }
 }
 
@@ -75,10 +103,15 @@ struct block {
     copse_graph *g;
     bool is_training;
     uint32_t layer, windows, count, slots;
-    copse_tensor *tokens, *past, *turns;
-    struct copse_attention_params sees;
+    copse_tensor *tokens, *past, *turns[COPSE_SIGHTS];
+    struct copse_attention_params sees[COPSE_SIGHTS];
     copse_tensor *keys, *values; /* of the tokens, [windows, count, kv_heads head] */
 };
+
+static enum copse_sight block_sight(const struct block *b)
+{
+    return b->l->slides[b->layer] ? COPSE_SIGHT_NEAR : COPSE_SIGHT_FAR;
+}
 
 static copse_tensor *block_part(const struct block *b, enum copse_part part)
 {
@@ -101,7 +134,7 @@ static copse_tensor *block_heads(const struct block *b, copse_tensor *x, uint32_
     x = copse_reshape(b->g, x, COPSE_SHAPE(b->windows, b->count, heads, is->head));
     if (block_part(b, norm))
         x = copse_rms_norm(b->g, x, block_part(b, norm), is->epsilon);
-    return copse_rotary_by(b->g, x, b->turns, NULL);
+    return copse_rotary_by(b->g, x, b->turns[block_sight(b)], NULL);
 }
 
 /* Earlier keys (which 0) or values (1) of this block, and the new ones. */
@@ -120,6 +153,45 @@ static copse_tensor *block_memory(const struct block *b, copse_tensor *fresh, ui
                          COPSE_SHAPE(b->windows, b->slots + b->count, is->kv_heads, is->head));
 }
 
+/* x + the result y of a part of the block, which may have a norm. */
+static copse_tensor *block_add(const struct block *b, copse_tensor *x, copse_tensor *y,
+                               enum copse_part norm)
+{
+    if (block_part(b, norm))
+        y = copse_rms_norm(b->g, y, block_part(b, norm), b->l->is.epsilon);
+    return copse_add(b->g, x, y);
+}
+
+/* c tanh(x / c) */
+static copse_tensor *language_capped(copse_graph *g, copse_tensor *x, float cap)
+{
+    return copse_multiply_by(g, copse_tanh(g, copse_multiply_by(g, x, 1.0f / cap)), cap);
+}
+
+/* Attention whose scores have a cap, by products: all scores are in memory. `sees` has a mask. */
+static copse_tensor *attend_capped(const struct block *b, copse_tensor *q, copse_tensor *k,
+                                   copse_tensor *v, const struct copse_attention_params *sees)
+{
+    const struct copse_language_sizes *is = &b->l->is;
+    static const uint32_t by_heads[] = { 0, 2, 3, 1, 4 }, keys_last[] = { 0, 2, 1, 3 },
+                          by_tokens[] = { 0, 3, 1, 2, 4 };
+    const uint32_t kv = is->kv_heads, share = is->heads / kv, keys = b->slots + b->count,
+                   rows = share * b->count;
+    const copse_shape apart = COPSE_SHAPE(b->windows, b->count, kv, share, is->head),
+                      scores = COPSE_SHAPE(b->windows, is->heads, b->count, keys),
+                      flat = COPSE_SHAPE(b->windows, kv, rows, keys);
+    const float scale = sees->scale != 0.0f ? sees->scale : (float)(1 / sqrt((double)is->head));
+    copse_graph *g = b->g;
+    q = copse_transpose(g, copse_reshape(g, q, apart), by_heads);
+    q = copse_reshape(g, q, COPSE_SHAPE(b->windows, kv, rows, is->head));
+    copse_tensor *s = copse_matmul(g, q, copse_transpose(g, k, keys_last), false, true);
+    s = language_capped(g, copse_multiply_by(g, s, scale), is->cap);
+    s = copse_softmax(g, copse_add(g, copse_reshape(g, s, scores), sees->mask));
+    s = copse_matmul(g, copse_reshape(g, s, flat), copse_transpose(g, v, keys_last), false, false);
+    s = copse_reshape(g, s, COPSE_SHAPE(b->windows, kv, share, b->count, is->head));
+    return copse_transpose(g, s, by_tokens);
+}
+
 static copse_tensor *block_attend(struct block *b, copse_tensor *x)
 {
     const struct copse_language_sizes *is = &b->l->is;
@@ -132,7 +204,9 @@ static copse_tensor *block_attend(struct block *b, copse_tensor *x)
     k = block_heads(b, k, is->kv_heads, COPSE_PART_KEY_NORM);
     b->keys = copse_reshape(b->g, k, kv);
     copse_tensor *all_keys = block_memory(b, b->keys, 0), *all = block_memory(b, b->values, 1);
-    copse_tensor *y = copse_attention(b->g, q, all_keys, all, &b->sees);
+    const struct copse_attention_params *sees = &b->sees[block_sight(b)];
+    copse_tensor *y = is->cap > 0.0f ? attend_capped(b, q, all_keys, all, sees)
+                                     : copse_attention(b->g, q, all_keys, all, sees);
     y = copse_reshape(b->g, y, COPSE_SHAPE(b->windows, b->count, is->heads * is->head));
     return block_product(b, y, COPSE_PART_OUT, COPSE_PARTS);
 }
@@ -148,7 +222,9 @@ static copse_tensor *gelu_tanh(copse_graph *g, copse_tensor *x)
 
 static copse_tensor *block_mlp(const struct block *b, copse_tensor *x)
 {
-    x = copse_rms_norm(b->g, x, block_part(b, COPSE_PART_MLP_NORM), b->l->is.epsilon);
+    copse_tensor *norm =
+        block_part(b, b->l->architecture->norms_after ? COPSE_PART_FEED_NORM : COPSE_PART_MLP_NORM);
+    x = copse_rms_norm(b->g, x, norm, b->l->is.epsilon);
     copse_tensor *gate = block_product(b, x, COPSE_PART_GATE, COPSE_PARTS),
                  *up = block_product(b, x, COPSE_PART_UP, COPSE_PARTS);
     x = b->l->architecture->is_gelu_tanh ? copse_mul(b->g, gelu_tanh(b->g, gate), up)
@@ -168,8 +244,8 @@ static copse_tensor *language_stream(struct block *b, copse_tensor **memory)
     if (l->architecture->scales_embedding)
         x = copse_multiply_by(g, x, (float)sqrt((double)l->is.width));
     for (b->layer = 0; b->layer < l->is.layers; b->layer++) {
-        x = copse_add(g, x, block_attend(b, x));
-        x = copse_add(g, x, block_mlp(b, x));
+        x = block_add(b, x, block_attend(b, x), COPSE_PART_OUT_NORM);
+        x = block_add(b, x, block_mlp(b, x), COPSE_PART_DOWN_NORM);
         if (memory) {
             memory[2 * b->layer] = b->keys;
             memory[2 * b->layer + 1] = b->values;
@@ -183,19 +259,36 @@ static enum copse_part language_head(const copse_language *l)
     return l->is.is_tied ? COPSE_PART_EMBEDDING : COPSE_PART_HEAD;
 }
 
+static copse_tensor *language_logits(const copse_language *l, copse_graph *g, copse_tensor *x)
+{
+    x = copse__language_product(l, g, x, 0, language_head(l));
+    return l->is.last_cap > 0.0f ? language_capped(g, x, l->is.last_cap) : x;
+}
+
 /* ---- new tokens ---- */
+
+static const char *const turn_names[COPSE_SIGHTS] = { "turns", "near_turns" },
+                         *const mask_names[COPSE_SIGHTS] = { "mask", "near_mask" };
 
 static copse_tensor *next_stream(const copse_language *l, copse_graph *g, const copse_batch *in,
                                  copse_tensor **memory)
 {
     struct block b = { .l = l, .g = g, .windows = 1, .tokens = copse_input(in, "x") };
-    b.turns = copse_input(in, "turns");
-    b.sees.mask = copse_input(in, "mask");
     COPSE_LATCH(g, copse_graph_status(g));
     b.count = copse_tensor_shape(b.tokens).dims[1];
-    b.slots = copse_tensor_shape(b.sees.mask).dims[2] - b.count;
+    for (uint32_t i = 0; i < COPSE_SIGHTS; i++) {
+        if (!language_has(l, (enum copse_sight)i))
+            continue;
+        copse_tensor *mask = copse_input(in, mask_names[i]);
+        b.turns[i] = copse_input(in, turn_names[i]);
+        COPSE_LATCH(g, copse_graph_status(g));
+        const uint32_t keys = copse_tensor_shape(mask).dims[2];
+        b.slots = keys - b.count;
+        b.sees[i] = (struct copse_attention_params){
+            .scale = l->is.scale, .mask = copse_reshape(g, mask, COPSE_SHAPE(1, 1, b.count, keys))
+        };
+    }
     b.past = b.slots > 0 ? copse_input(in, "past") : NULL;
-    b.sees.mask = copse_reshape(g, b.sees.mask, COPSE_SHAPE(1, 1, b.count, b.slots + b.count));
     return language_stream(&b, memory);
 }
 
@@ -213,7 +306,7 @@ copse_tensor *copse__language_next(copse_graph *g, const copse_batch *in, void *
             copse_reshape(g, both[1], COPSE_SHAPE(1, count * (uint32_t)copse__language_memory(l)));
         x = copse_reshape(g, x, COPSE_SHAPE(count, l->is.width));
         x = copse_gather(g, x, copse_reshape(g, copse_input(in, "last"), COPSE_SHAPE(1)));
-        both[0] = copse__language_product(l, g, x, 0, language_head(l));
+        both[0] = language_logits(l, g, x);
         x = copse_concat(g, both, 2, 1);
     }
     copse__free(mem, (void *)memory);
@@ -231,19 +324,25 @@ uint32_t copse__language_most(const copse_language *l)
     return COPSE_MIN(l->is.context, queries);
 }
 
-/* The logits of a quantised head are one tensor. */
+/* The logits of a head that is quantised or has a cap are one tensor. */
+static bool has_all_logits(const copse_language *l)
+{
+    return copse__language_weight(l, 0, language_head(l))->bits > 0 || l->is.last_cap > 0.0f;
+}
+
 static copse_status check_logits(const copse_language *l, uint64_t windows, uint64_t count)
 {
     const uint64_t logits = windows * count * l->is.vocabulary;
-    if (copse__language_weight(l, 0, language_head(l))->bits == 0 || logits < MOST_LOGITS)
+    if (!has_all_logits(l) || logits < MOST_LOGITS)
         return COPSE_OK;
+    const bool is_capped = l->is.last_cap > 0.0f;
     return copse_fail(COPSE_ERR_ARGUMENT,
-                      "language: %llu window%s of %llu tokens: %llu logits at once; a quantised "
-                      "head has fewer than %llu: take fewer or shorter windows, or f32 weights "
-                      "(COPSE_WEIGHTS_F32, --weights f32)",
+                      "language: %llu window%s of %llu tokens: %llu logits at once; a %s head has "
+                      "fewer than %llu: take fewer or shorter windows%s",
                       (unsigned long long)windows, copse__plural(windows),
                       (unsigned long long)count, (unsigned long long)logits,
-                      (unsigned long long)MOST_LOGITS);
+                      is_capped ? "capped" : "quantised", (unsigned long long)MOST_LOGITS,
+                      is_capped ? "" : ", or f32 weights (COPSE_WEIGHTS_F32, --weights f32)");
 }
 
 copse_status copse__language_check_window(const copse_language *l, uint64_t count)
@@ -255,19 +354,49 @@ copse_status copse__language_check_window(const copse_language *l, uint64_t coun
                             (unsigned long long)count, copse__language_most(l));
 }
 
-static copse_tensor *window_turns(const copse_language *l, copse_graph *g, uint32_t count)
+static copse_tensor *window_turns(const copse_language *l, copse_graph *g, enum copse_sight sight,
+                                  uint32_t count)
 {
     struct copse_mem *mem = &l->strategy->ctx->base.mem;
     float *turns = copse__alloc(mem, (size_t)count * l->is.head, sizeof *turns);
     COPSE_LATCH(g, copse_need_memory(turns, "language"));
-    language_turns(l, 0, count, turns);
+    language_turns(l, sight, 0, count, turns);
     copse_tensor *t = copse_constant(g, COPSE_F32, COPSE_SHAPE(count, l->is.head), turns);
     copse__free(mem, turns);
     return t;
 }
 
-/* The logits of a head of f32 are computed for a part of the vocabulary at a time. A quantised one
-   has one product for all, which is kept, and in training its derivative: 4 bytes * tokens *
+/* 0 where a token of a window sees another one, else -infinity: [1, 1, count, count]. */
+static copse_tensor *window_mask(const copse_language *l, copse_graph *g, uint32_t window,
+                                 uint32_t count)
+{
+    struct copse_mem *mem = &l->strategy->ctx->base.mem;
+    float *mask = copse__alloc(mem, (size_t)count * count, sizeof *mask);
+    COPSE_LATCH(g, copse_need_memory(mask, "language"));
+    place_mask(&(struct copse_language_inputs){ .count = count }, window, 0, 0, mask);
+    copse_tensor *t = copse_constant(g, COPSE_F32, COPSE_SHAPE(1, 1, count, count), mask);
+    copse__free(mem, mask);
+    return t;
+}
+
+static void window_sights(struct block *b)
+{
+    const copse_language *l = b->l;
+    for (uint32_t i = 0; i < COPSE_SIGHTS; i++) {
+        const uint32_t window = i == COPSE_SIGHT_NEAR ? l->is.window : 0;
+        if (!language_has(l, (enum copse_sight)i))
+            continue;
+        b->turns[i] = window_turns(l, b->g, (enum copse_sight)i, b->count);
+        b->sees[i] = (struct copse_attention_params){ .is_causal = true,
+                                                      .window = window,
+                                                      .scale = l->is.scale };
+        if (l->is.cap > 0.0f)
+            b->sees[i].mask = window_mask(l, b->g, window, b->count);
+    }
+}
+
+/* The logits of a head of f32 are computed for a part of the vocabulary at a time. A quantised one,
+   and one with a cap, has one product for all, which is kept, and in training its derivative: 4 bytes * tokens *
    vocabulary each. 512 tokens of SmolLM2 (49,152): 100.7 MB, twice. */
 static copse_tensor *window_cross_entropy(const copse_language *l, copse_graph *g, copse_tensor *x,
                                           copse_tensor *y, copse_averaging averaging)
@@ -276,9 +405,8 @@ static copse_tensor *window_cross_entropy(const copse_language *l, copse_graph *
     const struct copse_cross_entropy_params params = { .averaging = averaging,
                                                        .ignores = true,
                                                        .ignored_label = COPSE_LANGUAGE_NO_TOKEN };
-    if (w->bits > 0)
-        return copse_cross_entropy(g, copse__language_product(l, g, x, 0, language_head(l)), y,
-                                   &params);
+    if (has_all_logits(l))
+        return copse_cross_entropy(g, language_logits(l, g, x), y, &params);
     const struct copse_dense_loss head = { .w = copse_variable_tensor(w->values),
                                            .is_transposed = true };
     return copse__dense_cross_entropy(g, x, &head, y, &params, NULL);
@@ -302,8 +430,7 @@ static copse_tensor *window_losses(const copse_language *l, copse_graph *g, cons
     b.count = shape.dims[1];
     COPSE_LATCH(g, copse__language_check_window(l, b.count));
     COPSE_LATCH(g, check_logits(l, b.windows, b.count));
-    b.turns = window_turns(l, g, b.count);
-    b.sees = (struct copse_attention_params){ .is_causal = true, .window = l->is.window };
+    window_sights(&b);
     copse_tensor *x = language_stream(&b, NULL);
     COPSE_LATCH(g, copse_graph_status(g));
     const copse_shape rows = COPSE_SHAPE(b.windows * b.count);
@@ -329,15 +456,26 @@ copse_status copse__language_run(copse_language *l, const struct copse_language_
                                  int32_t last, float *values, size_t count)
 {
     const uint32_t memory = (uint32_t)copse__language_memory(l);
-    const struct copse_column columns[] = {
+    struct copse_column columns[3 + 2 * COPSE_SIGHTS] = {
         { "x", COPSE_I32, COPSE_SHAPE(in->count), in->tokens },
-        { "turns", COPSE_F32, COPSE_SHAPE(in->count, l->is.head), in->turns },
-        { "mask", COPSE_F32, COPSE_SHAPE(in->count, in->slots + in->count), in->mask },
         { "last", COPSE_I32, COPSE_SHAPE(1), &last },
-        { "past", COPSE_F32, COPSE_SHAPE(in->slots, memory), in->past },
     };
+    size_t columns_used = 2;
+    for (uint32_t i = 0; i < COPSE_SIGHTS; i++) {
+        if (!in->turns[i])
+            continue;
+        columns[columns_used++] =
+            (struct copse_column){ turn_names[i], COPSE_F32, COPSE_SHAPE(in->count, l->is.head),
+                                   in->turns[i] };
+        columns[columns_used++] =
+            (struct copse_column){ mask_names[i], COPSE_F32,
+                                   COPSE_SHAPE(in->count, in->slots + in->count), in->mask[i] };
+    }
+    if (in->slots > 0)
+        columns[columns_used++] =
+            (struct copse_column){ "past", COPSE_F32, COPSE_SHAPE(in->slots, memory), in->past };
     const struct copse_host_batch batch = { .columns = columns,
-                                            .column_count = in->slots > 0 ? 5 : 4,
+                                            .column_count = columns_used,
                                             .count = 1 };
     struct copse_shard shards[COPSE_MAX_REPLICAS];
     COPSE_TRY(copse__shard(COPSE_SHARD_BALANCED, 1, 1, l->strategy->replica_count, shards));

@@ -142,8 +142,7 @@ static copse_status part_create(copse_language *l, struct copse_model_source *f,
         return part_create_blocks(&r, &packing);
     }
     COPSE_TRY(copse__model_source_read(f, r.in_file, values, elements));
-    if (!f->gguf && l->architecture->norms_from_one &&
-        (part == COPSE_PART_NORM || part == COPSE_PART_IN_NORM || part == COPSE_PART_MLP_NORM))
+    if (!f->gguf && l->architecture->norms_from_one && copse__parts[part].is_norm)
         for (size_t i = 0; i < elements; i++)
             values[i] += 1.0f;
     if (part == COPSE_PART_TURNS) {
@@ -244,7 +243,6 @@ copse_status copse__language_read(copse_language *l, struct copse_model_source *
 {
     COPSE_TRY(s->gguf ? copse__language_describe_gguf(l, s)
                       : copse__language_describe_folder(l, s));
-    COPSE_TRY(copse__sizes_check(&l->is, l->path));
     COPSE_TRY(check_tensors(l, s));
     return read_parts(l, s);
 }

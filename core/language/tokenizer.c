@@ -6,16 +6,12 @@
 
 /* ---- maps ---- */
 
-static bool map_make(struct copse_mem *mem, struct copse_token_map *m, size_t count)
+static size_t room_for(size_t count)
 {
     size_t room = 16;
     while (room < 2 * count)
         room *= 2;
-    m->slots = copse__alloc(mem, room, sizeof *m->slots);
-    m->room = m->slots ? room : 0;
-    for (size_t i = 0; i < m->room; i++)
-        m->slots[i].token = COPSE_NO_TOKEN;
-    return m->slots != NULL;
+    return room;
 }
 
 static uint64_t mix_bits(uint64_t key)
@@ -31,13 +27,10 @@ static bool has_text(const struct copse_tokenizer *t, uint32_t token, const char
 }
 
 /* The slot of these bytes, or the empty one where they belong. */
-static struct copse_token_slot *text_slot(const struct copse_tokenizer *t, const char *text,
-                                          size_t size)
+static uint32_t *text_slot(const struct copse_tokenizer *t, const char *text, size_t size)
 {
-    const uint64_t key = copse__hash(COPSE_HASH_START, text, size);
-    size_t i = mix_bits(key) & (t->texts.room - 1);
-    while (t->texts.slots[i].token != COPSE_NO_TOKEN &&
-           (t->texts.slots[i].key != key || !has_text(t, t->texts.slots[i].token, text, size)))
+    size_t i = mix_bits(copse__hash(COPSE_HASH_START, text, size)) & (t->texts.room - 1);
+    while (t->texts.slots[i] != COPSE_NO_TOKEN && !has_text(t, t->texts.slots[i], text, size))
         i = (i + 1) & (t->texts.room - 1);
     return &t->texts.slots[i];
 }
@@ -52,7 +45,7 @@ static struct copse_token_slot *pair_slot(const struct copse_tokenizer *t, uint6
 
 uint32_t copse__tokenizer_find(const struct copse_tokenizer *t, const char *text, size_t size)
 {
-    return text_slot(t, text, size)->token;
+    return *text_slot(t, text, size);
 }
 
 const struct copse_token_slot *copse__tokenizer_pair(const struct copse_tokenizer *t, uint32_t left,
@@ -72,9 +65,12 @@ copse_status copse__tokenizer_begin(struct copse_tokenizer *t)
     for (int i = 0; i < 256; i++)
         t->bytes[i] = COPSE_NO_TOKEN;
     t->tokens = copse__alloc(t->mem, t->count, sizeof *t->tokens);
-    t->named = copse__alloc(t->mem, t->count, sizeof *t->named);
-    return copse_need_memory(t->tokens && t->named && map_make(t->mem, &t->texts, t->count),
-                             "tokenizer");
+    t->texts.room = room_for(t->count);
+    t->texts.slots = copse__alloc(t->mem, t->texts.room, sizeof *t->texts.slots);
+    COPSE_TRY(copse_need_memory(t->tokens && t->texts.slots, "tokenizer"));
+    for (size_t i = 0; i < t->texts.room; i++)
+        t->texts.slots[i] = COPSE_NO_TOKEN;
+    return COPSE_OK;
 }
 
 static int by_number(const void *a, const void *b)
@@ -101,6 +97,11 @@ static copse_status sort_named(struct copse_tokenizer *t)
 
 copse_status copse__tokenizer_index(struct copse_tokenizer *t)
 {
+    size_t named = 0;
+    for (uint32_t i = 0; i < t->count; i++)
+        named += t->tokens[i].is_named;
+    t->named = copse__alloc(t->mem, named, sizeof *t->named);
+    COPSE_TRY(copse_need_memory(t->named, "tokenizer"));
     for (uint32_t i = 0; i < t->count; i++) {
         const struct copse_token *token = &t->tokens[i];
         if (token->is_named && token->size > 0) {
@@ -110,12 +111,10 @@ copse_status copse__tokenizer_index(struct copse_tokenizer *t)
         if ((token->is_named && !token->is_part) || token->is_special || token->is_byte ||
             token->is_unreachable || token->size == 0)
             continue;
-        struct copse_token_slot *s = text_slot(t, token->text, token->size);
-        if (s->token != COPSE_NO_TOKEN) /* the first of equal ones counts */
+        uint32_t *slot = text_slot(t, token->text, token->size);
+        if (*slot != COPSE_NO_TOKEN) /* the first of equal ones counts */
             continue;
-        *s = (struct copse_token_slot){ .key =
-                                            copse__hash(COPSE_HASH_START, token->text, token->size),
-                                        .token = i };
+        *slot = i;
         if (token->size == 1 && t->bytes[(unsigned char)token->text[0]] == COPSE_NO_TOKEN)
             t->bytes[(unsigned char)token->text[0]] = i;
     }
@@ -125,7 +124,13 @@ copse_status copse__tokenizer_index(struct copse_tokenizer *t)
 
 copse_status copse__tokenizer_merges(struct copse_tokenizer *t, size_t count)
 {
-    return copse_need_memory(map_make(t->mem, &t->merges, count), "tokenizer");
+    const size_t room = room_for(count);
+    t->merges.slots = copse__alloc(t->mem, room, sizeof *t->merges.slots);
+    COPSE_TRY(copse_need_memory(t->merges.slots, "tokenizer"));
+    t->merges.room = room;
+    for (size_t i = 0; i < room; i++)
+        t->merges.slots[i].token = COPSE_NO_TOKEN;
+    return COPSE_OK;
 }
 
 bool copse__tokenizer_merge(struct copse_tokenizer *t, const char *left, size_t left_size,
@@ -141,6 +146,8 @@ bool copse__tokenizer_merge(struct copse_tokenizer *t, const char *left, size_t 
                    c = copse__tokenizer_find(t, both, left_size + right_size);
     if (a == COPSE_NO_TOKEN || b == COPSE_NO_TOKEN || c == COPSE_NO_TOKEN)
         return false;
+    if (t->merges.room == 0)
+        return true;
     struct copse_token_slot *s = pair_slot(t, (uint64_t)a << 32 | b);
     if (s->token == COPSE_NO_TOKEN)
         *s = (struct copse_token_slot){ .key = (uint64_t)a << 32 | b, .token = c, .rank = rank };

@@ -23,14 +23,10 @@ struct copse_token {
     float score;
 };
 
-/* Numbers by 64-bit keys or by bytes: open addressing. */
+/* The merge of a pair of tokens. */
 struct copse_token_slot {
     uint64_t key;
     uint32_t token, rank; /* token COPSE_NO_TOKEN: empty */
-};
-struct copse_token_map {
-    struct copse_token_slot *slots;
-    size_t room; /* a power of two */
 };
 
 /* Where a text gets a space in front, which is part of its first token. */
@@ -45,10 +41,20 @@ struct copse_tokenizer {
     struct copse_arena arena;
     struct copse_token *tokens;
     uint32_t count;
-    uint32_t bytes[256];           /* tokens of single bytes */
-    struct copse_token_map texts;  /* tokens by their bytes */
-    struct copse_token_map merges; /* by the pair of tokens, with rank and result */
-    uint32_t *named;               /* tokens that are found in texts, longest first */
+    uint32_t bytes[256]; /* tokens of single bytes */
+    /* open addressing, rooms are powers of two: tokens by their bytes, COPSE_NO_TOKEN: empty; and
+       by the pair of tokens, with rank and result */
+    struct {
+        uint32_t *slots;
+        size_t room;
+    } texts;
+    struct {
+        struct copse_token_slot *slots;
+        size_t room;
+    } merges;
+    char *spare; /* bytes for texts of tokens, in the arena */
+    size_t spare_size;
+    uint32_t *named; /* tokens that are found in texts, longest first */
     uint32_t named_count;
     bool named_first[256]; /* the bytes with which they begin */
     /* NULL: the parts at first are characters of the whole text, else bytes of words. They are
@@ -82,9 +88,10 @@ copse_status copse__tokenizer_set(struct copse_tokenizer *t, uint32_t i, enum co
                                   const char *text, size_t size);
 /* After all tokens are set: tokens by their bytes. */
 copse_status copse__tokenizer_index(struct copse_tokenizer *t);
+/* Room for merges. */
 copse_status copse__tokenizer_merges(struct copse_tokenizer *t, size_t count);
-/* Merge number `rank`, of the texts of two tokens. False: one of them, or the result, is no
-   token. */
+/* Merge number `rank`, of the texts of two tokens, which is kept if there is room for merges. False:
+   one of them, or the result, is no token. */
 bool copse__tokenizer_merge(struct copse_tokenizer *t, const char *left, size_t left_size,
                             const char *right, size_t right_size, uint32_t rank);
 /* The same, with the letters that files write. (tokenizer_text.c) */

@@ -58,14 +58,9 @@ static copse_status read_token(const struct tokenizer_file *in, uint32_t i)
 }
 
 /* "left right": the first space after the first letter parts them. */
-static copse_status read_merges(const struct tokenizer_file *in)
+static copse_status take_merges(const struct tokenizer_file *in, uint32_t count)
 {
     struct copse_gguf_value v;
-    const uint64_t count = file_count(in, KEY("merges"), COPSE_GGUF_TEXT);
-    if (count == 0 || count > COPSE_MERGES_MOST)
-        return copse_fail(COPSE_ERR_FORMAT, "%s has %llu merges of its tokens; 1 to %u are read",
-                          in->path, (unsigned long long)count, COPSE_MERGES_MOST);
-    COPSE_TRY(copse__tokenizer_merges(in->t, (size_t)count));
     for (uint32_t i = 0; i < count; i++) {
         COPSE_TRY(copse_gguf_get(in->f, KEY("merges"), i, &v));
         const char *space = v.size > 1 ? memchr(v.text + 1, ' ', v.size - 1) : NULL;
@@ -76,6 +71,17 @@ static copse_status read_merges(const struct tokenizer_file *in)
                               in->path, i);
     }
     return COPSE_OK;
+}
+
+static copse_status read_merges(const struct tokenizer_file *in)
+{
+    const uint64_t count = file_count(in, KEY("merges"), COPSE_GGUF_TEXT);
+    if (count == 0 || count > COPSE_MERGES_MOST)
+        return copse_fail(COPSE_ERR_FORMAT, "%s has %llu merges of its tokens; 1 to %u are read",
+                          in->path, (unsigned long long)count, COPSE_MERGES_MOST);
+    COPSE_TRY(take_merges(in, (uint32_t)count)); /* wrong ones ask for no memory */
+    COPSE_TRY(copse__tokenizer_merges(in->t, (size_t)count));
+    return take_merges(in, (uint32_t)count);
 }
 
 /* ---- all ---- */

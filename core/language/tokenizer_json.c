@@ -127,7 +127,10 @@ static const struct {
 
 static copse_status split_step(struct tokenizer_text *in, const cJSON *step, const char **words)
 {
-    const char *pattern = text_of(cJSON_GetObjectItemCaseSensitive(step, "pattern"), "Regex");
+    const cJSON *how = cJSON_GetObjectItemCaseSensitive(step, "pattern");
+    const char *pattern = text_of(how, "Regex");
+    if (in->has_space && is_text(text_of(how, "String"), " "))
+        return COPSE_OK; /* there are no spaces any more */
     if (!is_text(text_of(step, "behavior"), "Isolated") || is_true(step, "invert", false))
         return text_refuse(in, "a split with the behaviour", text_of(step, "behavior"));
     for (size_t i = 0; i < COPSE_COUNT(patterns); i++)
@@ -271,13 +274,6 @@ static copse_status take_named(void *user, const struct copse_json_item *item)
 
 /* ---- merges ---- */
 
-static copse_status count_merge(void *user, const struct copse_json_item *item)
-{
-    (void)item;
-    ++*(size_t *)user;
-    return COPSE_OK;
-}
-
 /* ["left", "right"], or "left right" */
 static copse_status take_merge(void *user, const struct copse_json_item *item)
 {
@@ -297,19 +293,21 @@ static copse_status take_merge(void *user, const struct copse_json_item *item)
     if (!ok)
         return copse_fail(COPSE_ERR_FORMAT, "%s: merge %u does not join two tokens to one",
                           in->path, in->merge);
-    in->merge++;
+    if (++in->merge > COPSE_MERGES_MOST)
+        return copse_fail(COPSE_ERR_FORMAT,
+                          "%s has more than %u merges of its tokens, the most that are read",
+                          in->path, COPSE_MERGES_MOST);
     return COPSE_OK;
 }
 
 static copse_status read_merges(struct tokenizer_text *in, const struct copse_json_item *merges)
 {
-    size_t count = 0;
     struct copse_json at = walk_of(in, merges), again = at;
-    COPSE_TRY(copse__json_elements(&at, count_merge, &count));
-    if (count == 0 || count > COPSE_MERGES_MOST)
-        return copse_fail(COPSE_ERR_FORMAT, "%s has %zu merges of its tokens; 1 to %u are read",
-                          in->path, count, COPSE_MERGES_MOST);
-    COPSE_TRY(copse__tokenizer_merges(in->t, count));
+    COPSE_TRY(copse__json_elements(&at, take_merge, in)); /* wrong ones ask for no memory */
+    if (in->merge == 0)
+        return copse_fail(COPSE_ERR_FORMAT, "%s has no merges of its tokens", in->path);
+    COPSE_TRY(copse__tokenizer_merges(in->t, in->merge));
+    in->merge = 0;
     return copse__json_elements(&again, take_merge, in);
 }
 

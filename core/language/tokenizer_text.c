@@ -66,11 +66,27 @@ static int byte_named(const char *text, size_t size)
                : -1;
 }
 
+/* Room for a text: many are short, and blocks of the arena are not. NULL: no memory. */
+static char *text_room(struct copse_tokenizer *t, size_t size)
+{
+    enum { PIECE = 16384 };
+    if (size > PIECE / 4)
+        return copse__arena_alloc(&t->arena, size, 1);
+    if (size > t->spare_size) {
+        t->spare = copse__arena_alloc(&t->arena, PIECE, 1);
+        t->spare_size = t->spare ? PIECE : 0;
+    }
+    if (!t->spare)
+        return NULL;
+    t->spare_size -= size;
+    return t->spare + t->spare_size;
+}
+
 copse_status copse__tokenizer_set(struct copse_tokenizer *t, uint32_t i, enum copse_token_kind kind,
                                   const char *text, size_t size)
 {
     struct copse_token *token = &t->tokens[i];
-    char *bytes = copse__arena_alloc(&t->arena, size + 1, 1);
+    char *bytes = text_room(t, size + 1);
     bool is_pure = true;
     if (!bytes)
         return copse_no_memory("tokenizer");

@@ -10,7 +10,7 @@
 enum { HEADS, CAUSAL, KV_HEADS, WINDOW, ROTARY, BASE, BIAS, INIT, SCALE };
 enum { QKV, QKV_BIAS, OUT, OUT_BIAS };
 
-#define MOST_WIDTH  128u   /* of a head */
+#define MOST_WIDTH  256u   /* of a head */
 #define MOST_LENGTH 16384u /* queries of a key head */
 
 static uint32_t kv_heads_of(const copse_layer *l)

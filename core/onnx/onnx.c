@@ -9,7 +9,9 @@
 #include "core/base/files.h"
 #include "core/data/array.h"
 
-#define MEMORY_ALWAYS ((uint64_t)64 << 20) /* bytes, and the size of the file */
+/* Bytes, and the size of the file: what the process has besides stays below 64 MiB and twice the
+   size. */
+#define MEMORY_ALWAYS ((uint64_t)48 << 20)
 #define FILE_MOST     ((uint64_t)INT32_MAX)
 #define NODES_MOST    1000000u
 #define SHOWN_NAME    80
@@ -50,7 +52,7 @@ static copse_status read_model(copse_onnx *m)
         m->model = copse_onnx__model__unpack((ProtobufCAllocator *)&allocator, (size_t)size, bytes);
         if (!m->model && m->is_full)
             s = copse_fail(COPSE_ERR_NO_MEMORY,
-                           "onnx: %s needs more than 64 MiB and twice its %llu bytes", m->path,
+                           "onnx: %s needs more than 48 MiB and twice its %llu bytes", m->path,
                            (unsigned long long)size);
         else if (!m->model || !m->model->graph)
             s = copse_fail(COPSE_ERR_FORMAT, "onnx: %s is no ONNX file, or is damaged", m->path);

@@ -242,7 +242,7 @@ static copse_status read_external(copse_onnx *m, const char *name, const char *l
         t->has_raw_data = t->raw_data.data != NULL;
         if (!t->raw_data.data)
             s = copse_fail(COPSE_ERR_NO_MEMORY,
-                           "onnx: %s: tensor '%.*s': the weights need more than 64 MiB and twice "
+                           "onnx: %s: tensor '%.*s': the weights need more than 48 MiB and twice "
                            "the size of the model and of the files beside it",
                            m->path, SHOWN_TENSOR, name);
     }

@@ -19,7 +19,7 @@ struct copse_gguf_place {
     size_t at;
     uint32_t width; /* bytes of a number */
     bool is_signed;
-    size_t *texts; /* of a list: the place of each text; else NULL */
+    uint32_t *texts; /* of a list: the place of each text; else NULL */
 };
 
 struct copse_gguf_data {

@@ -96,9 +96,10 @@ static const struct value_form {
 };
 
 /* The texts of a list: each has at least the 8 bytes of its size. */
-static copse_status take_texts(struct description *d, const char *key, uint64_t count, size_t **out)
+static copse_status take_texts(struct description *d, const char *key, uint64_t count,
+                               uint32_t **out)
 {
-    size_t size;
+    size_t at, size;
     const uint64_t whole = COPSE_MIN(d->f->file_bytes, (uint64_t)COPSE_GGUF_DESCRIPTION_MAX);
     if (count > (whole - d->at) / 8)
         return description_fail("%s: \"%s\" has %llu texts, more than %s has bytes for", d->f->path,
@@ -108,8 +109,8 @@ static copse_status take_texts(struct description *d, const char *key, uint64_t 
     if (!*out)
         return copse_no_memory("gguf: %s", d->f->path);
     for (size_t i = 0; i < count; i++) {
-        COPSE_TRY(take_text(d, &(*out)[i], &size));
-        (*out)[i] -= 8;
+        COPSE_TRY(take_text(d, &at, &size));
+        (*out)[i] = (uint32_t)(at - 8);
     }
     return COPSE_OK;
 }

@@ -46,7 +46,8 @@ static void begin_files(copse_context *context)
 static void begin_model(copse_context *context, const char *seeds)
 {
     begin_files(context);
-    const struct kind *const kinds[] = { &llama, &llama_blocks, &qwen2, &qwen3, &gemma };
+    const struct kind *const kinds[] = { &llama, &llama_blocks, &qwen2, &qwen3,
+                                         &gemma, &gemma2,       &gemma3 };
     quantise_all();
     for (size_t i = 0; i < COPSE_COUNT(kinds); i++) {
         const char name[] = { 'a', (char)('0' + i), 0 };

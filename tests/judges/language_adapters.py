@@ -5,15 +5,15 @@
    of the norm of PyTorch's gradient. The losses differ by at most 1e-5 of their size.
 2. PEFT reads the folder that Copse writes, and gives the same loss.
 3. Copse reads the folder that PEFT writes, with rank-stabilised scale and some of the weights, and gives the same loss.
-4. The same of a small model with random weights, with and without DoRA, whatever SmolLM2 does; and transformers reads the folder of
-   the model that Copse has merged with the adapter, and gives the same loss.
+4. The same of small models with random weights, with and without DoRA, whatever SmolLM2 does; and transformers reads the folder of
+   a model that Copse has merged with the adapter, and gives the same loss.
 
 COPSE_JUDGE_DEVICE names the device [opencl:0]. Exit code 0; 1; 77: skipped."""
 import os
 import sys
 import tempfile
 
-from language_folders import SIZES, hf, smollm
+from language_folders import CAPPED, SIGHTS, hf, save, smollm
 from language_file import find_model
 from language_reference import np, reference, torch
 
@@ -27,6 +27,7 @@ from copse._library import check, ffi, lib, make
 from copse.devices import context
 
 RANK, WINDOW, BOUND = 8, 128, 1e-3
+SMALL = [("Llama", {}), ("Gemma2", CAPPED), ("Gemma3", {"head_dim": 256, "sliding_window": 16, "layer_types": SIGHTS})]
 
 
 def new_strategy():
@@ -125,21 +126,11 @@ def one_window(x, y):
         for n, v in ((NAMES[0], x), (NAMES[1], y))]), 2, 1)
 
 
-def small_model(folder, text):
-    """A small llama with random weights, saved by transformers."""
-    tokenizer = smollm(text)
-    model = hf.LlamaForCausalLM(hf.LlamaConfig(vocab_size=tokenizer.get_vocab_size(), attn_implementation="eager", **SIZES)).float()
-    for p in model.parameters():
-        p.data = torch.randn_like(p) * (0.3 if p.dim() == 1 else 0.1) + (p.data if p.dim() == 1 else 0)
-    model.save_pretrained(folder)
-    tokenizer.save(os.path.join(folder, "tokenizer.json"))
-    return model.eval()
-
-
-def small_differs(text, dora):
-    kind, failed = "DoRA" if dora else "LoRA", 0
+def small_differs(text, kind, settings, dora):
+    """Of a small model with random weights that transformers saved."""
+    what, failed, model_of = f"{kind}, {'DoRA' if dora else 'LoRA'}", 0, getattr(hf, kind + "ForCausalLM")
     with tempfile.TemporaryDirectory() as base, tempfile.TemporaryDirectory() as theirs, tempfile.TemporaryDirectory() as mine:
-        model = small_model(base, text)
+        model = save(base, kind, smollm(text), settings, {})
         peft = get_peft_model(model, LoraConfig(r=4, lora_alpha=6, use_dora=dora, init_lora_weights=False, task_type="CAUSAL_LM",
                                                 target_modules=["q_proj", "v_proj", "layers.1.mlp.down_proj"]))
         for name, p in peft.named_parameters():
@@ -153,17 +144,17 @@ def small_differs(text, dora):
         first, merged = one_window(x, y), os.path.join(mine, "merged")
         with torch.no_grad():
             loss = torch_loss(peft, x, y).item()
-        failed += losses_differ(f"{kind} of PEFT, a small model", loss_of(language, first), loss)
+        failed += losses_differ(f"{what} of PEFT, a small model", loss_of(language, first), loss)
         check(lib.copse_language_save_merged(language, merged.encode(), ffi.NULL, ffi.NULL))
         with torch.no_grad():
-            again = torch_loss(hf.LlamaForCausalLM.from_pretrained(merged, attn_implementation="eager").float().eval(), x, y).item()
-        failed += losses_differ(f"{kind}, merged by Copse, in transformers", loss, again)
+            again = torch_loss(model_of.from_pretrained(merged, attn_implementation="eager").float().eval(), x, y).item()
+        failed += losses_differ(f"{what}, merged by Copse, in transformers", loss, again)
         adapter = os.path.join(mine, "adapter")
         check(lib.copse_language_save_adapter(language, adapter.encode()))
-        other = hf.LlamaForCausalLM.from_pretrained(base, attn_implementation="eager").float().eval()
+        other = model_of.from_pretrained(base, attn_implementation="eager").float().eval()
         with torch.no_grad():
             again = torch_loss(PeftModel.from_pretrained(other, adapter), x, y).item()
-        failed += losses_differ(f"{kind} of Copse, a small model", loss, again)
+        failed += losses_differ(f"{what} of Copse, a small model", loss, again)
         failed += gradients_differ(strategy, language, peft, x, y)
     return failed
 
@@ -172,7 +163,7 @@ def main():
     with open(os.environ["COPSE_JUDGE_TEXT"], encoding="utf-8") as f:
         text = f.read()[:2000]
     torch.manual_seed(4)
-    if small_differs(text, False) + small_differs(text, True) > 0:
+    if sum(small_differs(text, kind, settings, dora) for kind, settings in SMALL for dora in (False, True)) > 0:
         return 1
     path, rng = find_model(), np.random.default_rng(5)
     model, _ = reference(path)

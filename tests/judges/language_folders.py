@@ -61,7 +61,7 @@ def llama_3(text):
 
 
 def pieces(scheme):
-    """Pieces with bytes for what is unknown. scheme: of Metaspace, or "prepend" for the older form."""
+    """Pieces with bytes for what is unknown. scheme: of Metaspace, or "prepend" for the older form, or "gemma"."""
     def made(text):
         spaces = normalizers.Sequence([normalizers.Prepend(MARK), normalizers.Replace(" ", MARK)])
         learner = Tokenizer(models.BPE())
@@ -76,6 +76,8 @@ def pieces(scheme):
         t.add_special_tokens([AddedToken(word, normalized=False) for word in ("<unk>", "<s>", "</s>")])
         if scheme == "prepend":
             t.normalizer = spaces
+        elif scheme == "gemma":
+            t.normalizer, t.pre_tokenizer = normalizers.Replace(" ", MARK), pre_tokenizers.Split(" ", "merged_with_previous")
         else:
             t.pre_tokenizer = pre_tokenizers.Metaspace(MARK, prepend_scheme=scheme, split=False)
         t.post_processor = processors.TemplateProcessing(single="<s> $A", special_tokens=[("<s>", 1)])
@@ -98,6 +100,12 @@ SIZES = {"hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 2, "nu
          "max_position_embeddings": 512, "rms_norm_eps": 1e-5, "bos_token_id": 1, "eos_token_id": 2}
 LLAMA_3 = {"rope_type": "llama3", "rope_theta": 5000.0, "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
            "original_max_position_embeddings": 64}
+SIGHTS = ["sliding_attention", "full_attention"]
+CAPPED = {"head_dim": 32, "sliding_window": 16, "query_pre_attn_scalar": 20, "attn_logit_softcapping": 2.0,
+          "final_logit_softcapping": 3.0}
+APART = {"full_attention": {"rope_type": "linear", "factor": 8.0, "rope_theta": 1e5},
+         "sliding_attention": {"rope_type": "default", "rope_theta": 1e3}}
+CONFIGS = {"Gemma3": hf.Gemma3TextConfig}
 MODELS = [("llama, tied", "Llama", smollm, {"tie_word_embeddings": True}, {}),
           ("llama, f16", "Llama", smollm, {}, {"dtype": torch.float16}),
           ("llama, bf16", "Llama", gpt_2(False), {}, {"dtype": torch.bfloat16}),
@@ -108,12 +116,19 @@ MODELS = [("llama, tied", "Llama", smollm, {"tie_word_embeddings": True}, {}),
           ("mistral", "Mistral", pieces("always"), {"sliding_window": None}, {}),
           ("qwen2, files", "Qwen2", letters(LATER.replace("{1,3}", "")), {}, {"shard": "60KB"}),
           ("qwen3", "Qwen3", letters(LATER.replace("{1,3}", "")), {"head_dim": 32, "tie_word_embeddings": True}, {}),
-          ("gemma", "Gemma", gpt_2(False), {"head_dim": 32}, {})]
+          ("gemma", "Gemma", gpt_2(False), {"head_dim": 32}, {}),
+          ("gemma, heads of 256", "Gemma", pieces("gemma"), {"head_dim": 256}, {}),
+          ("gemma2", "Gemma2", pieces("gemma"), CAPPED, {}),
+          ("gemma2, bf16, heads of 256", "Gemma2", gpt_2(False), {**CAPPED, "head_dim": 256}, {"dtype": torch.bfloat16}),
+          ("gemma3", "Gemma3", pieces("gemma"), {"head_dim": 32, "sliding_window": 16, "layer_types": SIGHTS}, {}),
+          ("gemma3, linear", "Gemma3", pieces("gemma"), {"head_dim": 256, "sliding_window": 16, "layer_types": SIGHTS,
+                                                         "rope_parameters": APART}, {})]
 
 
 def save(folder, kind, tokenizer, settings, how):
     """The model that was saved, as transformers reads it, in single precision."""
-    config = getattr(hf, kind + "Config")(vocab_size=tokenizer.get_vocab_size(), attn_implementation="eager", **{**SIZES, **settings})
+    make_config = CONFIGS.get(kind) or getattr(hf, kind + "Config")
+    config = make_config(vocab_size=tokenizer.get_vocab_size(), attn_implementation="eager", **{**SIZES, **settings})
     model = getattr(hf, kind + "ForCausalLM")(config).float()
     for p in model.parameters():
         p.data = torch.randn_like(p) * (0.3 if p.dim() == 1 else 0.1) + (p.data if p.dim() == 1 else 0)

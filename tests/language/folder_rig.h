@@ -50,6 +50,12 @@ static inline double folder_loss(uint64_t *tokens)
     return e.loss;
 }
 
+/* A file with a part of its text changed, and what follows. */
+struct folder_change {
+    copse_status status; /* COPSE_OK: the model is read, with the right losses */
+    const char *from, *to, *says;
+};
+
 static inline void assert_right(const struct kind *k, const char *what)
 {
     int32_t tokens[MOST];
@@ -68,6 +74,34 @@ static inline void assert_right(const struct kind *k, const char *what)
     assert_int_equal(predicted, count - windows);
     if (!(fabs(loss - sum / (double)predicted) < 2e-5))
         fail_msg("%s, %s: loss %.9g, not %.9g", k->name, what, loss, sum / (double)predicted);
+}
+
+/* Try changes of a file of the folder, each alone. */
+static inline void try_changes(const char *name, const struct kind *k,
+                               const struct folder_change *cases, size_t count)
+{
+    char path[100];
+    size_t size;
+    snprintf(path, sizeof path, "model/%s", name);
+    char *content = (char *)temp_bytes(temp_path(path), &size), *changed = malloc(size + 200);
+    assert_non_null(changed);
+    content[size] = '\0';
+    for (size_t i = 0; i < count; i++) {
+        const struct folder_change *c = &cases[i];
+        const char *at = strstr(content, c->from);
+        assert_non_null(at);
+        assert_true(strlen(c->to) < 200);
+        sprintf(changed, "%.*s%s%s", (int)(at - content), content, c->to, at + strlen(c->from));
+        folder_text(name, changed);
+        const copse_status s = open_path(temp_path("model"));
+        if (s != c->status || (s != COPSE_OK && !strstr(copse_last_error(), c->says)))
+            fail_msg("%s: %s: %s", c->to, copse_status_name(s), copse_last_error());
+        if (s == COPSE_OK)
+            assert_right(k, c->to);
+        close_file();
+    }
+    free(content);
+    free(changed);
 }
 
 #endif

@@ -67,15 +67,20 @@ static void product_of(const double *x, const float *w, const float *bias, int r
     }
 }
 
-static void turn(double *x, int heads, int place)
+static void turn(double *x, int heads, int place, double base)
 {
     for (int h = 0; h < heads; h++)
         for (int i = 0; i < HEAD / 2; i++) {
             double *a = &x[h * HEAD + i], *b = a + HEAD / 2;
-            const double angle = place * pow(100.0, -2.0 * i / HEAD), u = *a, v = *b;
+            const double angle = place * pow(base, -2.0 * i / HEAD), u = *a, v = *b;
             *a = u * cos(angle) - v * sin(angle);
             *b = v * cos(angle) + u * sin(angle);
         }
+}
+
+static double cap_of(double x, float cap)
+{
+    return cap > 0 ? (double)cap * tanh(x / (double)cap) : x;
 }
 
 static double keys[LAYERS][MOST][KV * HEAD], values[LAYERS][MOST][KV * HEAD];
@@ -93,17 +98,21 @@ static void attend(const struct kind *k, int i, int place, const double *x, doub
         norm_of(q + h * HEAD, l->q_norm, HEAD, q + h * HEAD);
     for (int h = 0; k->norms_heads && h < KV; h++)
         norm_of(keys[i][place] + h * HEAD, l->k_norm, HEAD, keys[i][place] + h * HEAD);
-    turn(q, HEADS, place), turn(keys[i][place], KV, place);
+    const bool slides = k->window > 0 && (k->period == 0 || (i + 1) % k->period > 0);
+    const double base = slides && k->near_base > 0 ? (double)k->near_base : 100.0,
+                 scalar = k->scalar > 0 ? (double)k->scalar : HEAD;
+    const int first = slides && place >= k->window ? place - k->window + 1 : 0;
+    turn(q, HEADS, place, base), turn(keys[i][place], KV, place, base);
     for (int h = 0; h < HEADS; h++) {
         const int of = h / (HEADS / KV) * HEAD;
         double sum = 0;
-        for (int t = 0; t <= place; t++) {
+        for (int t = first; t <= place; t++) {
             score[t] = 0;
             for (int c = 0; c < HEAD; c++)
                 score[t] += q[h * HEAD + c] * keys[i][t][of + c];
-            sum += score[t] = exp(score[t] / sqrt(HEAD));
+            sum += score[t] = exp(cap_of(score[t] / sqrt(scalar), k->cap));
         }
-        for (int t = 0; t <= place; t++)
+        for (int t = first; t <= place; t++)
             for (int c = 0; c < HEAD; c++)
                 mixed[h * HEAD + c] += score[t] / sum * values[i][t][of + c];
     }
@@ -126,6 +135,8 @@ static inline void predict(const struct kind *k, int32_t token, int place, doubl
         const struct layer *l = &net.layer[i];
         norm_of(x, l->in_norm, WIDTH, y);
         attend(k, i, place, y, z);
+        if (k->norms_after)
+            memcpy(y, z, sizeof y), norm_of(y, l->out_norm, WIDTH, z);
         for (int c = 0; c < WIDTH; c++)
             x[c] += z[c];
         norm_of(x, l->mlp_norm, WIDTH, y);
@@ -134,11 +145,15 @@ static inline void predict(const struct kind *k, int32_t token, int place, doubl
         for (int c = 0; c < HIDDEN; c++)
             gate[c] = gate_of(k, gate[c]) * up[c];
         product_of(gate, l->down, NULL, WIDTH, HIDDEN, z);
+        if (k->norms_after)
+            memcpy(y, z, sizeof y), norm_of(y, l->down_norm, WIDTH, z);
         for (int c = 0; c < WIDTH; c++)
             x[c] += z[c];
     }
     norm_of(x, net.norm, WIDTH, y);
     product_of(y, k->is_tied ? net.table : net.head, NULL, TOKENS, WIDTH, outputs);
+    for (int c = 0; c < TOKENS; c++)
+        outputs[c] = cap_of(outputs[c], k->last_cap);
 }
 
 static inline double loss_of(const double outputs[TOKENS], int32_t token)

@@ -59,6 +59,8 @@ static void test_values(void **state)
         { &llama, { .rank = RANK }, 2 },
         { &qwen2, { .rank = RANK, .alpha = 1.5f, .dropout = 0.5f }, 0.5 },
         { &gemma, { .rank = RANK }, 2 },
+        { &gemma2, { .rank = RANK }, 2 },
+        { &gemma3, { .rank = RANK, .is_dora = true }, 2 },
         { &qwen3, { .rank = RANK, .alpha = 1, .is_rank_stabilised = true }, 0.57735026918962576 },
         { &llama, { .rank = RANK, .targets = "q_proj, model.layers.1.mlp.*" }, 2 },
         { &llama, { .rank = RANK, .is_dora = true }, 2 },

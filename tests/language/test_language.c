@@ -23,7 +23,8 @@ static int end(void **state)
 
 static void test_losses(void **state)
 {
-    static const struct kind *const kinds[] = { &llama, &qwen2, &qwen3, &llama_blocks, &gemma };
+    static const struct kind *const kinds[] = { &llama, &qwen2,  &qwen3, &llama_blocks,
+                                                &gemma, &gemma2, &gemma3 };
     static const char text[] = "the hen 12 hello\nowl fox ?";
     (void)state;
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
@@ -100,6 +101,8 @@ static void test_writes(void **state)
         write_and_compare(&llama, sizes[i]);
     write_and_compare(&qwen3, 100);
     write_and_compare(&gemma, 100);
+    write_and_compare(&gemma2, 100);
+    write_and_compare(&gemma3, 100);
     write_and_compare(&llama_blocks, 100);
 }
 
@@ -347,15 +350,17 @@ static void assert_not_opened(struct gguf_file *f, copse_status status, const ch
 
 static void test_refused(void **state)
 {
-    static const struct kind gemma2 = { "gemma2", false, false, false, true, false, true };
+    static const struct kind neox = { .name = "gptneox" };
+    struct kind below = gemma2;
     struct gguf_file f = { .key_count = 0 };
     const struct copse_generate_params how = { .length = 400 };
     struct copse_language_evaluation e;
     (void)state;
+    below.cap = -1;
     fill_all();
-    put_model(&f, &gemma2);
+    put_model(&f, &neox);
     assert_not_opened(&f, COPSE_ERR_UNSUPPORTED,
-                      "architecture \"gemma2\"; llama, qwen2, qwen3 and gemma are known");
+                      "architecture \"gptneox\"; llama, qwen2, qwen3, gemma, gemma2 and gemma3");
     put_model(&f, &llama);
     gguf_matrix(&f, "blk.0.attn_q.bias", 0, HEADS * HEAD, net.layer[0].bias);
     assert_not_opened(&f, COPSE_ERR_UNSUPPORTED, "has no tensor \"blk.0.attn_q.bias\"");
@@ -369,11 +374,10 @@ static void test_refused(void **state)
     gguf_key_u32(&f, "llama.attention.key_length", 6);
     assert_not_opened(&f, COPSE_ERR_FORMAT, "\"blk.0.attn_q.weight\" is not [24, 32]");
     put_model(&f, &llama);
-    gguf_key_f32(&f, "llama.rope.scaling.factor", 4.0f);
-    assert_not_opened(&f, COPSE_ERR_UNSUPPORTED, "\"llama.rope.scaling.factor\" is 4");
-    put_model(&f, &llama);
-    gguf_key_f32(&f, "llama.rope.scale_linear", 0.5f);
-    assert_not_opened(&f, COPSE_ERR_UNSUPPORTED, "\"llama.rope.scale_linear\" is 0.5");
+    gguf_key_f32(&f, "llama.rope.scaling.factor", -4.0f);
+    assert_not_opened(&f, COPSE_ERR_FORMAT, "\"llama.rope.scaling.factor\" is no positive number");
+    put_model(&f, &below);
+    assert_not_opened(&f, COPSE_ERR_FORMAT, "\"gemma2.attn_logit_softcapping\" is no cap");
     put_model(&f, &llama);
     put_size(&f, &llama, "rope.scaling.factor", 1);
     gguf_key_f32(&f, "llama.rope.scale_linear", 0.0f);

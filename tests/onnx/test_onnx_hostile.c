@@ -225,7 +225,7 @@ static void test_memory(void **state)
         bytes[at++] = 0x0a; /* a node of no bytes */
         bytes[at++] = 0;
     }
-    FAILS(COPSE_ERR_NO_MEMORY, open_bytes(bytes, at), "64 MiB");
+    FAILS(COPSE_ERR_NO_MEMORY, open_bytes(bytes, at), "48 MiB");
     free(bytes);
 }
 

@@ -35,7 +35,9 @@ copse_status copse__json_elements(struct copse_json *c, copse_json_fn *fn, void 
 /* COPSE_ERR_FORMAT with the text of the place. */
 copse_status copse__json_wrong(const struct copse_json *c);
 
-/* The value of a text that is one value, to be freed with cJSON_Delete; NULL: it is not. */
+/* The value of a text that is one value, to be freed with cJSON_Delete; NULL: it is not, or it has
+   more than COPSE_JSON_VALUES values, each of which takes about 100 bytes of memory. */
+#define COPSE_JSON_VALUES 65536
 cJSON *copse__json_parse(const char *text, size_t size);
 /* The same of a string, to be freed with cJSON_free. */
 char *copse__json_string(const char *text, size_t size);

@@ -6,8 +6,7 @@
 #include "core/ops/attention/attention_map.h"
 #include "core/ops/ops.h"
 
-#define COPSE_ATTENTION_WIDTH 128u /* the longest head */
-#define COPSE_ATTENTION_TILE  64u  /* keys: terms of the shortest sums */
+#define COPSE_ATTENTION_TILE 64u /* keys: terms of the shortest sums */
 
 struct copse_attention_attr {
     uint32_t heads, kv_heads; /* 0: from the shapes */

@@ -6,8 +6,7 @@
 #include "core/ops/attention/attention_sizes.h"
 #include "core/ops/attention/attention_tests.h"
 
-#define WIDEST 128
-#define STATE  COPSE_ATTENTION_STATE
+#define STATE COPSE_ATTENTION_STATE
 
 /* ---- references ---- */
 
@@ -37,7 +36,7 @@ static void attention_line(const void *params, const int32_t *spec,
     const size_t to = copse__attention_y(&m, item, h, i);
     const size_t keys = copse__attention_keys(&m, copse__attention_length(&m, &args[4], item), i);
     const double before = p->first ? copse__load(state, STATE * row) : -INFINITY;
-    double sums[WIDEST] = { 0 }, top = before;
+    double sums[COPSE_ATTENTION_WIDTH] = { 0 }, top = before;
     for (size_t j = p->first; j < end; j++) {
         if (!copse__attention_sees(&m, i, j, keys))
             continue;
@@ -94,7 +93,7 @@ static void grad_query_line(const void *params, const int32_t *spec,
     const size_t keys = m.lengths ? (size_t)copse__load(state, STATE * row + 3) : m.keys;
     const size_t at = (item * m.queries + i) * p->to_stride + p->to_first + h * m.width;
     const double along = copse__attention_dot(dy, of_y, y, of_y, m.width);
-    double sums[WIDEST] = { 0 };
+    double sums[COPSE_ATTENTION_WIDTH] = { 0 };
     for (size_t j = p->first; j < end; j++) {
         if (!copse__attention_sees(&m, i, j, keys))
             continue;
@@ -133,7 +132,7 @@ static void grad_key_line(const void *params, const int32_t *spec,
     const size_t of_v = copse__attention_v(&m, item, h, j);
     const size_t length = copse__attention_state_length(&m, state, item, h);
     const bool adds = p->first + p->head > 0;
-    double sums_k[WIDEST] = { 0 }, sums_v[WIDEST] = { 0 };
+    double sums_k[COPSE_ATTENTION_WIDTH] = { 0 }, sums_v[COPSE_ATTENTION_WIDTH] = { 0 };
     for (size_t i = p->first; i < end; i++) {
         if (!copse__attention_sees(&m, i, j, copse__attention_keys(&m, length, i)))
             continue;

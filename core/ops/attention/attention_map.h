@@ -5,7 +5,8 @@
 
 #include "core/device/device.h"
 
-#define COPSE_ATTENTION_STATE 4u /* words of a query: kernels/attention/attention.clh */
+#define COPSE_ATTENTION_WIDTH 256u /* the longest head */
+#define COPSE_ATTENTION_STATE 4u   /* words of a query: kernels/attention/attention.clh */
 
 /* Whether items have lengths: the values of LENGTHS there. */
 enum copse_attention_lengths {

@@ -8,9 +8,8 @@
 #include "core/ops/attention/attention_map.h"
 
 /* Intermediate results below this are rounded to a multiple of 2^-149. */
-#define LEAST  0x1p-126
-#define STATE  COPSE_ATTENTION_STATE
-#define WIDEST 128
+#define LEAST 0x1p-126
+#define STATE COPSE_ATTENTION_STATE
 
 static double attention_sizes_magnitude(const struct copse_host_arg *a, size_t i,
                                         const struct copse_host_arg *b, size_t j, size_t width)
@@ -50,7 +49,8 @@ void copse__attention_line_size(const void *params, const int32_t *spec,
     const size_t to = copse__attention_y(&m, item, h, i);
     const size_t keys = copse__attention_keys(&m, copse__attention_length(&m, &args[4], item), i);
     const double before = p->first ? copse__load(state, STATE * row) : -INFINITY;
-    double top = before, most = 0, total = 0, size = 0, sizes[WIDEST] = { 0 }, sums[WIDEST] = { 0 };
+    double top = before, most = 0, total = 0, size = 0, sizes[COPSE_ATTENTION_WIDTH] = { 0 },
+           sums[COPSE_ATTENTION_WIDTH] = { 0 };
     for (size_t j = p->first; j < end; j++) {
         struct score s;
         if (!copse__attention_sees(&m, i, j, keys) || !score_of(&m, args, item, h, i, j, &s))
@@ -123,7 +123,7 @@ void copse__attention_grad_query_line_size(const void *params, const int32_t *sp
     const size_t keys = m.lengths ? (size_t)copse__load(state, STATE * row + 3) : m.keys;
     const size_t at = (item * m.queries + i) * p->to_stride + p->to_first + h * m.width;
     const double along = attention_sizes_magnitude(dy, of_y, y, of_y, m.width);
-    double sums[WIDEST] = { 0 };
+    double sums[COPSE_ATTENTION_WIDTH] = { 0 };
     for (size_t j = p->first; j < end; j++) {
         struct score s;
         if (!copse__attention_sees(&m, i, j, keys) || !score_of(&m, args, item, h, i, j, &s))
@@ -163,7 +163,7 @@ void copse__attention_grad_key_line_size(const void *params, const int32_t *spec
     const size_t of_v = copse__attention_v(&m, item, h, j);
     const size_t length = copse__attention_state_length(&m, state, item, h);
     const bool adds = p->first + p->head > 0;
-    double sums_k[WIDEST] = { 0 }, sums_v[WIDEST] = { 0 };
+    double sums_k[COPSE_ATTENTION_WIDTH] = { 0 }, sums_v[COPSE_ATTENTION_WIDTH] = { 0 };
     for (size_t i = p->first; i < end; i++) {
         struct score s;
         if (!copse__attention_sees(&m, i, j, copse__attention_keys(&m, length, i)) ||

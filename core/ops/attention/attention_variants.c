@@ -75,6 +75,13 @@ static copse_tensor *state_of(const copse_tensor *t)
 
 /* ---- the family ---- */
 
+/* The wide kernels keep columns of this many numbers in private memory. */
+static bool fits_wide(const struct copse_limits *limits, const void *work)
+{
+    (void)limits;
+    return ((const struct copse_attention_work *)work)->width <= 128;
+}
+
 /* Heads are whole texels, and at most 16 of them. Texel views have a maximum size. */
 static bool fits_texels(const struct copse_limits *limits, const void *work)
 {
@@ -119,6 +126,7 @@ static const struct copse_variant variants[] = {
     { "wide",
       COPSE_KERNEL_attention_wide,
       { 1, 0, 2, 2 },
+      .fits = fits_wide,
       .lower = copse__attention_wide,
       COPSE_NEEDS(COPSE_KERNEL_attention_grad_query_wide, COPSE_KERNEL_attention_grad_key_wide) },
     { "texel",

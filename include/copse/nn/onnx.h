@@ -73,7 +73,7 @@ COPSE_API bool copse_onnx_is_read(void);
  *                                where.
  * @retval COPSE_ERR_UNSUPPORTED  A newer operator set; a type or a form of weights that is not
  *                                read.
- * @retval COPSE_ERR_NO_MEMORY    Also: it needs more than 64 MiB, twice its size, and twice the
+ * @retval COPSE_ERR_NO_MEMORY    Also: it needs more than 48 MiB, twice its size, and twice the
  *                                size of the files of its weights.
  * Any thread. Blocks while the file is read.
  */

@@ -42,7 +42,7 @@ struct copse_attention_params {
  * @param k, v    [n, keys, kv_heads, width]; kv_heads divides heads.
  * @param params  NULL for defaults.
  * @param y       The shape of q.
- * @retval COPSE_ERR_SHAPE  Also: width is not 1 to 128, or there are more than 16,384 keys, or
+ * @retval COPSE_ERR_SHAPE  Also: width is not 1 to 256, or there are more than 16,384 keys, or
  *                          queries times heads / kv_heads.
  */
 COPSE_API COPSE_CHECKED copse_tensor *copse_attention(copse_graph *g, copse_tensor *q,

@@ -2,8 +2,8 @@
 /* Cases of attention. A score s, the sum of scale q k, has an error of the size of the sum of the
    terms' magnitudes A, so that its share of the softmax P has one of P (1 + A + the row's largest
    A) =: R. The error of y is relative to the sum of R (|v| + |y|), and those of the derivatives to
-   the same graph of magnitudes. A mask adds its magnitude to A. Sizes around 64, a tile, and at 192
-   and 448, the keys of a launch for heads of 128 and 64. */
+   the same graph of magnitudes. A mask adds its magnitude to A. Sizes around 64, a tile, and at 64,
+   192 and 448, the keys of a launch for heads of 256, 128 and 64. */
 #include <math.h>
 
 #include "copse/matmul.h"
@@ -392,7 +392,7 @@ static void attention_refusals(struct copse_refusals *r)
     copse_tensor *other = copse__refusals_input(r, COPSE_F32, COPSE_SHAPE(2, 7, 2, 7));
     copse_tensor *x = copse__refusals_input(r, COPSE_F32, COPSE_SHAPE(2, 5, 32));
     copse_tensor *n = copse__refusals_input(r, COPSE_I32, COPSE_SHAPE(2, 5, 4, 8));
-    copse_tensor *wide = copse__refusals_input(r, COPSE_F32, COPSE_SHAPE(1, 1, 1, 129));
+    copse_tensor *wide = copse__refusals_input(r, COPSE_F32, COPSE_SHAPE(1, 1, 1, 257));
     copse_tensor *none = copse__refusals_input(r, COPSE_F32, COPSE_SHAPE(1, 1, 1, 0));
     copse_tensor *far = copse__refusals_input(r, COPSE_F32, COPSE_SHAPE(1, 16385, 1, 1));
     copse_tensor *many = copse__refusals_input(r, COPSE_F32, COPSE_SHAPE(1, 8193, 8, 4));
@@ -405,8 +405,8 @@ static void attention_refusals(struct copse_refusals *r)
     REFUSES(r, SHAPE, "expected f32 q", copse_attention(g, q, other, other, NULL));
     REFUSES(r, SHAPE, "expected f32 q", copse_attention(g, x, x, x, NULL));
     REFUSES(r, SHAPE, "expected f32 operands, or f16 or bf16", copse_attention(g, q, n, n, NULL));
-    REFUSES(r, SHAPE, "heads of 1 to 128 numbers", copse_attention(g, wide, wide, wide, NULL));
-    REFUSES(r, SHAPE, "heads of 1 to 128 numbers", copse_attention(g, none, none, none, NULL));
+    REFUSES(r, SHAPE, "heads of 1 to 256 numbers", copse_attention(g, wide, wide, wide, NULL));
+    REFUSES(r, SHAPE, "heads of 1 to 256 numbers", copse_attention(g, none, none, none, NULL));
     REFUSES(r, SHAPE, "at most 16384 queries and keys", copse_attention(g, far, far, far, NULL));
     REFUSES(r, SHAPE, "at most 16384 queries of all heads for each key head",
             copse_attention(g, many, one, one, NULL));
@@ -586,6 +586,10 @@ static const struct copse_case cases[] = {
           DIMS(1, 3, 1, 128), STANDARD, ROUGH),
     HEADS("heads of 128, two launches", CAUSAL, NORMAL, DIMS(1, 200, 2, 128), DIMS(1, 200, 1, 128),
           STANDARD, ROUGH),
+    HEADS("heads of 256, two launches", CAUSAL, NORMAL, DIMS(1, 70, 2, 256), DIMS(1, 70, 1, 256),
+          STANDARD, ROUGH),
+    HEADS("a mask, heads of 256, four launches", &masked_200, NORMAL, DIMS(1, 200, 2, 256),
+          DIMS(1, 200, 1, 256), FULL, ROUGH),
     HEADS("heads of 64, three launches", &plain, NORMAL, DIMS(1, 10, 1, 64), DIMS(1, 900, 1, 64),
           FULL, ROUGH),
     HEADS("many queries of 64", &plain, NORMAL, DIMS(1, 900, 1, 64), DIMS(1, 10, 1, 64), FULL,

@@ -7,7 +7,10 @@
 
 #include "tests/rig/data/gguf_file.h"
 
-enum { LAYERS = 2, WIDTH = 32, HEADS = 4, KV = 2, HEAD = 8, HIDDEN = 48, TOKENS = 260 };
+#if !defined(LANGUAGE_HEAD)
+#    define LANGUAGE_HEAD 8 /* numbers of a head */
+#endif
+enum { LAYERS = 2, WIDTH = 32, HEADS = 4, KV = 2, HEAD = LANGUAGE_HEAD, HIDDEN = 48, TOKENS = 260 };
 enum { BEGIN = 256, END, HE, HELLO };
 
 static uint32_t context_length = 400;
@@ -19,6 +22,7 @@ struct layer {
         o[WIDTH * HEADS * HEAD], mlp_norm[WIDTH], gate[HIDDEN * WIDTH], up[HIDDEN * WIDTH],
         down[WIDTH * HIDDEN];
     float bias[HEADS * HEAD + 2 * KV * HEAD], q_norm[HEAD], k_norm[HEAD];
+    float out_norm[WIDTH], down_norm[WIDTH];
 };
 static struct {
     float table[TOKENS * WIDTH], norm[WIDTH], head[TOKENS * WIDTH];
@@ -50,6 +54,8 @@ static void fill_all(void)
         fill(l->bias, HEADS * HEAD + 2 * KV * HEAD, 0, 0.5f);
         fill(l->q_norm, HEAD, 1, 0.5f), fill(l->k_norm, HEAD, 1, 0.5f);
     }
+    for (int i = 0; i < LAYERS; i++)
+        fill(net.layer[i].out_norm, WIDTH, 1, 0.5f), fill(net.layer[i].down_norm, WIDTH, 1, 0.5f);
 }
 
 /* A kind of file: the architecture, whether the head is the embedding, and whether matrices are
@@ -57,12 +63,39 @@ static void fill_all(void)
 struct kind {
     const char *name;
     bool is_interleaved, has_biases, norms_heads, is_tied, is_quantised, is_gemma;
+    const char *model_type; /* of folders; NULL: the name */
+    bool norms_after;
+    int window;          /* of all layers but each `period`-th one; 0: none */
+    int period;          /* 0: of all layers */
+    float near_base;     /* rotary base of these layers; 0: as of others */
+    float scalar;        /* scores are divided by its square root; 0: by that of HEAD */
+    float cap, last_cap; /* 0: none */
 };
-static const struct kind llama = { "llama", true, false, false, true, false, false },
-                         llama_blocks = { "llama", true, false, false, true, true, false },
-                         qwen2 = { "qwen2", false, true, false, false, false, false },
-                         qwen3 = { "qwen3", false, false, true, true, false, false },
-                         gemma = { "gemma", false, false, false, true, false, true };
+static const struct kind llama = { .name = "llama", .is_interleaved = true, .is_tied = true },
+                         llama_blocks = { .name = "llama",
+                                          .is_interleaved = true,
+                                          .is_tied = true,
+                                          .is_quantised = true },
+                         qwen2 = { .name = "qwen2", .has_biases = true },
+                         qwen3 = { .name = "qwen3", .norms_heads = true, .is_tied = true },
+                         gemma = { .name = "gemma", .is_tied = true, .is_gemma = true },
+                         gemma2 = { .name = "gemma2",
+                                    .is_tied = true,
+                                    .is_gemma = true,
+                                    .norms_after = true,
+                                    .window = 4,
+                                    .period = 2,
+                                    .cap = 2,
+                                    .last_cap = 3 },
+                         gemma3 = { .name = "gemma3",
+                                    .is_tied = true,
+                                    .is_gemma = true,
+                                    .model_type = "gemma3_text",
+                                    .norms_heads = true,
+                                    .norms_after = true,
+                                    .window = 4,
+                                    .period = 2,
+                                    .near_base = 20 };
 
 /* Blocks of 32: Q8_0 (8 bits, without an offset) or Q4_1. Each block has one of two scales. */
 struct grid {
@@ -181,6 +214,10 @@ static void put_layer(struct gguf_file *f, const struct kind *k, int i)
         gguf_matrix(f, part_name(i, "attn_q_norm.weight"), 0, HEAD, l->q_norm);
         gguf_matrix(f, part_name(i, "attn_k_norm.weight"), 0, HEAD, l->k_norm);
     }
+    if (k->norms_after) {
+        gguf_matrix(f, part_name(i, "post_attention_norm.weight"), 0, WIDTH, l->out_norm);
+        gguf_matrix(f, part_name(i, "post_ffw_norm.weight"), 0, WIDTH, l->down_norm);
+    }
 }
 
 /* The letter of a byte in vocabularies of GPT-2. */
@@ -225,16 +262,36 @@ static void put_size(struct gguf_file *f, const struct kind *k, const char *name
     gguf_key_u32(f, key, v);
 }
 
-static void put_model(struct gguf_file *f, const struct kind *k)
+static void put_real(struct gguf_file *f, const struct kind *k, const char *name, float v)
 {
     char key[64];
+    snprintf(key, sizeof key, "%s.%s", k->name, name);
+    gguf_key_f32(f, key, v);
+}
+
+/* Of gemma2 and gemma3. */
+static void put_sight(struct gguf_file *f, const struct kind *k)
+{
+    put_size(f, k, "attention.sliding_window", (uint32_t)k->window);
+    put_size(f, k, "attention.sliding_window_pattern", (uint32_t)k->period);
+    put_real(f, k, "attn_logit_softcapping", k->cap);
+    put_real(f, k, "final_logit_softcapping", k->last_cap);
+    if (k->near_base > 0)
+        put_real(f, k, "rope.freq_base_swa", k->near_base);
+}
+
+static void put_model(struct gguf_file *f, const struct kind *k)
+{
     gguf_key_text(f, "general.architecture", k->name);
     put_size(f, k, "block_count", LAYERS), put_size(f, k, "embedding_length", WIDTH);
     put_size(f, k, "feed_forward_length", HIDDEN), put_size(f, k, "attention.head_count", HEADS);
     put_size(f, k, "attention.head_count_kv", KV), put_size(f, k, "context_length", context_length);
-    snprintf(key, sizeof key, "%s.rope.freq_base", k->name), gguf_key_f32(f, key, 100.0f);
-    snprintf(key, sizeof key, "%s.attention.layer_norm_rms_epsilon", k->name);
-    gguf_key_f32(f, key, 0.01f);
+    put_real(f, k, "rope.freq_base", 100.0f);
+    put_real(f, k, "attention.layer_norm_rms_epsilon", 0.01f);
+    if (HEAD != WIDTH / HEADS)
+        put_size(f, k, "attention.key_length", HEAD);
+    if (k->norms_after)
+        put_sight(f, k);
     put_tokenizer(f);
     put_matrix(f, k, eight_bits, "token_embd.weight", TOKENS, net.table);
     gguf_matrix(f, "output_norm.weight", 0, WIDTH, net.norm);

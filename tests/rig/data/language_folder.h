@@ -87,7 +87,10 @@ static inline void folder_layer(struct folder_made *m, const struct kind *k, int
         { "self_attn.k_proj.weight", KV * HEAD, WIDTH, l->k, true },
         { "self_attn.v_proj.weight", KV * HEAD, WIDTH, l->v, true },
         { "self_attn.o_proj.weight", WIDTH, HEADS * HEAD, l->o, true },
-        { "post_attention_layernorm.weight", 0, WIDTH, l->mlp_norm, true },
+        { k->norms_after ? "pre_feedforward_layernorm.weight" : "post_attention_layernorm.weight",
+          0, WIDTH, l->mlp_norm, true },
+        { "post_attention_layernorm.weight", 0, WIDTH, l->out_norm, k->norms_after },
+        { "post_feedforward_layernorm.weight", 0, WIDTH, l->down_norm, k->norms_after },
         { "mlp.gate_proj.weight", HIDDEN, WIDTH, l->gate, true },
         { "mlp.up_proj.weight", HIDDEN, WIDTH, l->up, true },
         { "mlp.down_proj.weight", WIDTH, HIDDEN, l->down, true },
@@ -159,22 +162,44 @@ static inline void folder_text(const char *name, const char *content)
     temp_text(path, content);
 }
 
+/* Of gemma2 and gemma3, as newer files have it. */
+static inline void folder_sight(const struct kind *k, char *to, size_t size)
+{
+    char bases[160] = "", cap[32] = "null", last[32] = "null";
+    if (k->near_base > 0)
+        snprintf(bases, sizeof bases,
+                 ", \"rope_parameters\": {\"full_attention\": {\"rope_type\": \"default\", "
+                 "\"rope_theta\": 100}, \"sliding_attention\": {\"rope_theta\": %g}}",
+                 (double)k->near_base);
+    if (k->cap > 0)
+        snprintf(cap, sizeof cap, "%g", (double)k->cap);
+    if (k->last_cap > 0)
+        snprintf(last, sizeof last, "%g", (double)k->last_cap);
+    snprintf(to, size,
+             ", \"sliding_window\": %d, \"query_pre_attn_scalar\": %g, "
+             "\"layer_types\": [\"sliding_attention\", \"full_attention\"], "
+             "\"attn_logit_softcapping\": %s, \"final_logit_softcapping\": %s%s",
+             k->window, k->scalar > 0 ? (double)k->scalar : HEAD, cap, last, bases);
+}
+
 static inline void folder_config(const struct folder_made *m, const struct kind *k)
 {
-    char config[2048], head[40];
+    char config[2048], head[40], sight[512] = "";
     snprintf(head, sizeof head, ", \"head_dim\": %d", HEAD);
+    if (k->norms_after)
+        folder_sight(k, sight, sizeof sight);
     snprintf(config, sizeof config,
              "{\"model_type\": \"%s\", \"num_hidden_layers\": %d, \"hidden_size\": %d, "
              "\"intermediate_size\": %d, \"num_attention_heads\": %d, \"num_key_value_heads\": %d, "
              "\"max_position_embeddings\": %u, \"vocab_size\": %d, \"rms_norm_eps\": 0.01, "
              "\"rope_theta\": 100, \"hidden_act\": \"%s\", \"eos_token_id\": %d, "
-             "\"tie_word_embeddings\": %s%s%s}",
-             k->name, LAYERS, WIDTH, HIDDEN, HEADS, KV, context_length, TOKENS,
-             k->is_gemma ? "gelu_pytorch_tanh" : "silu", END,
+             "\"tie_word_embeddings\": %s%s%s%s}",
+             k->model_type ? k->model_type : k->name, LAYERS, WIDTH, HIDDEN, HEADS, KV,
+             context_length, TOKENS, k->is_gemma ? "gelu_pytorch_tanh" : "silu", END,
              k->is_gemma  ? "null"
              : k->is_tied ? "true"
                           : "false",
-             k->norms_heads || k->is_gemma ? head : "", m->more ? m->more : "");
+             k->norms_heads || k->is_gemma ? head : "", sight, m->more ? m->more : "");
     folder_text("config.json", config);
 }
 
