@@ -55,7 +55,7 @@ done
 : >"$work/stdout"
 $with "$copse" train $small --epochs 4000000000 --save "$work/new.st" >"$work/stdout" 2>"$work/stderr" &
 child=$!
-while kill -0 $child 2>/dev/null && ! grep -q '^epoch   2' "$work/stdout"; do
+while kill -0 $child 2>/dev/null && ! grep -q '^epoch   1' "$work/stdout"; do
     sleep 0.05
 done
 ends INT 130
