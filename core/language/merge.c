@@ -154,9 +154,36 @@ static copse_status merged_for_gguf(void *user, size_t i, const void **data)
     return COPSE_OK;
 }
 
+enum { GGUF_F32 = 0, GGUF_F16 = 1, GGUF_BF16 = 30 };
+
+/* "general.file_type" names the type of most tensors: another one if that has changed. */
+static uint32_t merge_file_type(const struct merging *m, const uint32_t *types)
+{
+    enum { OF_F32, OF_F16, OF_BF16, OTHERS, KINDS };
+    static const uint32_t numbers[KINDS] = { 0, 1, 32, COPSE_GGUF_AS_IT_IS };
+    static const char *const names[OTHERS] = { "F32", "F16", "BF16" };
+    size_t count, before[KINDS] = { 0 }, after[KINDS] = { 0 };
+    const struct copse_gguf_tensor *tensors = copse_gguf_tensors(m->source.gguf, &count);
+    int first = 0, last = 0;
+    for (size_t i = 0; i < count; i++) {
+        int kind = 0;
+        while (kind < OTHERS && strcmp(tensors[i].type, names[kind]) != 0)
+            kind++;
+        before[kind]++;
+        after[types[i] == COPSE_GGUF_AS_IT_IS ? kind
+              : types[i] == GGUF_F32          ? OF_F32
+              : types[i] == GGUF_F16          ? OF_F16
+                                              : OF_BF16]++;
+    }
+    for (int kind = 1; kind < KINDS; kind++) {
+        first = before[kind] > before[first] ? kind : first;
+        last = after[kind] > after[last] ? kind : last;
+    }
+    return first == last ? COPSE_GGUF_AS_IT_IS : numbers[last];
+}
+
 static copse_status merge_gguf(struct merging *m, const char *path)
 {
-    enum { GGUF_F32 = 0, GGUF_F16 = 1, GGUF_BF16 = 30 };
     uint32_t *types = copse__alloc(m->mem, m->count, sizeof *types);
     COPSE_TRY(copse_need_memory(types, "merge"));
     for (size_t i = 0; i < m->count; i++)
@@ -164,7 +191,7 @@ static copse_status merge_gguf(struct merging *m, const char *path)
                    : m->tensors[i].type == COPSE_F16  ? GGUF_F16
                    : m->tensors[i].type == COPSE_BF16 ? GGUF_BF16
                                                       : GGUF_F32;
-    const struct copse_gguf_copy how = { types, merged_for_gguf, m };
+    const struct copse_gguf_copy how = { types, merged_for_gguf, m, merge_file_type(m, types) };
     const copse_status s = copse__gguf_copy(m->source.gguf, path, &how);
     copse__free(m->mem, types);
     return s;

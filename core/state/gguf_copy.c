@@ -48,12 +48,32 @@ static bool copy_zeros(FILE *to, uint64_t count)
     return true;
 }
 
+/* The keys as they are in the file, perhaps with another type of it. */
+static bool copy_keys(const struct copying *c)
+{
+    const copse_gguf *f = c->from;
+    const uint32_t width = 4;
+    size_t end = f->keys_end;
+    for (size_t i = 0; i < f->key_count; i++)
+        if (c->how->file_type != COPSE_GGUF_AS_IT_IS &&
+            strcmp(f->keys[i].name, "general.file_type") == 0 && !f->keys[i].is_list &&
+            f->keys[i].kind == COPSE_GGUF_WHOLE && f->places[i].width == width)
+            end = f->places[i].at;
+    if (fwrite(f->bytes, 1, end, c->to) != end)
+        return false;
+    if (end == f->keys_end)
+        return true;
+    const size_t rest = f->keys_end - end - width;
+    return copy_put(c->to, c->how->file_type, (int)width) &&
+           fwrite(f->bytes + end + width, 1, rest, c->to) == rest;
+}
+
 static bool copy_description(const struct copying *c)
 {
     const copse_gguf *f = c->from;
     const uint64_t alignment = f->alignment;
     uint64_t offset = 0, size = f->keys_end;
-    bool ok = fwrite(f->bytes, 1, f->keys_end, c->to) == f->keys_end;
+    bool ok = copy_keys(c);
     for (size_t i = 0; ok && i < f->tensor_count; i++) {
         const struct copse_gguf_tensor *t = &f->tensors[i];
         const size_t length = strlen(t->name);

@@ -5,7 +5,9 @@
    of the norm of PyTorch's gradient. The losses differ by at most 1e-5 of their size.
 2. PEFT reads the folder that Copse writes, and gives the same loss.
 3. Copse reads the folder that PEFT writes, with rank-stabilised scale and some of the weights, and gives the same loss.
-4. The same of small models with random weights, with and without DoRA, whatever SmolLM2 does; and transformers reads the folder of
+4. The package gguf reads the GGUF file of the model that Copse has merged with the adapter of 1, with the keys of SmolLM2's file
+   but general.file_type, and its weights give the same loss.
+5. The same of small models with random weights, with and without DoRA, whatever SmolLM2 does; and transformers reads the folder of
    a model that Copse has merged with the adapter, and gives the same loss.
 
 COPSE_JUDGE_DEVICE names the device [opencl:0]. Exit code 0; 1; 77: skipped."""
@@ -15,7 +17,7 @@ import tempfile
 
 from language_folders import CAPPED, SIGHTS, hf, save, smollm
 from language_file import find_model
-from language_reference import np, reference, torch
+from language_reference import gguf, np, reference, torch
 
 try:
     from peft import LoraConfig, PeftModel, get_peft_model
@@ -115,6 +117,14 @@ def losses_differ(what, mine, theirs):
     return not apart <= 1e-5
 
 
+def keys_differ(first, second):
+    """Of two GGUF files; all but the type of most tensors, which is f32 in the second."""
+    before, after = ({name: field.contents() for name, field in gguf.GGUFReader(path).fields.items()} for path in (first, second))
+    others = sorted(name for name in before.keys() | after.keys() if before.get(name) != after.get(name) and name[:4] != "GGUF")
+    print(f"keys of the merged file that differ: {', '.join(others) or 'none'}; general.file_type {after['general.file_type']}")
+    return others != ["general.file_type"] or after["general.file_type"] != gguf.LlamaFileType.ALL_F32
+
+
 def opened(path):
     strategy = new_strategy()
     return strategy, make("language", lib.copse_language_open, strategy, path.encode(), ffi.NULL)
@@ -182,6 +192,12 @@ def main():
         with torch.no_grad():
             failed = losses_differ("an adapter of Copse", loss_of(language, first), torch_loss(peft, x, y).item())
         failed += gradients_differ(strategy, language, peft, x, y)
+        merged = os.path.join(folder, "merged.gguf")
+        check(lib.copse_language_save_merged(language, merged.encode(), ffi.NULL, ffi.NULL))
+        failed += keys_differ(path, merged)
+        with torch.no_grad():
+            loss = torch_loss(reference(merged)[0], x, y).item()
+        failed += losses_differ("merged by Copse, read by gguf", loss_of(language, first), loss)
     with tempfile.TemporaryDirectory() as folder:
         model, _ = reference(path)
         torch.manual_seed(2)

@@ -132,6 +132,50 @@ static void test_gguf_types(void **state)
     }
 }
 
+/* The key names the type of most tensors, as llama.cpp's programs write it. */
+static void test_file_type(void **state)
+{
+    static const struct {
+        const struct kind *kind;
+        const char *targets;
+        struct copse_merge_params how;
+        uint32_t before, after;
+    } rows[] = {
+        { &llama_blocks, NULL, { .has_type = false }, 3, 0 },
+        { &llama_blocks, NULL, { .has_type = true, .type = COPSE_F16 }, 3, 1 },
+        { &llama_blocks, NULL, { .has_type = true, .type = COPSE_BF16 }, 3, 32 },
+        { &llama_blocks, "q_proj", { .has_type = false }, 15, 15 }, /* most are quantised */
+        { &llama, NULL, { .has_type = false }, 0, 0 },
+        { &llama, NULL, { .has_type = true, .type = COPSE_F16 }, 0, 1 },
+        { &llama, "q_proj", { .has_type = true, .type = COPSE_F16 }, 0, 0 },
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct copse_adapter_params how = some;
+        struct gguf_file f = { .key_count = 0 };
+        struct copse_gguf_value type, name;
+        copse_gguf *merged;
+        how.targets = rows[i].targets;
+        fill_all();
+        if (rows[i].kind->is_quantised)
+            quantise_all();
+        gguf_key_u32(&f, "general.file_type", rows[i].before);
+        put_model(&f, rows[i].kind);
+        OK(open_file(&f));
+        OK(copse_language_adapt(language, &how));
+        OK(copse_language_save_merged(language, path_of("merged.gguf"), &rows[i].how, NULL));
+        close_file();
+        OK(copse_gguf_open(ctx, path_of("merged.gguf"), &merged));
+        OK(copse_gguf_get(merged, "general.file_type", 0, &type));
+        OK(copse_gguf_get(merged, "tokenizer.chat_template", 0, &name)); /* the keys after it */
+        if (type.whole != rows[i].after || name.size < 10)
+            fail_msg("row %zu: the type %lld, not %u", i, (long long)type.whole, rows[i].after);
+        copse_gguf_release(&merged);
+        OK(open_path(path_of("merged.gguf")));
+        close_file();
+    }
+}
+
 /* ---- folders ---- */
 
 static float number_of(const struct copse_array_view *a, size_t i)
@@ -357,9 +401,9 @@ static void test_no_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_gguf),    cmocka_unit_test(test_gguf_types),
-        cmocka_unit_test(test_folders), cmocka_unit_test(test_no_memory),
-        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_gguf),      cmocka_unit_test(test_gguf_types),
+        cmocka_unit_test(test_file_type), cmocka_unit_test(test_folders),
+        cmocka_unit_test(test_no_memory), cmocka_unit_test(test_refused),
     };
     return cmocka_run_group_tests(tests, begin, end);
 }
