@@ -15,7 +15,7 @@ epochs=20
 
 setup() { # WORKERS KIND: the options of such a job, and what it comes to undisturbed
     workers=$1
-    every=17 # never with the last step: the last checkpoint is always the one behind the last epoch
+    every=17 # never with the last step: the last checkpoint is always the one after the last epoch
     options="--devices host:0 --model mlp:32 --epochs $epochs --batch 96 --keep 1000"
     [ "$2" = found ] && every=7 options="--devices $found --model mlp:32 --epochs 4 --batch 96 --keep 1000"
     whole=$work/whole.$1.$2

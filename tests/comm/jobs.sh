@@ -36,7 +36,7 @@ within() { awk -v x="$1" -v y="$2" -v n="$3" 'BEGIN { srand(x * 7919 + y); rand(
 
 # job_start JOB WORKERS OPTION...: starts a job whose files go to the folder JOB: pid.RANK, out.RANK, err.RANK and
 # save. Where `spaces` names network namespaces and `hosts` their addresses, rank i runs in the i-th. The last
-# `servers` of the ranks, behind WORKERS, are parameter servers.
+# `servers` of the ranks, after WORKERS, are parameter servers.
 job_start() {
     job=$1 workers=$2
     shift 2

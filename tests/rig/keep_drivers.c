@@ -1,12 +1,28 @@
 /* SPDX-License-Identifier: MIT */
 /* In sanitized builds: driver libraries stay loaded until the process ends. The Vulkan loader
    unloads them with the last instance, and the leak checker then cannot name the driver of a leak,
-   so that suppressions/ could not match it. */
+   so that suppressions/ could not match it. A process that cannot open a Vulkan driver opens none
+   here: their libraries take most of the time of a short process. */
 #if !defined(_DEFAULT_SOURCE)
 #    define _DEFAULT_SOURCE /* RTLD_NODELETE */
 #endif
 #include <dlfcn.h>
+#include <stdbool.h>
 #include <stddef.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+/* Tests hide the loader by an empty file, and the drivers by the path of a missing file. */
+static bool are_hidden(void)
+{
+    const char *drivers = getenv("VK_DRIVER_FILES");
+    if (drivers && access(drivers, F_OK) != 0)
+        return true;
+    void *loader = dlopen("libvulkan.so.1", RTLD_LAZY);
+    if (loader)
+        dlclose(loader);
+    return !loader;
+}
 
 __attribute__((constructor)) static void keep_drivers(void)
 {
@@ -16,6 +32,8 @@ __attribute__((constructor)) static void keep_drivers(void)
                                          "libVkLayer_MESA_device_select.so",
                                          "libVkLayer_khronos_validation.so",
                                          NULL };
+    if (are_hidden())
+        return;
     for (size_t i = 0; names[i]; i++)
         (void)dlopen(names[i], RTLD_LAZY | RTLD_NODELETE); /* absent: nothing to keep loaded */
 }

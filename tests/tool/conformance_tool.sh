@@ -382,7 +382,7 @@ if printf '%s' "$devices" | grep -q '^opencl:0.*pthread\|^opencl:0.*cpu'; then
     says '^FAIL +opencl:0 run softmax'
     expect 1 'own kernel, broken' "$tool" conformance --device opencl:0 --kernel "$work/broken.cl" --op softmax
     says 'm_nothing'
-    # A read behind the end whose value no result shows: the page there has no access, in helper processes only.
+    # A read past the end whose value no result shows: the page there has no access, in helper processes only.
     sed 's/STORE(to, i, y);/STORE(to, i, SELECT(i + 1u == p.n \&\& LOAD(from, i + 1u) == 1.0f, 1.0f, y));/' \
         "$kernels/elementwise/unary.cl" >"$work/past.cl"
     for mode in 'launch --ops unary --variant unary --case' 'run --ops neg --case'; do

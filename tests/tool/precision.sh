@@ -62,7 +62,7 @@ run $two --reduction tree --save "$work/tree" >/dev/null
 run $two --reduction sharded --transfer staged --bucket-bytes 512 --save "$work/sharded" >/dev/null
 cmp -s "$work/tree" "$work/sharded" && passed=$((passed + 1)) || no 'other bits with another exchange'
 
-# A run that is killed behind a checkpoint goes on with the same bits; another precision is refused.
+# A run that is killed after a checkpoint goes on with the same bits; another precision is refused.
 run $two --checkpoint "$work/whole" --checkpoint-every 1 >"$work/whole.txt"
 "$copse" train $two --quiet --checkpoint "$work/cut" --checkpoint-every 1 >/dev/null 2>&1 &
 while ! ls "$work/cut"/step-*.safetensors >/dev/null 2>&1 && kill -0 $! 2>/dev/null; do sleep 0.05; done

@@ -419,7 +419,7 @@ bad 'a folder without labels' 'no readable file .*/half/train-labels-idx1-ubyte,
 COPSE_DISABLE=opencl,vulkan "$copse" train --devices host --data "$work/x.idx" --labels "$work/y.idx" --batch 32 \
     --model mlp:300000 --epochs 4 --quiet --save "$work/out/p.st" >"$work/stdout" 2>&1 &
 child=$!
-sleep 0.1 # behind the check of the place, which makes such a file and removes it
+sleep 0.1 # after the check of the place, which makes such a file and removes it
 while kill -0 $child 2>/dev/null && [ -z "$(find "$work/out" -name '*.tmp*')" ]; do :; done
 kill $child 2>/dev/null
 wait $child 2>/dev/null

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # leaks_again.sh COMMAND...: runs a test of a sanitized build, and again, three times at most, where the search for
-# leaks itself died behind it, as it does now and then on threads of drivers that end at that moment. All else is the
+# leaks itself died after it, as it does now and then on threads of drivers that end at that moment. All else is the
 # test's own end.
 out=$(mktemp) || exit 1
 trap 'rm -f "$out"' EXIT
