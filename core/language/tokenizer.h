@@ -63,6 +63,7 @@ struct copse_tokenizer {
     bool knows_whole;            /* a word that is a token is not put together from parts */
     enum copse_space adds_space; /* in front of a text, or part of one */
     bool spares_space;           /* not where there is a space */
+    bool is_normalised;          /* texts get the form NFC first */
     bool adds_begin;             /* a text begins with `begin` */
     uint32_t begin, unknown;     /* or COPSE_NO_TOKEN */
 };

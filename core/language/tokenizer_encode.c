@@ -2,6 +2,7 @@
 /* Texts as tokens. The parts of a word are joined in the order of the merges' ranks (byte-pair
    encoding; Sennrich et al., 2016), or of the scores of what they become. A heap finds the next
    join, so that a word of any length takes n log n steps. */
+#include "core/language/normalise.h"
 #include "core/language/tokenizer.h"
 #include "core/language/unicode.h"
 
@@ -209,8 +210,9 @@ static bool wants_space(const struct copse_tokenizer *t, const char *text, size_
            !(t->spares_space && has_space);
 }
 
-/* A text without named tokens. */
-static bool add_text(struct joining *j, const char *text, size_t size, struct copse_tokens *out)
+/* A text without named tokens, in the form that words are cut from. */
+static bool add_part_of_text(struct joining *j, const char *text, size_t size,
+                             struct copse_tokens *out)
 {
     bool is_pure = true;
     const size_t space = size > 0 && wants_space(j->t, text, size, out);
@@ -225,6 +227,17 @@ static bool add_text(struct joining *j, const char *text, size_t size, struct co
     else
         size = copse__text_of_pieces(text, size, own + space, &is_pure);
     const bool ok = add_words(j, own, space + size, out);
+    copse__free(j->t->mem, own);
+    return ok;
+}
+
+/* A text without named tokens. */
+static bool add_text(struct joining *j, const char *text, size_t size, struct copse_tokens *out)
+{
+    char *own = NULL;
+    if (j->t->is_normalised && !copse__normalise(j->t->mem, text, size, &own, &size))
+        return false;
+    const bool ok = add_part_of_text(j, own ? own : text, size, out);
     copse__free(j->t->mem, own);
     return ok;
 }

@@ -149,5 +149,6 @@ copse_status copse__tokenizer_read_gguf(struct copse_tokenizer *t, const copse_g
         flag_of(&in, KEY("add_space_prefix"), !t->words) ? COPSE_SPACE_EACH : COPSE_SPACE_NONE;
     t->adds_begin = flag_of(&in, KEY("add_bos_token"), !t->words || t->words->adds_begin);
     t->knows_whole = t->words && t->words->knows_whole;
+    t->is_normalised = t->words && t->words->is_normalised;
     return copse__tokenizer_check(t, path);
 }

@@ -14,10 +14,9 @@
 struct tokenizer_text {
     struct copse_tokenizer *t;
     const char *path;
-    bool is_bytes;  /* letters of bytes, else pieces */
-    bool has_space; /* pieces: U+2581 replaces spaces */
-    bool has_bytes; /* pieces: "<0x41>" is a byte */
-    bool is_nfc;
+    bool is_bytes;   /* letters of bytes, else pieces */
+    bool has_space;  /* pieces: U+2581 replaces spaces */
+    bool has_bytes;  /* pieces: "<0x41>" is a byte */
     bool is_changed; /* a normalizer writes U+2581 before named tokens are looked for */
     uint32_t merge;
 };
@@ -95,7 +94,7 @@ static copse_status normalise_step(struct tokenizer_text *in, const cJSON *step)
     const char *type = text_of(step, "type");
     const cJSON *pattern = cJSON_GetObjectItemCaseSensitive(step, "pattern");
     if (is_text(type, "NFC")) {
-        in->is_nfc = true;
+        in->t->is_normalised = true;
         return COPSE_OK;
     }
     if (is_text(type, "Prepend") && is_text(text_of(step, "prepend"), MARK)) {
@@ -207,7 +206,7 @@ static copse_status read_cuts(struct tokenizer_text *in, const cJSON *normalizer
         return refuse_use(in,
                           "neither the pre-tokenizer ByteLevel nor a step that writes spaces as "
                           "U+2581");
-    if (!in->is_bytes && in->is_nfc)
+    if (!in->is_bytes && in->t->is_normalised)
         return refuse_use(in, "the normalizer NFC for a vocabulary of pieces");
     in->t->words = words ? copse__words_find(words, strlen(words)) : NULL;
     return COPSE_OK;

@@ -130,7 +130,7 @@ static const struct copse_words patterns[] = {
     { .name = "smollm", .splits_numbers = true },
     { .name = "starcoder", .splits_numbers = true },
     { .name = "llama-bpe", .is_later = true, .digits = 3, .knows_whole = true, .adds_begin = true },
-    { .name = "qwen2", .is_later = true, .digits = 1 },
+    { .name = "qwen2", .is_later = true, .digits = 1, .is_normalised = true },
 };
 
 const struct copse_words *copse__words_find(const char *name, size_t size)

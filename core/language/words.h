@@ -17,8 +17,9 @@ struct copse_words {
     bool is_later;
     uint32_t digits; /* of a word of numbers, at most; 0: any */
     /* what files of GGUF with this name mean, without saying it */
-    bool knows_whole; /* a word that is a token is not put together from parts */
-    bool adds_begin;  /* a text begins with the token for that, where the file does not say */
+    bool knows_whole;   /* a word that is a token is not put together from parts */
+    bool adds_begin;    /* a text begins with the token for that, where the file does not say */
+    bool is_normalised; /* texts get the form NFC, as in the models' own tokenizers */
 };
 
 /* The pattern of a name in GGUF files ("tokenizer.ggml.pre"); NULL: unknown. */

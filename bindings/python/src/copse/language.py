@@ -109,8 +109,9 @@ class LanguageModel:
     def tokens(self, given: Union[str, bytes]) -> list[int]:
         """The tokens of a text. Special tokens are found where the text has their names."""
         data, count = _data(given), ffi.new("size_t *")
-        room = ffi.new("int32_t[]", len(data) + 2)
-        check(lib.copse_language_encode(self._pointer, ffi.from_buffer("char[]", data), len(data), room, len(data) + 2, count))
+        size = 3 * len(data) + 2  # a text may be longer in the form that the tokenizer gives it
+        room = ffi.new("int32_t[]", size)
+        check(lib.copse_language_encode(self._pointer, ffi.from_buffer("char[]", data), len(data), room, size, count))
         return list(room[0:count[0]])
 
     def chat(self, question: str, system: Optional[str] = None) -> str:
