@@ -381,12 +381,15 @@ static void every_planted_fault_is_found(void **state)
         }
 }
 
+/* Without COPSE_TEST_ALL half of the kernels in which a fault is planted. */
 static void kernel_without_fault_passes(void **state)
 {
     (void)state;
     for (size_t d = 0; d < sizeof devices / sizeof *devices; d++)
         for (size_t i = 0; i < sizeof mutants / sizeof *mutants && is_here(devices[d]); i++) {
             if (!has_form(&mutants[i], devices[d]) || !is_turn(i, d))
+                continue;
+            if (!getenv("COPSE_TEST_ALL") && i / 6 % 2 != 0)
                 continue;
             if (i > 0 && strcmp(mutants[i].kernel, mutants[i - 1].kernel) == 0)
                 continue;
