@@ -3,7 +3,8 @@
    lane, texel loads are not. So nothing is shared: every lane keeps 8 x 8 of C and reads A and B as texels,
    transposed or not. Rows of both and k are whole texels (4 floats); the host pads others. Indices past an edge
    repeat the edge, and their results are not stored. Item i of the batch reads the matrix i of an operand or (REPEATS)
-   i / each % count. A part of k that starts at k_begin > 0 adds to the content of C. */
+   i / each % count. A part of k that starts at k_begin > 0 adds to the content of C. An end (ends.clh) is a loop over
+   the finished elements. */
 GROUP(8, 1)
 SPEC(0, HAS_BIAS)
 SPEC(1, ACTIVATION)
@@ -13,13 +14,13 @@ SPEC(4, REPEATS)
 PARAMS(uint m; uint n; uint k; uint k_begin; uint k_end; uint a_row; uint b_row;
        uint a_batch; uint b_batch; uint batch; uint a_each; uint a_count; uint b_each; uint b_count;)
 
-#include "elementwise/activation.clh"
+#include "product/ends.clh"
 
 #define ROWS 8u    /* of a tile */
 #define COLS 64u   /* of a tile: a lane has columns 4 lane .. 4 lane + 3, and those 32 columns further */
 #define CHUNK 256u /* longest chain of additions */
 
-KERNEL4(matmul_texel, TEXEL(a), TEXEL(b), IN(real, bias), OUT(real, c))
+KERNEL5(matmul_texel, TEXEL(a), TEXEL(b), IN(real, bias), OUT(real, z), OUT(real, c))
 {
     const uint tiles_m = (p.m + ROWS - 1u) / ROWS, tiles = (p.n + COLS - 1u) / COLS * tiles_m;
     const uint item = GROUP_INDEX() / tiles, tile = GROUP_INDEX() % tiles;
@@ -95,5 +96,12 @@ KERNEL4(matmul_texel, TEXEL(a), TEXEL(b), IN(real, bias), OUT(real, c))
                         value = activate(HAS_BIAS != 0 ? value + add : value);
                     STORE(c, at, value);
                 }
+        }
+    if (HAS_END && p.k_end == p.k)
+        [[dont_unroll]] for (uint e = 0u; e < 64u; e++) {
+            const uint i = row + e % 8u, j = col + e / 8u % 4u + e / 32u * 32u;
+            const uint at = (item * p.m + i) * p.n + j;
+            if (i < p.m && j < p.n)
+                STORE_END(at, LOAD(c, at))
         }
 }

@@ -252,17 +252,18 @@ static void compare_elements(const struct copse_probe *p, const struct copse_bou
     copse_host_place_fn *place = s->law->place;
     const double least = norm_of(&(struct copse_host_arg){ l->y, l->chosen.count, true });
     for (size_t i = 0; i < l->chosen.count && !out->is_found; i++) {
-        const size_t number = (size_t)l->chosen.at[i],
-                     word = place ? place(s->params, s->spec, number) : number;
+        const size_t number = (size_t)l->chosen.at[i], of_buffer = number % (size_t)s->each,
+                     word = place ? place(s->params, s->spec, of_buffer) : of_buffer;
+        const uint32_t result = s->result + (uint32_t)(number / s->each);
         const float rounded = (float)l->y[i];
         uint32_t expected = (uint32_t)(int32_t)l->y[i];
-        if (is_real(p, s->result))
+        if (is_real(p, result))
             memcpy(&expected, &rounded, sizeof expected);
-        if (copse__limit_is_exact(&b->limit) || !is_real(p, s->result))
-            compare_word(p, s->result, word, expected, is_real(p, s->result), out);
+        if (copse__limit_is_exact(&b->limit) || !is_real(p, result))
+            compare_word(p, result, word, expected, is_real(p, result), out);
         else
             compare_element(
-                p, s->result, word, b, fmax(least, b->limit.floor), l->y[i],
+                p, result, word, b, fmax(least, b->limit.floor), l->y[i],
                 b->limit.ratio > 0 ? s->law->at(s->params, b->spec, size->args, number) : 0, out);
     }
 }

@@ -17,7 +17,10 @@ bool copse__sample_of(const struct copse_command *c, struct copse_sample *out)
         return false;
     const struct copse_elements all =
         law->elements ? law->elements(params, spec) : (struct copse_elements){ c->params[0], 1 };
-    *out = (struct copse_sample){ law, params, spec, c->binding_count - 1, all.count, all.depth };
+    const uint32_t results = law->results ? law->results(spec) : 1;
+    *out = (struct copse_sample){
+        law, params, spec, c->binding_count - results, all.count, results * all.count, all.depth
+    };
     return true;
 }
 

@@ -9,8 +9,9 @@ struct copse_sample {
     const struct copse_law *law;
     const void *params;
     const int32_t *spec;
-    uint32_t result; /* the binding */
-    uint64_t places; /* elements of the result */
+    uint32_t result; /* the first binding of elements */
+    uint64_t each;   /* elements of a binding */
+    uint64_t places; /* elements of all of them */
     uint64_t depth;  /* operations of an element */
 };
 

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/* C = f(the sum of the parts of matmul_tile + bias): parts are added one by one, in their order. */
+/* C = f(the sum of the parts of matmul_tile + bias): parts are added one by one, in their order. f, z and another
+   meaning of `bias`: ends.clh. */
 GROUP(256, 1)
 SPEC(0, HAS_BIAS)
 SPEC(1, ACTIVATION)
 PARAMS(uint count; uint n; uint parts;)
 
-#include "elementwise/activation.clh"
+#include "product/ends.clh"
 #include "by_four.clh"
 
-KERNEL3(matmul_join, IN(real, from), IN(real, bias), OUT(real, c))
+KERNEL4(matmul_join, IN(real, from), IN(real, bias), OUT(real, z), OUT(real, c))
 {
     const uint i = INDEX();
     if (i < p.count) {
@@ -17,6 +18,6 @@ KERNEL3(matmul_join, IN(real, from), IN(real, bias), OUT(real, c))
         float value = sum;
         if (HAS_BIAS != 0)
             value = value + LOAD(bias, i % p.n);
-        STORE(c, i, activate(value));
+        STORE_END(i, value)
     }
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* C = f(op(A) op(B) + bias) for GPUs: see tile.clh. matmul_join adds the parts. Item i of the batch reads matrix
    i / each % count of an operand.
-   IN_QUADS: 1 the rows of A are whole quads, 2 the rows of B, 3 both; others are read element by element. */
+   IN_QUADS: 1 the rows of A are whole quads, 2 the rows of B, 3 both; others are read element by element.
+   An end (ends.clh) is a loop over the finished elements: its text is too long for a copy at each of them. */
 GROUP(256, 1)
 SPEC(0, HAS_BIAS)
 SPEC(1, ACTIVATION)
@@ -14,7 +15,7 @@ QUAD_VIEW(0, a)
 QUAD_VIEW(1, b)
 GROUP_ARRAY(QUAD, strips, 1088)
 
-#include "elementwise/activation.clh"
+#include "product/ends.clh"
 #include "product/tile.clh"
 
 #define COLUMNS p.n
@@ -29,7 +30,7 @@ GROUP_ARRAY(QUAD, strips, 1088)
     FETCH(next_a, a, A_TRANSPOSED == 0, IN_QUADS % 2 != 0, base_a, STRIDE(A_TRANSPOSED == 0, p.m), p.m, i0, TILE_M) \
     FETCH(next_b, b, B_TRANSPOSED != 0, IN_QUADS / 2 != 0, base_b, STRIDE(B_TRANSPOSED != 0, p.n), p.n, j0, TILE_N)
 
-KERNEL4(matmul_tile, IN(real, a), IN(real, b), IN(real, bias), OUT(real, c))
+KERNEL5(matmul_tile, IN(real, a), IN(real, b), IN(real, bias), OUT(real, z), OUT(real, c))
 {
     GROUP_ARRAY_HERE(QUAD, strips, 1088)
     FIND_TILE(p.batch)
@@ -54,4 +55,15 @@ KERNEL4(matmul_tile, IN(real, a), IN(real, b), IN(real, bias), OUT(real, c))
         }
         EACH_ROW(PUT_ROW)
     }
+    if (HAS_END)
+        for (uint e = 0u; e < EACH * EACH / 4u; e++) {
+            const uint row = e % EACH, i = i0 + 4u * lane_m + row % 4u + row / 4u * (TILE_M / 2u);
+            const uint j = SELECT(e < EACH, j_left, j_right);
+            if (i < p.m) {
+                const uint place = PLACE(i) + j;
+                UNROLL for (uint q = 0u; q < 4u; q++)
+                    if (j + q < p.n)
+                        STORE_END(place + q, LOAD(c, place + q))
+            }
+        }
 }

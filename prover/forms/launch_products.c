@@ -4,6 +4,7 @@
 
 #include "copse/matmul.h"
 #include "core/ops/product/matmul_tile.h"
+#include "core/ops/product/product_end.h"
 #include "prover/forms/lines.h"
 
 enum { RESULT = COPSE_CONTENT_RESULT, VALUES = COPSE_CONTENT_VALUES };
@@ -33,6 +34,17 @@ static struct tiles tiles_of(const struct copse_launch *l, uint32_t rows, uint32
     const uint32_t across = l->want > 1 ? 2 : 1, down = divide_up(l->want, across);
     return (struct tiles){ down * rows - rows / 3, across * cols - cols / 3,
                            (uint64_t)across * down };
+}
+
+/* Words of the buffers `bias` and z, of a C of m x n in `times` parts or matrices. */
+static size_t words_of_bias(const struct copse_launch *l, size_t times, size_t m, size_t n)
+{
+    return copse__end_has_z(l->spec) ? times * m * n : n;
+}
+
+static size_t words_of_kept(const struct copse_launch *l, size_t count)
+{
+    return copse__end_keeps(l->spec) ? count : 1;
 }
 
 static void plan_matmul(struct copse_launch *l)
@@ -100,8 +112,10 @@ static void plan_tiles(struct copse_launch *l, uint32_t k, uint32_t part)
                                                 .b_count = 3,
                                                 .part = part,
                                                 .parts = parts };
-    COPSE_LAUNCH_PLAN(l, p, parts * t.groups, (size_t)batch * p.m * p.k, 3 * (size_t)p.k * p.n, p.n,
-                      (size_t)parts * batch * p.m * p.n);
+    const size_t count = (size_t)parts * batch * p.m * p.n;
+    COPSE_LAUNCH_PLAN(l, p, parts * t.groups, (size_t)batch * p.m * p.k, 3 * (size_t)p.k * p.n,
+                      words_of_bias(l, (size_t)parts * batch, p.m, p.n), words_of_kept(l, count),
+                      count);
 }
 
 static void plan_tile(struct copse_launch *l)
@@ -120,7 +134,8 @@ static void plan_join(struct copse_launch *l)
 {
     const uint32_t n = 7, count = (uint32_t)l->want * l->group_x * l->group_y - 3;
     const struct copse_params_matmul_join p = { count, n, 6 };
-    COPSE_LAUNCH_PLAN(l, p, l->want, 6 * (size_t)count, n, count);
+    COPSE_LAUNCH_PLAN(l, p, l->want, 6 * (size_t)count, copse__end_has_z(l->spec) ? count : n,
+                      words_of_kept(l, count), count);
 }
 
 static void plan_texel(struct copse_launch *l)
@@ -142,8 +157,9 @@ static void plan_texel(struct copse_launch *l)
                                                  .a_count = 1,
                                                  .b_each = 1,
                                                  .b_count = 1 };
-    COPSE_LAUNCH_PLAN(l, p, t.groups, 4 * (size_t)a_row * a_rows, 4 * (size_t)b_row * b_rows, t.n,
-                      (size_t)t.m * t.n);
+    const size_t count = (size_t)t.m * t.n;
+    COPSE_LAUNCH_PLAN(l, p, t.groups, 4 * (size_t)a_row * a_rows, 4 * (size_t)b_row * b_rows,
+                      words_of_bias(l, 1, t.m, t.n), words_of_kept(l, count), count);
 }
 
 #define HALVES(n) (((size_t)(n) + 1) / 2) /* words of n elements of f16 */
@@ -323,8 +339,9 @@ static void plan_texel_batch(struct copse_launch *l)
         .b_each = 2,
         .b_count = 3,
     };
+    const size_t count = (size_t)batch * BATCH_M * BATCH_N;
     COPSE_LAUNCH_PLAN(l, p, batch, 4 * (size_t)p.a_batch * batch, 3 * 4 * (size_t)p.b_batch,
-                      BATCH_N, (size_t)batch * BATCH_M * BATCH_N);
+                      words_of_bias(l, batch, BATCH_M, BATCH_N), words_of_kept(l, count), count);
 }
 
 /* A sum of three levels. */
@@ -420,14 +437,16 @@ static void plan_pad(struct copse_launch *l)
 
 /* ---- the forms ---- */
 
-#define TO(kernel_, label, plan_, c, ...)                                                          \
-    {                                                                                              \
-        .kernel = COPSE_KERNEL_##kernel_, .name = label,                                           \
-        .contents = { VALUES, VALUES, VALUES, c }, .plan = plan_, .cap = 0x1p50f, .is_rare = true, \
-        .least_group = COPSE_KERNEL_##kernel_ == COPSE_KERNEL_matmul_texel ? TEXEL_LANES : 0,      \
-        .spec = {                                                                                  \
-            __VA_ARGS__                                                                            \
-        }                                                                                          \
+/* The last buffer is that of kernels with ends, behind z. */
+#define TO(kernel_, label, plan_, c, ...)                                                     \
+    {                                                                                         \
+        .kernel = COPSE_KERNEL_##kernel_, .name = label,                                      \
+        .contents = { VALUES, VALUES, VALUES, c, RESULT }, .plan = plan_, .cap = 0x1p50f,     \
+        .is_rare = true,                                                                      \
+        .least_group = COPSE_KERNEL_##kernel_ == COPSE_KERNEL_matmul_texel ? TEXEL_LANES : 0, \
+        .spec = {                                                                             \
+            __VA_ARGS__                                                                       \
+        }                                                                                     \
     }
 /* a group of matmul_texel has 8 invocations on every device */
 #define TEXEL_LANES                         8
@@ -441,14 +460,26 @@ static void plan_pad(struct copse_launch *l)
             __VA_ARGS__                                                                           \
         }                                                                                         \
     }
-#define TILE(label, plan_, ...)                                                        \
-    {                                                                                  \
-        .kernel = COPSE_KERNEL_matmul_tile, .name = label,                             \
-        .contents = { VALUES, VALUES, VALUES, RESULT }, .plan = plan_, .cap = 0x1p50f, \
-        .is_rare = true, .least_group = COPSE_TILE_LEAST_GROUP, .spec = {              \
-            __VA_ARGS__                                                                \
-        }                                                                              \
+#define TILE(label, plan_, ...)                                                                \
+    {                                                                                          \
+        .kernel = COPSE_KERNEL_matmul_tile, .name = label,                                     \
+        .contents = { VALUES, VALUES, VALUES, RESULT, RESULT }, .plan = plan_, .cap = 0x1p50f, \
+        .is_rare = true, .least_group = COPSE_TILE_LEAST_GROUP, .spec = {                      \
+            __VA_ARGS__                                                                        \
+        }                                                                                      \
     }
+#define JOIN(label, ...)                                                                   \
+    {                                                                                      \
+        .kernel = COPSE_KERNEL_matmul_join, .name = label,                                 \
+        .contents = { VALUES, VALUES, RESULT, RESULT }, .plan = plan_join, .cap = 0x1p50f, \
+        .spec = {                                                                          \
+            __VA_ARGS__                                                                    \
+        }                                                                                  \
+    }
+/* ends, of functions by their numbers in kernels/elementwise/unary.def */
+#define KEPT_GELU                  (COPSE_END_KEEPS + 12)
+#define SLOPE_OF_GELU              (COPSE_END_SLOPE + 12)
+#define SLOPE_BY_RELU              (COPSE_END_SLOPE_BY_Y + COPSE_RELU)
 #define HALF(label, plan_, c, ...) OF_HALVES(matmul_half, 0, 0, label, plan_, c, __VA_ARGS__)
 /* The product of infinity and a subnormal bf16 number, which is subnormal in f32, too, is NaN where
    these are flushed. */
@@ -460,7 +491,8 @@ static void plan_pad(struct copse_launch *l)
 #define ANY(kernel_, plan_, arrange_, contents_, lanes, ...)                                    \
     {                                                                                           \
         .kernel = COPSE_KERNEL_##kernel_, .name = "any terms",                                  \
-        .contents = { COPSE_CONTENT_##contents_, COPSE_CONTENT_##contents_, VALUES, RESULT },   \
+        .contents = { COPSE_CONTENT_##contents_, COPSE_CONTENT_##contents_, VALUES, RESULT,     \
+                      RESULT },                                                                 \
         .plan = plan_, .arrange = arrange_, .is_proven = true, .cap = 0x1p15f, .is_rare = true, \
         .least_group = lanes, .no_values = COPSE_ALL_VALUES & ~1u,                              \
         .no_regimes = COPSE_ALL_REGIMES & ~COPSE_BIT(COPSE_REGIME_FEW),                         \
@@ -485,6 +517,9 @@ static const struct copse_launch_form forms[] = {
     PRODUCT(matmul_texel, "A transposed", plan_texel, 0, 0, 1, 0),
     PRODUCT(matmul_texel, "B transposed", plan_texel, 0, 0, 0, 1),
     PRODUCT(matmul_texel, "batch", plan_texel_batch, 0, 0, 0, 0, 1),
+    PRODUCT(matmul_texel, "gelu, its operand kept", plan_texel, 1, KEPT_GELU),
+    PRODUCT(matmul_texel, "slope of gelu, batch", plan_texel_batch, 0, SLOPE_OF_GELU, 0, 0, 1),
+    PRODUCT(matmul_texel, "slope by relu", plan_texel, 0, SLOPE_BY_RELU, 0, 1),
     HALF("f16", plan_half, RESULT, 0),
     HALF("f16, bias, relu", plan_half, RESULT, 1, COPSE_RELU),
     BFLOAT("bf16, both transposed", plan_half, RESULT, 0, 0, 1, 1, 1),
@@ -513,9 +548,12 @@ static const struct copse_launch_form forms[] = {
     TILE("small, both transposed", plan_tile, 0, 0, 1, 1, COPSE_TILE_SMALL, 3),
     TILE("flat, B transposed", plan_tile, 0, 0, 0, 1, COPSE_TILE_FLAT, 1),
     TILE("thin, A transposed", plan_tile, 0, 0, 1, 0, COPSE_TILE_THIN, 2),
+    TILE("large, gelu, its operand kept", plan_tile, 1, KEPT_GELU, 0, 0, COPSE_TILE_LARGE, 0),
+    TILE("small, slope of gelu", plan_tile, 0, SLOPE_OF_GELU, 0, 1, COPSE_TILE_SMALL, 0),
+    TILE("flat, slope by relu", plan_tile, 0, SLOPE_BY_RELU, 0, 0, COPSE_TILE_FLAT, 3),
     { .kernel = COPSE_KERNEL_matmul_tile,
       .name = "parts",
-      .contents = { VALUES, VALUES, VALUES, RESULT },
+      .contents = { VALUES, VALUES, VALUES, RESULT, RESULT },
       .plan = plan_tile_parts,
       .cap = 0x1p50f,
       .is_rare = true,
@@ -525,17 +563,10 @@ static const struct copse_launch_form forms[] = {
       .spec = { 0, 0, 0, 0, COPSE_TILE_SMALL, 3 } },
     ANY(matmul_tile, plan_tile, any_tile, VALUES, COPSE_TILE_LEAST_GROUP, 1, 0, 0, 0,
         COPSE_TILE_LARGE, 3),
-    { .kernel = COPSE_KERNEL_matmul_join,
-      .name = "",
-      .contents = { VALUES, VALUES, RESULT },
-      .plan = plan_join,
-      .cap = 0x1p50f },
-    { .kernel = COPSE_KERNEL_matmul_join,
-      .name = "bias, relu",
-      .contents = { VALUES, VALUES, RESULT },
-      .plan = plan_join,
-      .cap = 0x1p50f,
-      .spec = { 1, COPSE_RELU } },
+    JOIN("", 0),
+    JOIN("bias, relu", 1, COPSE_RELU),
+    JOIN("gelu, its operand kept", 1, KEPT_GELU),
+    JOIN("slope of gelu", 0, SLOPE_OF_GELU),
     ANY(matmul_texel, plan_texel, any_texel, VALUES, TEXEL_LANES, 1),
     ANY(matmul_wide, plan_wide, any_wide, VALUES, 0, 1),
     ANY(matmul_half, plan_half, any_halves, ARRANGED, 0, 1),

@@ -2,6 +2,7 @@
 /* Nodes that one launch computes: how many launches of which kernel a graph has with and without
    fusions and joins, and that all results have the same bits. */
 #include "copse/ops/attention.h"
+#include "copse/ops/functions.h"
 #include "core/device/backend.h"
 #include "core/graph/graph.h"
 #include "core/ops/reduce/column_sum.h"
@@ -145,6 +146,70 @@ static void sums_near_a_large_norm(copse_graph *g, copse_tensor **y)
     sums_of_columns(g, y);
 }
 
+/* A dense layer with its derivatives: a product before a function, and one behind it. */
+static void dense_layers(copse_graph *g, copse_activation activation, copse_tensor **y)
+{
+    copse_tensor *x = numbers(g, MATRIX, 1), *dy = numbers(g, MATRIX, 2), *t;
+    copse_tensor *v = numbers(g, COPSE_SHAPE(COLS, 24), 3),
+                 *w = numbers(g, COPSE_SHAPE(24, COLS), 4);
+    copse_tensor *bias = numbers(g, COPSE_SHAPE(24), 5);
+    t = copse_dense(g, x, v, bias, activation);
+    y[0] = copse_dense(g, t, w, NULL, COPSE_LINEAR);
+    copse__gradients(g, y[0], dy, (copse_tensor *[]){ x, v, w }, 3, y + 1);
+}
+
+static void gelu_of_dense(copse_graph *g, copse_tensor **y)
+{
+    dense_layers(g, COPSE_GELU, y);
+}
+
+static void silu_of_dense(copse_graph *g, copse_tensor **y)
+{
+    dense_layers(g, COPSE_SILU, y);
+}
+
+static void slope_by_relu(copse_graph *g, copse_tensor **y)
+{
+    dense_layers(g, COPSE_RELU, y);
+}
+
+static void slope_by_tanh(copse_graph *g, copse_tensor **y)
+{
+    dense_layers(g, COPSE_TANH, y);
+}
+
+/* Long sums, which GPUs compute in parts. */
+static void gelu_of_long_sums(copse_graph *g, copse_tensor **y)
+{
+    copse_tensor *x = numbers(g, COPSE_SHAPE(3, 1100), 1), *w = numbers(g, COPSE_SHAPE(1100, 3), 2);
+    copse_tensor *dy = numbers(g, COPSE_SHAPE(3, 3), 3);
+    y[0] = copse_matmul(g, x, w, false, false);
+    y[0] = copse_gelu_tanh(g, y[0]);
+    copse__gradients(g, y[0], dy, (copse_tensor *[]){ x }, 1, y + 1);
+}
+
+/* Without a derivative nothing else reads the product. */
+static void gelu_alone(copse_graph *g, copse_tensor **y)
+{
+    copse_tensor *x = numbers(g, MATRIX, 1), *w = numbers(g, COPSE_SHAPE(COLS, 24), 2);
+    y[0] = copse_matmul(g, x, w, false, false);
+    y[0] = copse_gelu(g, y[0]);
+}
+
+/* Products whose end would be another's: a function of an activation, one with settings, and a slope
+   that is a result, too. */
+static void ends_of_their_own(copse_graph *g, copse_tensor **y)
+{
+    copse_tensor *x = numbers(g, MATRIX, 1), *w = numbers(g, COPSE_SHAPE(COLS, COLS), 2), *t;
+    t = copse_dense(g, x, w, NULL, COPSE_TANH);
+    y[0] = copse_gelu(g, t);
+    t = copse_matmul(g, x, w, false, false);
+    y[1] = copse_leaky_relu(g, t, 0.1f);
+    y[2] = copse_matmul(g, x, w, false, true);
+    t = copse_gelu(g, x);
+    copse__gradients(g, t, y[2], &x, 1, y + 3);
+}
+
 /* ---- their programs ---- */
 
 struct graph {
@@ -191,6 +256,13 @@ static const struct graph graphs[] = {
       { "layer_norm", "binary" },
       { 2, 1 },
       { 1, 1 } },
+    { "gelu of a dense layer", gelu_of_dense, 4, { "matmul_t", "unary" }, { 6, 2 }, { 6, 0 } },
+    { "silu of a dense layer", silu_of_dense, 4, { "matmul_t", "unary" }, { 6, 2 }, { 6, 0 } },
+    { "slope by relu", slope_by_relu, 4, { "matmul_t", "dense_grad" }, { 6, 1 }, { 6, 0 } },
+    { "slope by tanh", slope_by_tanh, 4, { "matmul_t", "dense_grad" }, { 6, 1 }, { 6, 0 } },
+    { "gelu of long sums", gelu_of_long_sums, 2, { "matmul_t", "unary" }, { 2, 2 }, { 2, 1 } },
+    { "gelu alone", gelu_alone, 1, { "matmul_t", "unary" }, { 1, 1 }, { 1, 0 } },
+    { "ends of their own", ends_of_their_own, 4, { "matmul_t", "unary" }, { 3, 3 }, { 3, 3 } },
     { "attention", attention_gradients, 2, { "attention", "copy" }, { 3, 0 }, { 3, 0 } },
     { "sums of columns", sums_of_columns, 3, { "column_sums", "copy" }, { 3, 0 }, { 1, 0 } },
     { "sums near a large norm",

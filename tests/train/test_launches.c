@@ -44,7 +44,7 @@ static const struct network networks[] = {
       TOKENS,
       8,
       true,
-      { { 166, 130 }, { 118, 79 }, { 138, 85 } } },
+      { { 166, 130 }, { 110, 71 }, { 130, 77 } } },
     { "lstm:2,256",
       "embedding in 256; lstm 256; lstm 256; dense out",
       { POSITIONS },
@@ -68,7 +68,7 @@ static const struct network networks[] = {
       10,
       32,
       false,
-      { { 22, 15 }, { 20, 10 }, { 20, 13 } } },
+      { { 22, 15 }, { 18, 8 }, { 18, 11 } } },
     { "cnn",
       "conv 32 3x3 relu; conv 32 3x3 relu; max_pool 2; conv 64 3x3 relu; conv 64 3x3 relu; "
       "max_pool 2; flatten; dropout 0.25; dense 128 relu; dropout 0.5; dense out",

@@ -26,10 +26,12 @@ struct copse_split;
 typedef void copse_host_fn(const void *params, const int32_t *spec,
                            const struct copse_host_arg *args);
 
-/* One element of the last buffer, for kernels whose other buffers are read only. That buffer has
-   the words before the launch. */
+/* One element of the last buffer or buffers, for kernels whose other buffers are read only. Those
+   buffers have the words before the launch. */
 typedef double copse_host_at_fn(const void *params, const int32_t *spec,
                                 const struct copse_host_arg *args, size_t i);
+/* How many of the last buffers have elements, as many each: those of the first of them come first. */
+typedef uint32_t copse_host_results_fn(const int32_t *spec);
 /* The word of element `i`, where elements are counted in another order than they are stored. */
 typedef size_t copse_host_place_fn(const void *params, const int32_t *spec, size_t i);
 /* Elements of a launch, and operations of each. */
@@ -109,9 +111,10 @@ typedef void copse_self_test_fn(const struct copse_kernel *k, struct copse_self_
 struct copse_law {
     /* takes the parameters and constants of this kernel, also if it is a variant */
     copse_host_fn *host;
-    copse_host_at_fn *at;       /* one element                        [whole launches only] */
-    copse_host_place_fn *place; /* the word of an element             [its number] */
-    /* how many elements [the first parameter, one operation each] */
+    copse_host_at_fn *at;           /* one element                        [whole launches only] */
+    copse_host_results_fn *results; /* buffers of elements            [1] */
+    copse_host_place_fn *place;     /* the word of an element             [its number] */
+    /* how many elements a buffer has [the first parameter, one operation each] */
     copse_host_elements_fn *elements;
     copse_split_fn *split;             /* independent units                  [none] */
     const struct copse_lines *lines;   /*                                  [none] */

@@ -3,8 +3,7 @@
 
 #include "copse/matmul.h"
 
-#define UNIT  0x1p-24 /* u */
-#define SLOPE 1.13    /* 1.129 of GELU, 1.1 of SiLU, at most 1 of the others */
+#define UNIT 0x1p-24 /* u */
 
 static uint64_t divide_up(uint64_t n, uint64_t by)
 {
@@ -21,7 +20,7 @@ uint64_t copse__sum_levels(uint64_t terms, uint64_t chains, uint64_t most)
 
 struct copse_sum copse__sum_of(uint64_t roundings, bool adds, const int32_t *spec)
 {
-    const double slope = spec[1] >= COPSE_GELU ? SLOPE : 1;
+    const double slope = spec[1] >= COPSE_GELU ? COPSE_SUM_SLOPE : 1;
     return (struct copse_sum){ roundings > 0 ? roundings + adds + (spec[0] != 0) : 0, slope };
 }
 

@@ -94,14 +94,15 @@ copse_status copse__conv_lower_tile(struct copse_lowering *l, const void *work)
     const uint64_t groups =
         choice.parts *
         copse__tile_count(&product, choice.shape, copse__group_size(l, COPSE_KERNEL_conv_tile));
-    struct copse_operand to = copse__of(c->y);
+    struct copse_operand to = copse__of(c->y), none;
     if (is_whole)
         return COPSE_LAUNCH(l, conv_tile, spec, p, groups, c->x, c->weights, bias, to);
     const struct copse_params_matmul_join join = { p.m * p.out_c, p.out_c, p.parts };
     COPSE_TRY(copse__scratch(l, (uint64_t)p.parts * join.count, &to));
+    COPSE_TRY(copse__scratch(l, 1, &none));
     COPSE_TRY(COPSE_LAUNCH(l, conv_tile, spec, p, groups, c->x, c->weights, bias, to));
     return COPSE_LAUNCH(l, matmul_join, ends, join,
-                        copse__groups_for(l, COPSE_KERNEL_matmul_join, join.count), to, bias,
+                        copse__groups_for(l, COPSE_KERNEL_matmul_join, join.count), to, bias, none,
                         copse__of(c->y));
 }
 

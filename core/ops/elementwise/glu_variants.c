@@ -311,25 +311,6 @@ copse_tensor *copse_glu(copse_graph *g, copse_tensor *gate, copse_tensor *value,
 
 /* ---- reference ---- */
 
-static double function_of(int32_t function, double x)
-{
-    const struct copse_params_unary p = { 1, 0, 0 };
-    double y = x;
-    const struct copse_host_arg args[] = { { &x, 1, true }, { &y, 1, true } };
-    copse_law_unary.host(&p, &function, args);
-    return y;
-}
-
-/* dy f'(x) */
-static double slope_of(int32_t function, double x, double dy)
-{
-    const struct copse_params_unary_grad p = { 1, 0, 0 };
-    double dx = dy;
-    const struct copse_host_arg args[] = { { &x, 1, true }, { &dy, 1, true }, { &dx, 1, true } };
-    copse_law_unary_grad.host(&p, &function, args);
-    return dx;
-}
-
 /* of the specification: the magnitudes of the terms of dy value f'(gate), for limits */
 #define ADDS_MAGNITUDES 5
 
@@ -339,7 +320,8 @@ static double glu_at(const void *params, const int32_t *spec, const struct copse
 {
     const struct copse_params_glu *p = params;
     const size_t at = i / p->cols * p->stride + i % p->cols;
-    return function_of(spec[0], copse__load(&args[0], at)) * copse__load(&args[1], p->first + at);
+    return copse__unary_value(spec[0], copse__load(&args[0], at)) *
+           copse__load(&args[1], p->first + at);
 }
 
 static double glu_grad_at(const void *params, const int32_t *spec,
@@ -355,10 +337,10 @@ static double glu_grad_at(const void *params, const int32_t *spec,
     const size_t at = i / p->cols * p->stride + i % p->cols;
     const double x = copse__load(&args[0], at), dy = copse__load(&args[2], i);
     if (is_value)
-        return spec[ADDS_MAGNITUDES] ? 0 : dy * function_of(spec[0], x);
+        return spec[ADDS_MAGNITUDES] ? 0 : dy * copse__unary_value(spec[0], x);
     const double slope = dy * copse__load(&args[1], p->first + at);
     return spec[ADDS_MAGNITUDES] ? fabs(slope) * copse__slope_size(spec[0], x)
-                                 : slope_of(spec[0], x, slope);
+                                 : copse__unary_slope(spec[0], x, slope);
 }
 
 static void glu_host(const void *params, const int32_t *spec, const struct copse_host_arg *args)

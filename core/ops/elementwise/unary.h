@@ -15,6 +15,9 @@ bool copse__unary_ulps(int32_t number, struct copse_unary_ulps *out);
    magnitudes of the terms of f'(x). Both are 0 for other functions. */
 double copse__slope_ratio(int32_t number);
 double copse__slope_size(int32_t number, double x);
+/* f(x), and dy f'(x), of a row without settings; x and dy where no row has this number. */
+double copse__unary_value(int32_t number, double x);
+double copse__unary_slope(int32_t number, double x, double dy);
 
 struct copse_unary_attr {
     int32_t id; /* the number of the row */

@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* Dense layer: a matrix product with fused bias and activation, and its derivative. */
-#include "core/device/kernel/launch_split.h"
+/* Dense layer: a matrix product with fused bias and activation. */
 #include "core/graph/type.h"
 #include "core/ops/ops.h"
 #include "core/ops/product/precision.h"
-#include "core/ops/product/product.h"
+#include "core/ops/product/product_end.h"
 #include "core/ops/reduce/column_sum.h"
-#include "core/ops/self_tests.h"
 
 struct dense_attr {
     copse_activation activation; /* up to COPSE_TANH: the activations of the product's kernels */
@@ -32,7 +30,7 @@ static copse_status dense_infer(const copse_tensor *y, copse_shape *shape, copse
     return COPSE_OK;
 }
 
-static copse_status dense_lower(struct copse_lowering *l, const copse_tensor *y)
+static struct copse_product dense_product(const copse_tensor *y)
 {
     const struct dense_attr *d = y->attr;
     const copse_shape s = y->shape, w = y->in[1]->shape;
@@ -49,63 +47,27 @@ static copse_status dense_lower(struct copse_lowering *l, const copse_tensor *y)
     };
     for (uint32_t i = 0; i + 1 < s.rank; i++)
         p.m *= s.dims[i];
+    return p;
+}
+
+static copse_status dense_lower(struct copse_lowering *l, const copse_tensor *y)
+{
+    const struct copse_product p = dense_product(y);
     return copse__lower_product(l, &p);
 }
 
-/* ---- dz = dy f'(z), from y ---- */
-
-static copse_status dense_grad_infer(const copse_tensor *dz, copse_shape *shape, copse_type *type)
+static bool dense_fuse(struct copse_lowering *l, const copse_tensor *y, uint32_t turn,
+                       struct copse_fused *out)
 {
-    *shape = dz->in[0]->shape;
-    *type = COPSE_F32;
-    return COPSE_OK;
+    const struct copse_product p = dense_product(y);
+    return copse__end_fuse(l, y, &p, turn, out) && copse__product_may_end(l, &p);
 }
 
-static copse_status dense_grad_lower(struct copse_lowering *l, const copse_tensor *dz)
+static copse_status dense_lower_fused(struct copse_lowering *l, const struct copse_fused *f)
 {
-    enum { PER = 32 }; /* elements per invocation */
-    const struct dense_attr *d = dz->attr;
-    const struct copse_params_dense_grad p = { (uint32_t)copse__elements(dz->shape) };
-    const int32_t spec[COPSE_MAX_SPECS] = { PER, copse__limits(l)->has_wide_vectors,
-                                            (int32_t)d->activation };
-    const uint64_t groups = copse__groups_for(l, COPSE_KERNEL_dense_grad, (p.n + PER - 1) / PER);
-    return COPSE_LAUNCH(l, dense_grad, spec, p, groups, copse__of(dz->in[0]), copse__of(dz->in[1]),
-                        copse__of(dz));
-}
-
-/* By dy it is the same node. By y it is w (1 - 2 y) of sigmoid and -2 w y of tanh, with w = dy times
-   the slope of dz. */
-static void dense_grad_gradient(copse_graph *g, const copse_tensor *dz, copse_tensor *slope,
-                                copse_tensor **out)
-{
-    const struct dense_attr *d = dz->attr;
-    copse_tensor *y = dz->in[0], *dy = dz->in[1], *t, *one;
-    if (dy->needs_gradient)
-        out[1] = copse__activation_gradient(g, d->activation, y, slope);
-    if (!y->needs_gradient || d->activation == COPSE_RELU)
-        return;
-    t = copse_multiply_by(g, y, -2);
-    if (d->activation == COPSE_SIGMOID) {
-        one = copse_scalar(g, 1);
-        t = copse_add(g, t, one);
-    }
-    slope = copse_mul(g, slope, dy);
-    out[0] = copse_mul(g, slope, t);
-}
-
-static const struct copse_op op_dense_grad = {
-    .name = "dense_grad",
-    .attr_size = sizeof(struct dense_attr),
-    .infer = dense_grad_infer,
-    .gradient = dense_grad_gradient,
-    .lower = dense_grad_lower,
-};
-
-copse_tensor *copse__activation_gradient(copse_graph *g, copse_activation activation,
-                                         copse_tensor *y, copse_tensor *dy)
-{
-    const struct dense_attr d = { activation };
-    return activation == COPSE_LINEAR ? dy : COPSE_NODE(g, &op_dense_grad, &d, y, dy);
+    struct copse_product p = dense_product(f->at[0]);
+    copse__end_set(f, &p);
+    return copse__lower_product(l, &p);
 }
 
 /* ---- the derivative ---- */
@@ -127,19 +89,22 @@ static void dense_gradient(copse_graph *g, const copse_tensor *y, copse_tensor *
     const struct dense_attr *d = y->attr;
     copse_tensor *x = y->in[0], *w = y->in[1], *dz, *narrow, *x2, *flat;
     dz = copse__activation_gradient(g, d->activation, g->nodes.at[y->id], dy);
-    dz = dense_flatten(g, dz);
+    if (!copse__is_failed(dz) && dz->shape.rank < 2)
+        dz = dense_flatten(g, dz);
     narrow = copse__narrow_slope(g, y, dz);
+    flat = dense_flatten(g, narrow);
     /* The input is not needed after its product, and the derivative by the input is as large. */
     if (w->needs_gradient) {
         x2 = dense_flatten(g, x);
-        dx[1] = copse_matmul(g, x2, narrow, true, false);
+        dx[1] = copse_matmul(g, x2, flat, true, false);
     }
     if (x->needs_gradient) {
-        flat = copse_matmul(g, narrow, w, false, true);
-        dx[0] = x->shape.rank == 2 ? flat : copse_reshape(g, flat, x->shape);
+        dx[0] = copse_matmul(g, narrow, w, false, true);
+        if (x->shape.rank < 2)
+            dx[0] = copse_reshape(g, dx[0], x->shape);
     }
     if (y->in_count == 3 && y->in[2]->needs_gradient)
-        dx[2] = copse__column_sum(g, dz);
+        dx[2] = copse__column_sum(g, narrow == dz ? flat : dense_flatten(g, dz));
 }
 
 static const struct copse_op op_dense = {
@@ -148,6 +113,8 @@ static const struct copse_op op_dense = {
     .infer = dense_infer,
     .gradient = dense_gradient,
     .lower = dense_lower,
+    .fuse = dense_fuse,
+    .lower_fused = dense_lower_fused,
     .takes_stored = true,
 };
 
@@ -169,47 +136,3 @@ copse_tensor *copse_dense(copse_graph *g, copse_tensor *x, copse_tensor *w, cops
         return copse_silu(g, z);
     return z;
 }
-
-/* ---- reference ---- */
-
-static void dense_grad_host(const void *params, const int32_t *spec,
-                            const struct copse_host_arg *args)
-{
-    const struct copse_params_dense_grad *p = params;
-    for (size_t i = 0; i < p->n; i++) {
-        const double y = copse__load(&args[0], i), dy = copse__load(&args[1], i);
-        const double slope = spec[2] == COPSE_RELU      ? y > 0
-                             : spec[2] == COPSE_SIGMOID ? y * (1 - y)
-                             : spec[2] == COPSE_TANH    ? 1 - y * y
-                                                        : 1;
-        copse__store(&args[2], i, spec[2] == COPSE_RELU && slope == 0 ? 0 : dy * slope);
-    }
-}
-
-/* ---- self-tests ---- */
-
-static void dense_grad_test(const struct copse_kernel *k, struct copse_self_test *t)
-{
-    const struct copse_params_dense_grad p = { COPSE_TEST_N };
-    const uint64_t each = (uint64_t)COPSE_MAX(k->spec[0], 1);
-    COPSE_SELF_TEST(t, p, copse__test_groups(k, (p.n + each - 1) / each), p.n, p.n, p.n);
-    copse__test_quarters(t, 0);
-}
-
-/* ---- laws ---- */
-
-/* The slope of relu chooses dy or 0. */
-static void dense_grad_limit(const void *params, const int32_t *spec, struct copse_limit *limit)
-{
-    (void)params;
-    if (spec[2] == COPSE_RELU)
-        limit->ulp = 0;
-}
-
-const struct copse_law copse_law_dense_grad = {
-    .host = dense_grad_host,
-    .split = copse__split_elements,
-    .limit = { .ulp = 4 },
-    .limit_of = dense_grad_limit,
-    .self_test = dense_grad_test,
-};

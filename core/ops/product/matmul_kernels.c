@@ -5,24 +5,10 @@
 #include "core/base/half.h"
 #include "core/device/kernel/launch_split.h"
 #include "core/device/kernel/sum_bound.h"
-#include "core/ops/product/product.h"
+#include "core/ops/product/product_end.h"
 #include "core/ops/self_tests.h"
 
 /* ---- references ---- */
-
-double copse__activate(int32_t activation, double x)
-{
-    switch (activation) {
-    case COPSE_RELU:
-        return x <= 0 ? 0 : x;
-    case COPSE_SIGMOID:
-        return 1 / (1 + exp(-x));
-    case COPSE_TANH:
-        return tanh(x);
-    default:
-        return x;
-    }
-}
 
 /* Blocked only so that a training step on the host device does not take minutes: the sums are
    plain, in double, in the order of k. */
@@ -363,29 +349,41 @@ static void matmul_pad_test(const struct copse_kernel *k, struct copse_self_test
     COPSE_SELF_TEST(t, p, 2 * (uint64_t)divide_up(8, k->group_y), 2 * 5 * 7, 2 * 8 * 8);
 }
 
-static double matmul_texel_at(const void *params, const int32_t *spec,
-                              const struct copse_host_arg *args, size_t place)
+static double matmul_texel_sum_at(const struct copse_params_matmul_texel *p, const int32_t *spec,
+                                  const struct copse_host_arg *args, size_t place)
 {
-    const struct copse_params_matmul_texel *p = params;
     const size_t a_row = 4 * (size_t)p->a_row, b_row = 4 * (size_t)p->b_row;
     const size_t row = place / p->n, j = place % p->n, item = row / p->m, i = row % p->m;
     const size_t a = item / p->a_each % p->a_count * 4 * p->a_batch,
                  b = item / p->b_each % p->b_count * 4 * p->b_batch;
-    double sum = p->k_begin > 0 ? copse__load(&args[3], place) : 0;
+    double sum = p->k_begin > 0 ? copse__load(&args[4], place) : 0;
     for (size_t l = p->k_begin; l < p->k_end; l++)
         sum += copse__load(&args[0], a + (spec[2] ? l * a_row + i : i * a_row + l)) *
                copse__load(&args[1], b + (spec[3] ? j * b_row + l : l * b_row + j));
-    return p->k_end == p->k
-               ? copse__activate(spec[1], spec[0] ? sum + copse__load(&args[2], j) : sum)
-               : sum;
+    return p->k_end == p->k && spec[0] ? sum + copse__load(&args[2], j) : sum;
+}
+
+static double matmul_texel_at(const void *params, const int32_t *spec,
+                              const struct copse_host_arg *args, size_t i)
+{
+    const struct copse_params_matmul_texel *p = params;
+    const size_t count = (size_t)p->batch * p->m * p->n;
+    const double sum = matmul_texel_sum_at(p, spec, args, i % count);
+    return p->k_end == p->k ? copse__end_at(spec, sum, &args[2], count, i) : sum;
 }
 
 static void matmul_texel_host(const void *params, const int32_t *spec,
                               const struct copse_host_arg *args)
 {
     const struct copse_params_matmul_texel *p = params;
-    for (size_t i = 0; i < (size_t)p->batch * p->m * p->n; i++)
-        copse__store(&args[3], i, matmul_texel_at(params, spec, args, i));
+    const size_t count = (size_t)p->batch * p->m * p->n;
+    for (size_t i = 0; i < count; i++) {
+        const double sum = matmul_texel_sum_at(p, spec, args, i);
+        if (p->k_end == p->k)
+            copse__end_store(spec, sum, &args[2], i);
+        else
+            copse__store(&args[4], i, sum);
+    }
 }
 
 static void matmul_texel_test(const struct copse_kernel *k, struct copse_self_test *t)
@@ -410,7 +408,8 @@ static void matmul_texel_test(const struct copse_kernel *k, struct copse_self_te
         .b_count = k->spec[4] ? 1 : 2,
     };
     COPSE_SELF_TEST(t, p, 2 * (uint64_t)divide_up(M, 8) * divide_up(N, 64), 8 * a_row * a_rows,
-                    8 * b_row * b_rows, N, 2 * M * N);
+                    8 * b_row * b_rows, copse__end_has_z(k->spec) ? 2 * M * N : N,
+                    copse__end_keeps(k->spec) ? 2 * M * N : 1, 2 * M * N);
     copse__matmul_soften(t, 0, k->spec[1]);
 }
 
@@ -677,9 +676,11 @@ const struct copse_law copse_law_matmul_wide_turn = {
 const struct copse_law copse_law_matmul_texel = {
     .host = matmul_texel_host,
     .at = matmul_texel_at,
+    .results = copse__end_results,
     .elements = matmul_texel_elements,
     .limit = { .ulp = 0.5, .ratio = 16 },
-    .magnitudes = matmul_magnitudes,
+    .limit_of = copse__end_limit,
+    .magnitudes = copse__end_magnitudes,
     .roundings = matmul_texel_roundings,
     .sum = matmul_texel_sum,
     .self_test = matmul_texel_test,

@@ -5,6 +5,7 @@
 #include "core/device/kernel/launch_split.h"
 #include "core/device/kernel/sum_bound.h"
 #include "core/ops/ops.h"
+#include "core/ops/product/product_end.h"
 #include "core/ops/self_tests.h"
 
 /* ---- the tables ---- */
@@ -131,10 +132,10 @@ copse_status copse__lower_tile(struct copse_lowering *l, const struct copse_prod
     const struct copse_tile_choice choice = copse__tile_choice(copse__limits(l), p);
     const uint32_t parts = choice.parts;
     const bool is_whole = parts == 1;
-    const struct copse_operand bias = p->bias ? copse__of(p->bias) : p->b;
+    const struct copse_operand bias = copse__bias_of(p);
     const int32_t in_quads =
         is_in_quads(p->k, p->m, !p->a_transposed) + 2 * is_in_quads(p->k, p->n, p->b_transposed);
-    const int32_t ends[COPSE_MAX_SPECS] = { p->bias != NULL, (int32_t)p->activation };
+    const int32_t ends[COPSE_MAX_SPECS] = { p->bias != NULL, copse__end_of(p) };
     const int32_t spec[COPSE_MAX_SPECS] = {
         is_whole ? ends[0] : 0, is_whole ? ends[1] : COPSE_LINEAR,
         p->a_transposed,        p->b_transposed,
@@ -145,14 +146,17 @@ copse_status copse__lower_tile(struct copse_lowering *l, const struct copse_prod
                                                      p->of_b.each, p->of_b.count, choice.part,
                                                      parts };
     const uint64_t groups = parts * copse__tile_count(p, choice.shape, x * y);
-    struct copse_operand to = p->c;
+    struct copse_operand to = p->c, kept, none;
+    COPSE_TRY(copse__kept_of(l, p, &kept));
     if (is_whole)
-        return COPSE_LAUNCH(l, matmul_tile, spec, params, groups, p->a, p->b, bias, to);
+        return COPSE_LAUNCH(l, matmul_tile, spec, params, groups, p->a, p->b, bias, kept, to);
     const struct copse_params_matmul_join join = { p->batch * p->m * p->n, p->n, parts };
     COPSE_TRY(copse__scratch(l, (uint64_t)parts * join.count, &to));
-    COPSE_TRY(COPSE_LAUNCH(l, matmul_tile, spec, params, groups, p->a, p->b, bias, to));
+    COPSE_TRY(copse__scratch(l, 1, &none));
+    COPSE_TRY(COPSE_LAUNCH(l, matmul_tile, spec, params, groups, p->a, p->b, bias, none, to));
     return COPSE_LAUNCH(l, matmul_join, ends, join,
-                        copse__groups_for(l, COPSE_KERNEL_matmul_join, join.count), to, bias, p->c);
+                        copse__groups_for(l, COPSE_KERNEL_matmul_join, join.count), to, bias, kept,
+                        p->c);
 }
 
 /* ---- references ---- */
@@ -161,8 +165,9 @@ static double matmul_tile_at(const void *params, const int32_t *spec,
                              const struct copse_host_arg *args, size_t place)
 {
     const struct copse_params_matmul_tile *p = params;
-    const size_t m = p->m, n = p->n, k = p->k, row = place / n, j = place % n, i = row % m,
-                 index = row / m, item = index % p->batch, piece = index / p->batch;
+    const size_t m = p->m, n = p->n, k = p->k, count = (size_t)p->parts * p->batch * m * n,
+                 at = place % count, row = at / n, j = at % n, i = row % m, index = row / m,
+                 item = index % p->batch, piece = index / p->batch;
     const size_t a = item / p->a_each % p->a_count * m * k,
                  b = item / p->b_each % p->b_count * k * n;
     const size_t begin = piece * p->part, end = COPSE_MIN(begin + p->part, k);
@@ -170,7 +175,7 @@ static double matmul_tile_at(const void *params, const int32_t *spec,
     for (size_t l = begin; l < end; l++)
         sum += copse__load(&args[0], a + (spec[2] ? l * m + i : i * k + l)) *
                copse__load(&args[1], b + (spec[3] ? j * k + l : l * n + j));
-    return copse__activate(spec[1], sum);
+    return copse__end_at(spec, sum, &args[2], count, place);
 }
 
 static struct copse_elements matmul_tile_elements(const void *params, const int32_t *spec)
@@ -183,19 +188,22 @@ static struct copse_elements matmul_tile_elements(const void *params, const int3
 static void matmul_tile_host(const void *params, const int32_t *spec,
                              const struct copse_host_arg *args)
 {
+    const int32_t bare[COPSE_MAX_SPECS] = { spec[0], COPSE_LINEAR, spec[2],
+                                            spec[3], spec[4],      spec[5] };
     const uint64_t count = matmul_tile_elements(params, spec).count;
     for (size_t i = 0; i < count; i++)
-        copse__store(&args[3], i, matmul_tile_at(params, spec, args, i));
+        copse__end_store(spec, matmul_tile_at(params, bare, args, i), &args[2], i);
 }
 
 static double matmul_join_at(const void *params, const int32_t *spec,
-                             const struct copse_host_arg *args, size_t i)
+                             const struct copse_host_arg *args, size_t place)
 {
     const struct copse_params_matmul_join *p = params;
+    const size_t i = place % p->count;
     double sum = spec[0] ? copse__load(&args[1], i % p->n) : 0;
     for (size_t q = 0; q < p->parts; q++)
         sum += copse__load(&args[0], q * p->count + i);
-    return copse__activate(spec[1], sum);
+    return copse__end_at(spec, sum, &args[1], p->count, place);
 }
 
 static struct copse_elements matmul_join_elements(const void *params, const int32_t *spec)
@@ -210,7 +218,9 @@ static void matmul_join_host(const void *params, const int32_t *spec,
 {
     const struct copse_params_matmul_join *p = params;
     for (size_t i = 0; i < p->count; i++)
-        copse__store(&args[2], i, matmul_join_at(params, spec, args, i));
+        copse__end_store(
+            spec, matmul_join_at(params, (const int32_t[COPSE_MAX_SPECS]){ spec[0] }, args, i),
+            &args[1], i);
 }
 
 /* ---- self-tests ---- */
@@ -233,25 +243,23 @@ static void matmul_tile_test(const struct copse_kernel *k, struct copse_self_tes
                                                 .b_count = 1,
                                                 .part = has_parts ? 16 : 32,
                                                 .parts = 1 + has_parts };
+    const uint32_t count = p.parts * 2 * p.m * p.n;
     COPSE_SELF_TEST(t, p, p.parts * 2 * divide_up(p.m, rows) * divide_up(p.n, cols), 2 * p.m * p.k,
-                    p.k * p.n, p.n, p.parts * 2 * p.m * p.n);
+                    p.k * p.n, copse__end_has_z(k->spec) ? count : p.n,
+                    copse__end_keeps(k->spec) ? count : 1, count);
     copse__matmul_soften(t, 0, k->spec[1]);
 }
 
 static void matmul_join_test(const struct copse_kernel *k, struct copse_self_test *t)
 {
     const struct copse_params_matmul_join p = { 91, 7, 6 };
-    COPSE_SELF_TEST(t, p, copse__test_groups(k, p.count), 6 * 91, 7, 91);
+    COPSE_SELF_TEST(t, p, copse__test_groups(k, p.count), 6 * 91,
+                    copse__end_has_z(k->spec) ? 91 : 7, copse__end_keeps(k->spec) ? 91 : 1, 91);
     copse__matmul_soften(t, 0, k->spec[1]);
     copse__matmul_soften(t, 1, k->spec[1]);
 }
 
 /* ---- laws ---- */
-
-static void without_activation(int32_t *spec)
-{
-    spec[1] = COPSE_LINEAR;
-}
 
 /* The sums of chains are added one by one. */
 uint64_t copse__tile_part_roundings(uint64_t terms)
@@ -293,9 +301,11 @@ static struct copse_sum matmul_join_sum(const void *params, const int32_t *spec)
 const struct copse_law copse_law_matmul_tile = {
     .host = matmul_tile_host,
     .at = matmul_tile_at,
+    .results = copse__end_results,
     .elements = matmul_tile_elements,
     .limit = { .ulp = 0.5, .ratio = 16 },
-    .magnitudes = without_activation,
+    .limit_of = copse__end_limit,
+    .magnitudes = copse__end_magnitudes,
     .roundings = matmul_tile_roundings,
     .sum = matmul_tile_sum,
     .self_test = matmul_tile_test,
@@ -303,9 +313,11 @@ const struct copse_law copse_law_matmul_tile = {
 const struct copse_law copse_law_matmul_join = {
     .host = matmul_join_host,
     .at = matmul_join_at,
+    .results = copse__end_results,
     .elements = matmul_join_elements,
     .limit = { .ulp = 0.5, .ratio = 16 },
-    .magnitudes = without_activation,
+    .limit_of = copse__end_limit,
+    .magnitudes = copse__end_magnitudes,
     .sum = matmul_join_sum,
     .self_test = matmul_join_test,
 };

@@ -8,7 +8,7 @@
 #include "core/ops/ops.h"
 #include "core/ops/product/matmul_tile.h"
 #include "core/ops/product/precision.h"
-#include "core/ops/product/product.h"
+#include "core/ops/product/product_end.h"
 
 /* A longer sum is split over several launches. Each launch adds to the result of the launch before.
    Some drivers leave a loop after 65535 rounds, so loops must be shorter; chains of additions must
@@ -19,12 +19,6 @@
 static uint64_t divide_up(uint64_t n, uint64_t by)
 {
     return (n + by - 1) / by;
-}
-
-static struct copse_operand bias_of(const struct copse_product *p)
-{
-    /* Every argument needs a buffer, even an unused one. */
-    return p->bias ? copse__of(p->bias) : p->b;
 }
 
 /* The product with f32 operands: those of 16 bits are widened. */
@@ -60,7 +54,8 @@ static copse_status lower_shared(struct copse_lowering *l, const void *work)
     do {
         params.k_begin = params.k_end;
         params.k_end += COPSE_MIN(p->k - params.k_begin, SHARED_MAX_K);
-        COPSE_TRY(COPSE_LAUNCH(l, matmul, spec, params, groups, p->a, p->b, bias_of(p), p->c));
+        COPSE_TRY(
+            COPSE_LAUNCH(l, matmul, spec, params, groups, p->a, p->b, copse__bias_of(p), p->c));
     } while (params.k_end < p->k);
     return COPSE_OK;
 }
@@ -186,7 +181,7 @@ static copse_status lower_wide(struct copse_lowering *l, const void *work)
         params.b_batch = (uint32_t)(divide_up(p->n, width) * width * p->k);
     }
     const uint64_t groups = p->batch * divide_up(p->m, WIDE_ROWS) * divide_up(p->n, width);
-    return COPSE_LAUNCH(l, matmul_wide, spec, params, groups, a, b, bias_of(p), p->c);
+    return COPSE_LAUNCH(l, matmul_wide, spec, params, groups, a, b, copse__bias_of(p), p->c);
 }
 
 /* ---- texels ---- */
@@ -231,8 +226,10 @@ static copse_status lower_texel(struct copse_lowering *l, const void *work)
                            p->a_transposed ? p->m : p->k, p->a_transposed, &a));
     COPSE_TRY(texel_matrix(l, p->b, p->of_b.count, p->b_transposed ? p->n : p->k,
                            p->b_transposed ? p->k : p->n, !p->b_transposed, &b));
-    const int32_t spec[COPSE_MAX_SPECS] = { p->bias != NULL, (int32_t)p->activation,
-                                            p->a_transposed, p->b_transposed, matmul_repeats(p) };
+    const int32_t spec[COPSE_MAX_SPECS] = { p->bias != NULL, copse__end_of(p), p->a_transposed,
+                                            p->b_transposed, matmul_repeats(p) };
+    struct copse_operand kept;
+    COPSE_TRY(copse__kept_of(l, p, &kept));
     struct copse_params_matmul_texel params = {
         .m = p->m,
         .n = p->n,
@@ -252,7 +249,7 @@ static copse_status lower_texel(struct copse_lowering *l, const void *work)
         params.k_begin = params.k_end;
         params.k_end += COPSE_MIN(params.k - params.k_begin, TEXEL_MAX_K);
         COPSE_TRY(COPSE_LAUNCH(l, matmul_texel, spec, params, groups, a.operand, b.operand,
-                               bias_of(p), p->c));
+                               copse__bias_of(p), kept, p->c));
     } while (params.k_end < params.k);
     return COPSE_OK;
 }
@@ -264,35 +261,6 @@ static bool fits_texels(const struct copse_limits *limits, const void *work)
     const uint64_t most = COPSE_MIN(limits->max_binding_bytes / 4, 4 * limits->max_texel_elements);
     const uint64_t m = p->m + 20u, n = p->n + 20u, k = p->k + 20u; /* with padding */
     return p->k > 0 && p->batch * m * k <= most && p->batch * k * n <= most;
-}
-
-/* ---- the vendor's library ---- */
-
-static copse_status lower_clblast(struct copse_lowering *l, const void *work)
-{
-    struct copse_product wide;
-    const struct copse_product *p = &wide;
-    COPSE_TRY(matmul_widened(l, work, &wide));
-    const bool ends = p->bias || p->activation != COPSE_LINEAR;
-    struct copse_operand c = p->c;
-    if (ends)
-        COPSE_TRY(copse__scratch(l, (uint64_t)p->m * p->n, &c));
-    COPSE_TRY(
-        copse__launch_gemm(l, p->m, p->n, p->k, p->a_transposed, p->b_transposed, p->a, p->b, c));
-    if (!ends)
-        return COPSE_OK;
-    const int32_t spec[COPSE_MAX_SPECS] = { p->bias != NULL, (int32_t)p->activation };
-    const struct copse_params_bias_activation params = { p->m * p->n, p->n };
-    return COPSE_LAUNCH(l, bias_activation, spec, params,
-                        copse__groups_for(l, COPSE_KERNEL_bias_activation, params.count), c,
-                        bias_of(p), p->c);
-}
-
-static bool is_one_product(const struct copse_limits *limits, const void *work)
-{
-    const struct copse_product *p = work;
-    (void)limits;
-    return p->k > 0 && p->batch == 1;
 }
 
 /* ---- operands of 16 bits ---- */
@@ -312,7 +280,8 @@ static copse_status lower_half(struct copse_lowering *l, const void *work)
     do {
         params.k_begin = params.k_end;
         params.k_end += COPSE_MIN(p->k - params.k_begin, SHARED_MAX_K);
-        COPSE_TRY(COPSE_LAUNCH(l, matmul_half, spec, params, groups, p->a, p->b, bias_of(p), p->c));
+        COPSE_TRY(COPSE_LAUNCH(l, matmul_half, spec, params, groups, p->a, p->b, copse__bias_of(p),
+                               p->c));
     } while (params.k_end < p->k);
     return COPSE_OK;
 }
@@ -341,8 +310,8 @@ static copse_status lower_cooperative(struct copse_lowering *l, const void *work
     do {
         params.k_begin = params.k_end;
         params.k_end += COPSE_MIN(p->k - params.k_begin, SHARED_MAX_K);
-        COPSE_TRY(COPSE_LAUNCH(l, matmul_cooperative, spec, params, groups, p->a, p->b, bias_of(p),
-                               p->c));
+        COPSE_TRY(COPSE_LAUNCH(l, matmul_cooperative, spec, params, groups, p->a, p->b,
+                               copse__bias_of(p), p->c));
     } while (params.k_end < p->k);
     return COPSE_OK;
 }
@@ -375,8 +344,8 @@ static const struct copse_variant variants[] = {
     { "clblast",
       COPSE_LIBRARY_KERNEL,
       { MEASURED_ONLY },
-      .fits = is_one_product,
-      .lower = lower_clblast,
+      .fits = copse__library_fits,
+      .lower = copse__library_lower,
       COPSE_NEEDS(COPSE_KERNEL_bias_activation) },
     { "tile",
       COPSE_KERNEL_matmul_tile,
@@ -487,6 +456,14 @@ static copse_status choose_product(struct copse_lowering *l, struct copse_produc
     p->of_b = p->of_b.count ? p->of_b : all;
     p->type = type_of(&p->a) == type_of(&p->b) ? type_of(&p->a) : COPSE_F32;
     return copse__choose(l, &copse_family_matmul, p, v);
+}
+
+bool copse__product_may_end(struct copse_lowering *l, const struct copse_product *product)
+{
+    struct copse_product p = *product;
+    const struct copse_variant *v;
+    return choose_product(l, &p, &v) == COPSE_OK &&
+           (v->kernel == COPSE_KERNEL_matmul_tile || v->kernel == COPSE_KERNEL_matmul_texel);
 }
 
 copse_status copse__product_share(struct copse_lowering *l, struct copse_product *p)
@@ -612,11 +589,11 @@ static void matmul_gradient(copse_graph *g, const copse_tensor *y, copse_tensor 
 
 /* ---- the op ---- */
 
-static copse_status matmul_lower(struct copse_lowering *l, const copse_tensor *y)
+static copse_status matmul_product(const copse_tensor *y, struct copse_product *p)
 {
     const struct matmul_attr *t = y->attr;
     const copse_shape s = y->shape, lead = lead_of(y);
-    struct copse_product p = {
+    *p = (struct copse_product){
         .a = copse__of(y->in[0]),
         .b = copse__of(y->in[1]),
         .c = copse__of(y),
@@ -628,12 +605,35 @@ static copse_status matmul_lower(struct copse_lowering *l, const copse_tensor *y
         .b_transposed = t->b_transposed,
     };
     if (shares_b(y)) {
-        p.m *= p.batch;
-        p.batch = 1;
-    } else if (!items_of(lead_of(y->in[0]), lead, &p.of_a) ||
-               !items_of(lead_of(y->in[1]), lead, &p.of_b)) {
+        p->m *= p->batch;
+        p->batch = 1;
+    } else if (!items_of(lead_of(y->in[0]), lead, &p->of_a) ||
+               !items_of(lead_of(y->in[1]), lead, &p->of_b)) {
         return copse_fail(COPSE_ERR_INTERNAL, "matmul: operands that were not copied");
     }
+    return COPSE_OK;
+}
+
+static copse_status matmul_lower(struct copse_lowering *l, const copse_tensor *y)
+{
+    struct copse_product p;
+    COPSE_TRY(matmul_product(y, &p));
+    return copse__lower_product(l, &p);
+}
+
+static bool matmul_fuse(struct copse_lowering *l, const copse_tensor *y, uint32_t turn,
+                        struct copse_fused *out)
+{
+    struct copse_product p;
+    return matmul_product(y, &p) == COPSE_OK && copse__end_fuse(l, y, &p, turn, out) &&
+           copse__product_may_end(l, &p);
+}
+
+static copse_status matmul_lower_fused(struct copse_lowering *l, const struct copse_fused *f)
+{
+    struct copse_product p;
+    COPSE_TRY(matmul_product(f->at[0], &p));
+    copse__end_set(f, &p);
     return copse__lower_product(l, &p);
 }
 
@@ -643,6 +643,8 @@ static const struct copse_op op_matmul = {
     .infer = matmul_infer,
     .gradient = matmul_gradient,
     .lower = matmul_lower,
+    .fuse = matmul_fuse,
+    .lower_fused = matmul_lower_fused,
     .takes_stored = true,
 };
 

@@ -4,6 +4,23 @@
 #define COPSE_SPEC_RIG_H
 
 #include "core/device/device.h"
+#include "core/ops/product/product_end.h"
+
+/* Ends of products: functions of sums that are kept or not, and slopes. */
+static inline bool end_of(uint32_t turn, int32_t *spec)
+{
+    static const int32_t ends[] = {
+        COPSE_END_VALUE + 11,     COPSE_END_KEEPS + 12,     COPSE_END_VALUE + 31,
+        COPSE_END_SLOPE + 11,     COPSE_END_SLOPE + 12,     COPSE_END_SLOPE + 31,
+        COPSE_END_KEEPS + 11,     COPSE_END_SLOPE_BY_Y + 1, COPSE_END_SLOPE_BY_Y + 2,
+        COPSE_END_SLOPE_BY_Y + 3,
+    };
+    if (turn >= COPSE_COUNT(ends))
+        return false;
+    spec[0] = ends[turn] < COPSE_END_SLOPE;
+    spec[1] = ends[turn];
+    return true;
+}
 
 /* A few specialisations of a kernel: numbers that its SPECs may have. */
 static inline bool spec_of(enum copse_kernel_id id, uint32_t turn, int32_t *spec)
@@ -108,7 +125,17 @@ static inline bool spec_of(enum copse_kernel_id id, uint32_t turn, int32_t *spec
         spec[3] = (int32_t)turn % 2;
         spec[4] = (int32_t)turn % 4;
         spec[5] = (int32_t)turn / 4 * 3;
-        return turn < 8;
+        return turn < 8 || end_of(turn - 8, spec);
+    case COPSE_KERNEL_matmul_join:
+        spec[0] = (int32_t)turn % 2;
+        spec[1] = (int32_t)turn;
+        return turn < 4 || end_of(turn - 4, spec);
+    case COPSE_KERNEL_matmul_texel:
+        spec[0] = (int32_t)(turn + 1) % 2;
+        spec[1] = (int32_t)turn;
+        spec[2] = (int32_t)turn / 2 % 2;
+        spec[3] = (int32_t)turn % 2;
+        return turn < 4 || end_of(turn - 4, spec);
     case COPSE_KERNEL_matmul_blocks: /* 4 or 8 bits, groups of 16 or 32 */
     case COPSE_KERNEL_blocks_wide:
     case COPSE_KERNEL_blocks_one:
@@ -120,7 +147,6 @@ static inline bool spec_of(enum copse_kernel_id id, uint32_t turn, int32_t *spec
         spec[3] = (int32_t)turn / 4;
         return turn < 8;
     case COPSE_KERNEL_matmul:
-    case COPSE_KERNEL_matmul_texel:
     case COPSE_KERNEL_matmul_cooperative:
     case COPSE_KERNEL_matmul_half:
         spec[0] = (int32_t)(turn + 1) % 2;
