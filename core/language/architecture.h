@@ -64,11 +64,10 @@ struct copse_architecture {
     uint32_t period;
     uint32_t window;  /* where the file has none */
     uint32_t largest; /* of GGUF: with so many layers, scores are divided by sqrt(width / heads) */
-    /* the base of rotary positions where the file has none, and of layers with a window; 0: 10,000,
-       and the same base */
-    float base, near_base;
-    float scalar;        /* of config.json: where "query_pre_attn_scalar" is absent; 0: the head */
-    bool has_caps;       /* scores and outputs may have caps */
+    float base;       /* of rotary positions, where config.json has none; 0: 10,000, as of GGUF */
+    float near_base;  /* of layers with a window, where the file has none; 0: the same */
+    float scalar;     /* of config.json: where "query_pre_attn_scalar" is absent; 0: the head */
+    bool has_caps;    /* scores and outputs may have caps */
     float cap, last_cap; /* those, where the file has none; 0: none */
 };
 

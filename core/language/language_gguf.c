@@ -71,8 +71,8 @@ static copse_status read_scaling(copse_language *l, const copse_gguf *f)
     for (size_t i = 0; i < COPSE_COUNT(factors); i++) {
         if (!read_key(l, f, factors[i], &v))
             continue;
-        if (!(v.real >= 0.0 && v.real < 1e30))
-            return copse_fail(COPSE_ERR_FORMAT, "%s: \"%s.%s\" is no positive number", l->path,
+        if (!(v.real == 0.0 || (v.real > 1e-6 && v.real < 1e30)))
+            return copse_fail(COPSE_ERR_FORMAT, "%s: \"%s.%s\" is no factor", l->path,
                               l->architecture->name, factors[i]);
         l->is.stretch = v.real > 0.0 ? (float)v.real : 1.0f;
         return COPSE_OK;

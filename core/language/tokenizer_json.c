@@ -128,7 +128,7 @@ static copse_status split_step(struct tokenizer_text *in, const cJSON *step, con
 {
     const cJSON *how = cJSON_GetObjectItemCaseSensitive(step, "pattern");
     const char *pattern = text_of(how, "Regex");
-    if (in->has_space && is_text(text_of(how, "String"), " "))
+    if (in->has_space && is_text(text_of(how, "String"), " ") && !is_true(step, "invert", false))
         return COPSE_OK; /* there are no spaces any more */
     if (!is_text(text_of(step, "behavior"), "Isolated") || is_true(step, "invert", false))
         return text_refuse(in, "a split with the behaviour", text_of(step, "behavior"));

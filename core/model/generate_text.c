@@ -15,8 +15,8 @@
 struct generation {
     copse_model *m;
     const struct copse_schema_parts *schema;
-    void *window; /* [context] tokens of the schema's type; those behind the first `count` are 0 */
-    float *outputs;                     /* [vocabulary] */
+    void *window;   /* [context] tokens of the schema's type; those after the first `count` are 0 */
+    float *outputs; /* [vocabulary] */
     struct copse_candidate *candidates; /* [vocabulary] */
     size_t width;                       /* bytes of a token */
     uint32_t context, count;
@@ -71,7 +71,7 @@ static copse_status generate_text_begin(struct generation *g, const char *prompt
     if (needs_whole_windows(g) && g->count < g->context)
         return copse_fail(
             COPSE_ERR_ARGUMENT,
-            "generate: the prompt has %u %s; the network predicts only the token behind a "
+            "generate: the prompt has %u %s; the network predicts only the token after a "
             "window of %u: give a prompt of at least %u",
             g->count, copse__token_kinds[g->schema->tokens].noun, g->context, g->context);
     return COPSE_OK;
@@ -80,8 +80,8 @@ static copse_status generate_text_begin(struct generation *g, const char *prompt
 /* ---- one token ---- */
 
 /* The outputs for the token after the window. The shapes are the same for each token: one recording
-   serves all. `is_checked`: whether a window that is not whole was computed before. */
-static copse_status generate_text_compute(struct generation *g, bool *is_checked)
+   serves all. `checked`: of copse__short_window_check. */
+static copse_status generate_text_compute(struct generation *g, int32_t *checked)
 {
     const int32_t length = (int32_t)g->count;
     const struct copse_host_batch batch = {
@@ -89,7 +89,7 @@ static copse_status generate_text_compute(struct generation *g, bool *is_checked
                       { "length", COPSE_I32, COPSE_SCALAR, &length }),
         .count = 1
     };
-    COPSE_TRY(copse__short_window_check(g->m, &batch, is_checked));
+    COPSE_TRY(copse__short_window_check(g->m, &batch, checked));
     return copse__model_outputs(g->m, &batch, true, g->outputs);
 }
 
@@ -99,10 +99,10 @@ static copse_status write_tokens(struct generation *g, const struct copse_genera
     struct copse_callback callback = { .name = "the function that takes the tokens of a model",
                                        .used = { g->m } };
     char text[COPSE_TOKEN_BYTES];
-    bool is_checked = false;
+    int32_t checked = 0;
     uint32_t token;
     for (uint64_t i = 0; i < how->length; i++) {
-        COPSE_TRY(generate_text_compute(g, &is_checked));
+        COPSE_TRY(generate_text_compute(g, &checked));
         /* training has not taught the network when they follow */
         for (uint32_t k = 0; k < g->schema->unseen_count; k++)
             g->outputs[g->schema->unseen[k]] = -INFINITY;

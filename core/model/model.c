@@ -67,8 +67,8 @@ static void set_types(copse_model *m)
     m->positions = 1;
 }
 
-/* The shape of the outputs decides what a sequence model learns: the token behind each position, or
-   behind the last. */
+/* The shape of the outputs decides what a sequence model learns: the token after each position, or
+   after the last. */
 static copse_status check_output(copse_model *m)
 {
     copse_shape shape;
@@ -87,9 +87,9 @@ static copse_status check_output(copse_model *m)
                ? COPSE_OK
                : copse_fail(
                      COPSE_ERR_SHAPE,
-                     "the last layer gives %s, %u tokens need [%u], for the token behind the "
+                     "the last layer gives %s, %u tokens need [%u], for the token after the "
                      "window, or "
-                     "[%u, %u], for the token behind each: end the description with `dense out`",
+                     "[%u, %u], for the token after each: end the description with `dense out`",
                      copse__shape_text(shape, text), m->is.outputs, m->is.outputs, m->positions,
                      m->is.outputs);
 }

@@ -73,7 +73,8 @@ copse_status copse__model_plan(copse_context *ctx, const copse_schema *schema, c
 /* ---- model_outputs.c ---- */
 
 /* The outputs of the network for a batch, before softmax: f32 [count, positions, outputs]; or of
-   the last position alone, which is length - 1 where the batch has lengths of windows. */
+   the last position alone, which is length - 1 where the batch has lengths of windows: at most
+   COPSE_MODEL_ROWS rows, whose lengths copse__short_window_check has seen. */
 copse_status copse__model_outputs(copse_model *m, const struct copse_host_batch *batch,
                                   bool is_last, float *values);
 /* Rows that are predicted at once. */
@@ -95,10 +96,10 @@ void copse__model_convert(const copse_model *m, float *values, size_t rows, doub
 
 /* ---- short_window.c ---- */
 
-/* COPSE_ERR_ARGUMENT if windows of a batch are not whole, and the network needs them whole. Whether
-   it does is computed where `is_known` is false; a short window sets it. */
+/* COPSE_ERR_ARGUMENT if windows of a batch are not whole, and the network needs them whole: computed
+   for each window that is shorter than all before. `checked`: the shortest of them; 0: none. */
 copse_status copse__short_window_check(copse_model *m, const struct copse_host_batch *batch,
-                                       bool *is_known);
+                                       int32_t *checked);
 
 /* ---- model_cells.c ---- */
 

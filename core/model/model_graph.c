@@ -60,7 +60,7 @@ static copse_tensor *model_graph_classification(const copse_model *m, copse_grap
                        : copse_sparse_cross_entropy(g, h, y, COPSE_MEAN);
 }
 
-/* The mean over the tokens: of each position, or those behind the windows. */
+/* The mean over the tokens: of each position, or of the tokens after the windows. */
 static copse_tensor *model_graph_sequence(const copse_model *m, copse_graph *g,
                                           const copse_batch *in, copse_tensor *h, copse_tensor *y)
 {

@@ -142,13 +142,13 @@ static copse_status no_setting(const struct copse_model_loss *l, const char *at,
 static bool take_numbers(const char *at, const char *end, float *to, uint32_t most, uint32_t *count)
 {
     for (*count = 0; *count < most; at++) {
-        char *behind;
-        to[*count] = strtof(at, &behind);
-        if (behind == at || behind > end || !isfinite(to[*count]) || to[*count] < 0.0f ||
+        char *next;
+        to[*count] = strtof(at, &next);
+        if (next == at || next > end || !isfinite(to[*count]) || to[*count] < 0.0f ||
             isspace((unsigned char)*at))
             return false;
         ++*count;
-        at = behind;
+        at = next;
         if (at == end)
             return true;
         if (*at != ',')

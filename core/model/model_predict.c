@@ -119,10 +119,10 @@ void copse__model_convert(const copse_model *m, float *values, size_t rows, doub
 static copse_status predict_rows(copse_model *m, copse_loader *batches, float *values, double *row)
 {
     struct copse_host_batch batch;
-    bool is_known = false;
+    int32_t checked = 0;
     copse_status s;
     while ((s = copse_loader_next(batches, &batch)) == COPSE_OK) {
-        COPSE_TRY(copse__short_window_check(m, &batch, &is_known));
+        COPSE_TRY(copse__short_window_check(m, &batch, &checked));
         COPSE_TRY(copse__model_outputs(m, &batch, true, values));
         copse__model_convert(m, values, batch.count, row);
         values += batch.count * m->is.outputs;

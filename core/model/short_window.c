@@ -46,7 +46,7 @@ static copse_status check_network(copse_model *m, const void *window, int32_t le
     const uint32_t context = m->is.shape.dims[0];
     if (m->positions == 1)
         return copse_fail(COPSE_ERR_ARGUMENT,
-                          "model: the text has %d %s; the network predicts only the token after a "
+                          "model: a window has %d %s; the network predicts only the token after a "
                           "window of %u: give at least %u",
                           (int)length, noun, context, context);
     struct copse_mem *mem = &m->strategy->ctx->base.mem;
@@ -64,13 +64,13 @@ static copse_status check_network(copse_model *m, const void *window, int32_t le
     return s != COPSE_OK || is_equal
                ? s
                : copse_fail(COPSE_ERR_ARGUMENT,
-                            "model: the text has %d %s; what the network predicts after them "
+                            "model: a window has %d %s; what the network predicts after them "
                             "depends on later positions of its window of %u: give at least %u",
                             (int)length, noun, context, context);
 }
 
 copse_status copse__short_window_check(copse_model *m, const struct copse_host_batch *batch,
-                                       bool *is_known)
+                                       int32_t *checked)
 {
     const int32_t *lengths = copse__model_lengths(m, batch);
     const struct copse_column *x = copse_batch_column(batch, "x");
@@ -80,11 +80,11 @@ copse_status copse__short_window_check(copse_model *m, const struct copse_host_b
             return copse_fail(COPSE_ERR_ARGUMENT,
                               "model: a window of row %zu has %d tokens; it must have 1 to %d", i,
                               (int)lengths[i], (int)context);
-        if (lengths[i] == context || *is_known)
+        if (lengths[i] == context || (*checked > 0 && lengths[i] >= *checked))
             continue;
         const size_t size = (size_t)context * copse__type_bytes(x->type);
         COPSE_TRY(check_network(m, (const char *)x->data + i * size, lengths[i]));
-        *is_known = true;
+        *checked = lengths[i];
     }
     return COPSE_OK;
 }

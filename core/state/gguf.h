@@ -81,8 +81,8 @@ struct copse_gguf_copy {
     /* the elements of a tensor with such a type, little-endian; valid until the next call */
     copse_status (*elements)(void *user, size_t tensor, const void **data);
     void *user;
-    /* value of the key "general.file_type", if the file has one; COPSE_GGUF_AS_IT_IS: that of the
-       file */
+    /* value of the key "general.file_type", if the file has one; COPSE_GGUF_AS_IT_IS: the value
+       in the file */
     uint32_t file_type;
 };
 /* Write the keys and tensors of an open file to a file. COPSE_ERR_IO: an older file is unchanged. */

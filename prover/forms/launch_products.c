@@ -323,10 +323,12 @@ static void plan_wide_batch(struct copse_launch *l)
 static void plan_texel_batch(struct copse_launch *l)
 {
     const uint32_t k = divide_up(products_terms(l), 4) * 4, batch = (uint32_t)l->want;
-    const uint32_t a_row = k / 4, b_row = divide_up(BATCH_N, 4);
+    /* z is as large as the result: less of both */
+    const uint32_t n = copse__end_has_z(l->spec) ? BATCH_N / 2 : BATCH_N;
+    const uint32_t a_row = k / 4, b_row = divide_up(n, 4);
     const struct copse_params_matmul_texel p = {
         .m = BATCH_M,
-        .n = BATCH_N,
+        .n = n,
         .k = k,
         .k_end = k,
         .a_row = a_row,
@@ -339,9 +341,9 @@ static void plan_texel_batch(struct copse_launch *l)
         .b_each = 2,
         .b_count = 3,
     };
-    const size_t count = (size_t)batch * BATCH_M * BATCH_N;
+    const size_t count = (size_t)batch * BATCH_M * n;
     COPSE_LAUNCH_PLAN(l, p, batch, 4 * (size_t)p.a_batch * batch, 3 * 4 * (size_t)p.b_batch,
-                      words_of_bias(l, batch, BATCH_M, BATCH_N), words_of_kept(l, count), count);
+                      words_of_bias(l, batch, BATCH_M, n), words_of_kept(l, count), count);
 }
 
 /* A sum of three levels. */
@@ -437,7 +439,7 @@ static void plan_pad(struct copse_launch *l)
 
 /* ---- the forms ---- */
 
-/* The last buffer is that of kernels with ends, behind z. */
+/* Kernels with ends have z before the last buffer. */
 #define TO(kernel_, label, plan_, c, ...)                                                     \
     {                                                                                         \
         .kernel = COPSE_KERNEL_##kernel_, .name = label,                                      \

@@ -502,6 +502,13 @@ static void test_several_label_columns_are_targets(void **state)
     OK(table(text, &(struct copse_dataset_params){ .csv = { .label_name = "u,v" },
                                                    .scale = COPSE_SCALE_NONE }));
     assert_target(1, "v", 0, 1);
+    /* positions without a header; a name needs one */
+    struct copse_dataset_params bare = { .csv = { .label_name = "2,3",
+                                                  .header = COPSE_CSV_HEADER_NO } };
+    OK(table("7,1.5,2\n8,2.5,4\n", &bare));
+    assert_true(about.outputs == 2 && info.rows == 2 && info.row_size == 1);
+    bare.csv.label_name = "u";
+    refused(COPSE_ERR_ARGUMENT, "7,1.5,2\n8,2.5,4\n", &bare, "label_name needs a header line");
     /* whole numbers that would be classes alone */
     OK(table("a,c,d\n1,0,1\n2,1,0\n",
              &(struct copse_dataset_params){ .csv = { .label_name = "c,d" } }));
@@ -566,7 +573,17 @@ static void test_hostile_targets(void **state)
     } cases[] = {
         { { .csv = { .label_name = "b,d" } },
           COPSE_ERR_ARGUMENT,
-          "no column named \"d\" in its first row; a comma is between the columns" },
+          "no column named \"d\" in its first row; it has 3 columns; a comma is between the "
+          "columns" },
+        { { .csv = { .label_name = "\"a\"b,c" } },
+          COPSE_ERR_ARGUMENT,
+          "a quote and then a comma must end the name \"a\"" },
+        { { .csv = { .label_name = "a" }, .ignore = "\"b" },
+          COPSE_ERR_ARGUMENT,
+          "a quote and then a comma must end the name \"b\"" },
+        { { .csv = { .label_name = "b,9" } },
+          COPSE_ERR_ARGUMENT,
+          "no column named \"9\" in its first row; it has 3 columns" },
         { { .csv = { .label_name = "b,b" } },
           COPSE_ERR_ARGUMENT,
           "column 2 is named twice in the list of labels" },

@@ -146,7 +146,7 @@ static void sums_near_a_large_norm(copse_graph *g, copse_tensor **y)
     sums_of_columns(g, y);
 }
 
-/* A dense layer with its derivatives: a product before a function, and one behind it. */
+/* A dense layer with its derivatives: a product before a function, and one after it. */
 static void dense_layers(copse_graph *g, copse_activation activation, copse_tensor **y)
 {
     copse_tensor *x = numbers(g, MATRIX, 1), *dy = numbers(g, MATRIX, 2), *t;

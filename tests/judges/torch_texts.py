@@ -3,7 +3,7 @@
 opencl:0 and vulkan:0.
 
 The command trains each network for one epoch on a text and saves it. From these weights Copse and PyTorch make 20 steps each
-with equal batches, in single precision: the token behind each position is predicted. Every loss may differ by 1e-4 of its size, and
+with equal batches, in single precision: the token after each position is predicted. Every loss may differ by 1e-4 of its size, and
 so may the loss of all examples afterwards. Each line shows the difference of PyTorch in single and in double precision, too. host:0
 runs one rule. Exit code 0; 1; 77: skipped.
 """

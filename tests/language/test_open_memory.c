@@ -408,7 +408,7 @@ static void open_files(const struct hostile *h)
         fail_msg("%s: %s: %s", h->name, copse_status_name(s), copse_last_error());
 }
 
-/* Sanitizers keep memory of their own beside that of the program. */
+/* Sanitizers keep memory of their own, beside the memory of the program. */
 #if defined(__has_feature)
 #    if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
 #        define IS_SANITIZED true
@@ -425,7 +425,7 @@ static void test_memory(void **state)
     (void)state;
     size_t wrong = 0;
     if (IS_SANITIZED) {
-        print_message("skipped: the memory of a sanitizer is not that of the program\n");
+        print_message("skipped: the memory of a sanitizer counts, too\n");
         skip();
     }
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {

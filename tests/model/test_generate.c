@@ -330,7 +330,7 @@ static void wrong_models_prompts_and_settings_are_refused(void **state)
     copse_model *other = make_model(st, points, "dense out", NULL);
     refused(other, "", one, COPSE_ERR_ARGUMENT, "the model is not of a text");
     refused(whole, "", one, COPSE_ERR_ARGUMENT,
-            "has 0 characters; the network predicts only the token behind a window of 6");
+            "has 0 characters; the network predicts only the token after a window of 6");
     refused(whole, "rain ", one, COPSE_ERR_ARGUMENT, "the prompt has 5 characters");
     refused(each, "rain\nor", one, COPSE_ERR_FORMAT,
             "the prompt: line 2, column 1: the character \"o\" (U+006F) is none of");

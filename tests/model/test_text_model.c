@@ -66,7 +66,7 @@ static uint32_t token_of(const copse_schema *schema, char c)
     return 0;
 }
 
-/* Probabilities of the token behind a window; loss and accuracy of the tokens that are predicted:
+/* Probabilities of the token after a window; loss and accuracy of the tokens that are predicted:
    all positions of a window, or the last. In a file, and on another replica. */
 static void the_shape_of_the_outputs_decides_what_a_text_model_learns(void **state)
 {
@@ -168,7 +168,7 @@ static void wrong_networks_for_a_text_are_refused(void **state)
         { "flatten; dense out", COPSE_ERR_SHAPE,
           "it takes f32, the input is i32[6]; put an embedding in front" },
         { "embedding in 4; flatten; dense 5", COPSE_ERR_SHAPE,
-          "tokens need [19], for the token behind the window, or [6, 19]" },
+          "tokens need [19], for the token after the window, or [6, 19]" },
         { "embedding in 4; dense 5", COPSE_ERR_SHAPE, "the last layer gives [6, 5]" },
     };
     (void)state;

@@ -12,7 +12,7 @@
 
 enum { LENGTH = 12, PERIOD = 4, TOKENS = 6, EXAMPLES = 32 };
 
-/* Each example repeats a random word of four tokens: the token behind a position is the one three
+/* Each example repeats a random word of four tokens: the token after a position is the one three
    places before it. */
 static void repeated_words(struct copse_stream *s, int32_t *x, int32_t *y)
 {

@@ -76,7 +76,7 @@ refuse nowhere 'nowhere.safetensors' generate nowhere.safetensors --devices host
 refuse 'no model file' 'tale.txt' generate "$work/tale.txt" --devices host:0
 refuse character 'the prompt: line 1, column 5: the character "z" .U.007A. is none of the 1[0-9] of the training text' $write --prompt 'The zw'
 refuse utf8 'the prompt: line 1, column 2 .byte 1.: invalid UTF-8' $write --prompt "$(printf 'T\377')"
-refuse brief 'the prompt has 7 characters; the network predicts only the token behind a window of 8: give a prompt of at least 8' \
+refuse brief 'the prompt has 7 characters; the network predicts only the token after a window of 8: give a prompt of at least 8' \
     generate "$work/whole.safetensors" --devices host:0 --prompt 'The owl'
 refuse 'no prompt' 'the prompt has 0 characters' generate "$work/whole.safetensors" --devices host:0
 refuse length '--length: it must be at least 1' $write --length 0

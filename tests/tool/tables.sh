@@ -61,7 +61,7 @@ hostile range 'row 3, column 2 ."b".*the label 7 is out of range' 'a,b\n1,0\n2,7
 hostile one_class 'all labels are "x"' 'a,c\n1,x\n2,x\n3,x\n4,x\n'
 hostile nothing 'no rows of data' 'a,b,c\n'
 hostile label_name 'no column named "kind"' 'a,b,c\n1,2,x\n' --label kind
-hostile label_names 'no column named "d" in its first row; a comma is between the columns of several targets, and a name with one is in quotes' \
+hostile label_names 'no column named "d" in its first row; it has 3 columns; a comma is between the columns of several targets, and a name with one is in quotes' \
     'a,b,c\n1,2,3\n' --label b,d
 hostile label_place '3 columns, so none with the number 4' 'a,b,c\n1,2,x\n' --label 4
 hostile label_zero '--label: ' 'a,b,c\n1,2,x\n' --label 0

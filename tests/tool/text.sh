@@ -49,7 +49,7 @@ hostile context_alone '--context and --stride belong to --tokens' 'abcdefghijkl'
 hostile context_zero 'has 12 characters; a window of 16' 'abcdefghijkl' --tokens characters --context 0
 hostile context_huge 'at most 2147483647' 'abcdefghijkl' --tokens characters --context 4294967295
 hostile no_embedding "layer 2 'dense 8 relu': it takes f32, the input is i32.4.; put an embedding in front" 'abcdefghijkl' $chars --model mlp:8
-hostile outputs 'tokens need .12., for the token behind the window, or .4, 12.' 'abcdefghijklabcdefghijkl' $chars \
+hostile outputs 'tokens need .12., for the token after the window, or .4, 12.' 'abcdefghijklabcdefghijkl' $chars \
     --model 'embedding in 2; flatten; dense 5'
 hostile gpt_sizes "'gpt:4,128': write gpt:LAYERS,WIDTH,HEADS with 1 to 256 layers" 'abcdefghijklabcdefghijkl' $chars --model gpt:4,128
 hostile gpt_more "'gpt:257,8,1': write gpt:" 'abcdefghijklabcdefghijkl' $chars --model gpt:257,8,1
@@ -151,7 +151,7 @@ printf 'hoo\nhoo\nhoo\n' >lines.txt
 good 'predict a late line' '^3,4,' predict "$work/m.safetensors" "$work/lines.txt" --devices host:0 --lines
 printf 'hoo\nho\n\n' >lines.txt
 bad 'predict no line' "no line ends after 8 characters; $only\$" predict "$work/m.safetensors" "$work/lines.txt" --devices host:0 --lines
-# A network that predicts each position takes shorter texts, too: its token is that of `generate`.
+# A network that predicts each position takes shorter texts, too: its token is the one of `generate`.
 good 'predict short lines' '^1,4,' predict "$work/every.safetensors" "$work/lines.txt" --devices host:0 --lines
 [ "$(cut -d, -f1,2 stdout | tr '\n' ' ')" = 'line,column 1,4 2,3 3,1 ' ] || no "short lines: $(cat stdout)"
 good 'predict a short text' '^1,4,[^,]*,0\.[0-9]*$' predict "$work/gpt.safetensors" "$work/brief.txt" --devices host:0

@@ -28,24 +28,29 @@ static void print_line(const struct progress *p, const struct score *test)
         printf("\n");
 }
 
+static uint32_t part_of(uint32_t epochs, uint32_t parts)
+{
+    return epochs / parts + (epochs % parts != 0);
+}
+
 /* A line each so many epochs. */
 static uint32_t step_of(const struct run *r)
 {
     const uint32_t epochs = r->settings.epochs;
     unsigned columns;
+    if (r->settings.how.is_verbose)
+        return 1;
     if (terminal_is(&columns))
-        return (epochs + TERMINAL_PARTS - 1) / TERMINAL_PARTS;
-    return epochs <= ALL_UP_TO || r->settings.how.is_verbose ? 1 : (epochs + PARTS - 1) / PARTS;
+        return part_of(epochs, TERMINAL_PARTS);
+    return epochs <= ALL_UP_TO ? 1 : part_of(epochs, PARTS);
 }
 
 void lines_announce(const struct run *r)
 {
     unsigned columns;
     if (step_of(r) > 1 && !terminal_is(&columns) && r->fold == 0)
-        printf(
-            "lines    of every %u epochs the last one, and the best one so far; --verbose prints "
-            "all\n",
-            step_of(r));
+        printf("lines    of every %u epochs the last one%s; --verbose prints all\n", step_of(r),
+               r->held_out ? ", and the best one so far" : "");
 }
 
 /* On a pipe: the first epoch of the process, the last one, and one a minute have a line, too. */

@@ -93,6 +93,12 @@ class Tables(InFolder):
         data = self.open("1,5,2\n3,6,4\n", label=2, header="no", task="regression", scale="none")
         np.testing.assert_array_equal(data.column("x"), [[1, 2], [3, 4]])
         np.testing.assert_array_equal(data.column("y").ravel(), [5, 6])
+        same = self.open("1,5,2\n3,6,4\n", label=[2], header="no", task="regression", scale="none")
+        np.testing.assert_array_equal(same.column("y"), data.column("y"))
+        two = self.open("1,5,2\n3,6,4\n", label=[2, 3], header="no", scale="none")
+        np.testing.assert_array_equal(two.column("y"), [[5, 2], [6, 4]])
+        named = self.open("a,b,c\n1,5,2\n3,6,4\n", label=np.array(["b", "c"]), scale="none")
+        np.testing.assert_array_equal(named.column("y"), [[5, 2], [6, 4]])
         self.assertEqual(self.open("1,5,2\n3,6,4\n", header="no", no_labels=True).columns["x"][1], (3,))
         self.assertEqual(self.open("a|b\n1|2\n3|4\n", delimiter="|", no_labels=True).columns["x"][1], (2,))
 

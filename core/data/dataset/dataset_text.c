@@ -203,18 +203,18 @@ static copse_status add_lengths(copse_dataset *ds)
 static copse_status add_columns(copse_dataset *ds, struct text_rows *r,
                                 const struct copse_text_params *text)
 {
-    struct text_rows behind = *r;
+    struct text_rows next = *r;
 
     COPSE_TRY(add_column(ds, "x", ds->schema->is.type, r));
     if (text->rows != COPSE_TEXT_WINDOWS)
         return text->takes_short ? add_lengths(ds) : COPSE_OK;
-    behind.offset = 1;
-    behind.ends = behind.line_ends = NULL;
+    next.offset = 1;
+    next.ends = next.line_ends = NULL;
     ds->info.has_labels = true;
     ds->info.classes = ds->schema->is.outputs;
     ds->is_ordered = true;
     ds->gap = (r->length + r->stride) / r->stride - 1; /* ceil((length + 1) / stride) - 1 */
-    return add_column(ds, "y", COPSE_I32, &behind);
+    return add_column(ds, "y", COPSE_I32, &next);
 }
 
 /* The windows of `r`, and their number. */
@@ -236,8 +236,9 @@ static copse_status place_windows(struct text_rows *r, const struct copse_text *
     else
         COPSE_TRY(find_ends(r, text->rows, least, rows));
     if (*rows == 0)
-        return copse_fail(COPSE_ERR_SHAPE, "text: %s: no line ends after %zu %s", t->name, least,
-                          noun);
+        return least == 1 ? copse_fail(COPSE_ERR_SHAPE, "text: %s: all lines are empty", t->name)
+                          : copse_fail(COPSE_ERR_SHAPE, "text: %s: no line ends after %zu %s",
+                                       t->name, least, noun);
     return *rows <= UINT32_MAX
                ? COPSE_OK
                : copse_fail(COPSE_ERR_SHAPE,

@@ -181,7 +181,7 @@ copse_status copse_read_csv(copse_context *ctx, const char *path,
     *features = NULL;
     if (labels != NULL)
         *labels = NULL;
-    COPSE_TRY(copse__csv_check(p));
+    COPSE_TRY(copse__csv_check(p, false));
     copse_status s = copse__csv_open(&c.lines, mem, path, p->max_bytes, p->delimiter);
     if (s == COPSE_OK)
         s = read_csv(ctx, &c, p, features, labels);

@@ -19,13 +19,14 @@ static copse_status no_memory(const struct copse_csv *c)
     return copse_fail(COPSE_ERR_NO_MEMORY, "csv: %s: no memory at row %zu", c->path, c->row);
 }
 
-copse_status copse__csv_check(const struct copse_csv_params *p)
+copse_status copse__csv_check(const struct copse_csv_params *p, bool takes_lists)
 {
     if (p->delimiter != 0 && strchr(delimiters, p->delimiter) == NULL)
         return copse_fail(COPSE_ERR_ARGUMENT, "csv: the delimiter must be one of , ; tab |");
     if (p->label_name != NULL && p->label_column != 0)
         return copse_fail(COPSE_ERR_ARGUMENT, "csv: give label_name or label_column, not both");
-    if (p->label_name != NULL && p->header == COPSE_CSV_HEADER_NO)
+    const bool is_list = takes_lists && p->label_name && strpbrk(p->label_name, ",\"");
+    if (p->label_name != NULL && p->header == COPSE_CSV_HEADER_NO && !is_list)
         return copse_fail(COPSE_ERR_ARGUMENT, "csv: label_name needs a header line");
     return COPSE_OK;
 }

@@ -39,8 +39,9 @@ struct copse_csv_names {
     size_t count;
 };
 
-/* COPSE_ERR_ARGUMENT if `p` breaks a rule. */
-copse_status copse__csv_check(const struct copse_csv_params *p);
+/* COPSE_ERR_ARGUMENT if `p` breaks a rule. `takes_lists`: the name of the label may be a list, whose
+   positions need no header. */
+copse_status copse__csv_check(const struct copse_csv_params *p, bool takes_lists);
 /* Close also on failure. */
 copse_status copse__csv_open(struct copse_csv *c, struct copse_mem *mem, const char *path,
                              uint64_t max_bytes, char delimiter);

@@ -74,9 +74,6 @@ struct copse_table_facts {
 copse_status copse__table_survey(struct copse_table_facts *f, copse_context *ctx,
                                  const struct copse_table_source *from);
 void copse__table_facts_fini(struct copse_table_facts *f);
-/* The next item of a list of columns, "a,b": its spaces are cut off; in quotes it may have commas, and
-   "" is a quote. Moves *list after it; NULL: no memory. (table_survey.c) */
-const char *copse__table_next_item(struct copse_arena *arena, const char **list);
 /* Decide roles, scaling, task and classes. `labels` has the outputs of labels in another file; it
    is zeroed otherwise. (table_schema.c) */
 copse_status copse__table_schema(copse_context *ctx, struct copse_table_facts *f,

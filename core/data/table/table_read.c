@@ -135,7 +135,7 @@ copse_status copse__table_read(copse_context *ctx, const struct copse_table_sour
     r.row.is_surveyed = rows > 0;
     r.row.header = header;
     if (s == COPSE_OK)
-        s = copse__csv_check(&from->params->csv);
+        s = copse__csv_check(&from->params->csv, true);
     if (s == COPSE_OK)
         s = read_all(&r, rows);
     if (s == COPSE_OK)

@@ -45,25 +45,37 @@ static copse_status find_name(const struct survey *v, const char *name, size_t *
     return COPSE_OK;
 }
 
-const char *copse__table_next_item(struct copse_arena *arena, const char **list)
+/* The next item of a list of columns, "a,b": its spaces are cut off; in quotes it may have commas, and
+   "" is a quote. Moves *list after it. */
+static copse_status next_item(struct survey *v, const char **list, const char **out)
 {
     const char *from = *list + strspn(*list, " ");
     const bool is_quoted = *from == '"';
-    char *item = copse__arena_alloc(arena, strlen(from) + 1, 1);
+    bool is_open = is_quoted;
+    char *item = copse__arena_alloc(&v->facts->arena, strlen(from) + 1, 1);
     size_t n = 0;
 
-    for (from += is_quoted; item != NULL && *from != 0 && (is_quoted || *from != ','); from++) {
-        if (is_quoted && *from == '"' && *++from != '"')
+    if (item == NULL)
+        return no_memory(v);
+    for (from += is_quoted; *from != 0 && (is_quoted || *from != ','); from++) {
+        if (is_quoted && *from == '"' && *++from != '"') {
+            is_open = false;
             break;
+        }
         item[n++] = *from;
     }
-    while (item != NULL && !is_quoted && n > 0 && item[n - 1] == ' ')
+    while (!is_quoted && n > 0 && item[n - 1] == ' ')
         n--;
-    if (item != NULL)
-        item[n] = 0;
-    from += strcspn(from, ",");
+    item[n] = 0;
+    from += is_quoted ? strspn(from, " ") : 0;
+    if (is_open || (*from != 0 && *from != ','))
+        return copse_fail(COPSE_ERR_ARGUMENT,
+                          "csv: in the list of columns, a quote and then a comma must end the name "
+                          "\"%.80s\", which begins with a quote",
+                          item);
     *list = from + (*from == ',');
-    return item;
+    *out = item;
+    return COPSE_OK;
 }
 
 /* The column that an item of a list means, by its name or its position; SIZE_MAX: none. */
@@ -92,9 +104,8 @@ static copse_status take_ignored(struct survey *v, bool may_be_header)
     size_t at;
 
     while (list != NULL && *list != 0) {
-        const char *item = copse__table_next_item(&f->arena, &list);
-        if (item == NULL)
-            return no_memory(v);
+        const char *item;
+        COPSE_TRY(next_item(v, &list, &item));
         COPSE_TRY(find_item(v, may_be_header, item, &at));
         if (at != SIZE_MAX)
             f->columns[at].role = COPSE_COLUMN_IGNORED;
@@ -140,18 +151,19 @@ static copse_status take_named_labels(struct survey *v, bool may_be_header, cons
     }
     const bool is_list = strpbrk(list, ",\"") != NULL;
     do {
-        const char *item = is_list ? copse__table_next_item(&v->facts->arena, &list) : list;
-        if (item == NULL)
-            return no_memory(v);
-        if (is_list)
+        const char *item = list;
+        if (is_list) {
+            COPSE_TRY(next_item(v, &list, &item));
             COPSE_TRY(find_item(v, may_be_header, item, &at));
+        }
         if (at == SIZE_MAX)
-            return copse_fail(COPSE_ERR_ARGUMENT,
-                              "csv: %s has no column named \"%s\" in its first row%s", v->csv->path,
-                              item,
-                              is_list ? "; a comma is between the columns of several targets, and "
-                                        "a name with one is in quotes: '\"a,b\",c'"
-                                      : "");
+            return copse_fail(
+                COPSE_ERR_ARGUMENT, "csv: %s has no column named \"%s\" %s; it has %zu columns%s",
+                v->csv->path, item, may_be_header ? "in its first row" : "and no header",
+                v->facts->column_count,
+                is_list ? "; a comma is between the columns of several targets, and "
+                          "a name with one is in quotes: '\"a,b\",c'"
+                        : "");
         COPSE_TRY(add_label(v, at));
     } while (is_list && *list != 0);
     return COPSE_OK;
@@ -481,7 +493,7 @@ copse_status copse__table_survey(struct copse_table_facts *f, copse_context *ctx
                                      .params = from->params,
                                      .path = from->paths[0] };
     f->arena.mem = f->mem;
-    COPSE_TRY(copse__csv_check(&from->params->csv));
+    COPSE_TRY(copse__csv_check(&from->params->csv, true));
     for (size_t i = 0; i < from->count; i++) {
         COPSE_TRY(survey_part(&v, from, i));
         v.is_open = false; /* a later file agrees with the first */

@@ -30,7 +30,7 @@ typedef void copse_host_fn(const void *params, const int32_t *spec,
    buffers have the words before the launch. */
 typedef double copse_host_at_fn(const void *params, const int32_t *spec,
                                 const struct copse_host_arg *args, size_t i);
-/* How many of the last buffers have elements, as many each: those of the first of them come first. */
+/* How many of the last buffers have elements, as many each, and the first buffer before the next. */
 typedef uint32_t copse_host_results_fn(const int32_t *spec);
 /* The word of element `i`, where elements are counted in another order than they are stored. */
 typedef size_t copse_host_place_fn(const void *params, const int32_t *spec, size_t i);

@@ -40,7 +40,7 @@ copse_status copse__kept_of(struct copse_lowering *l, const struct copse_product
 
 enum { PRODUCT, USER }; /* the places of the nodes */
 
-/* Those of kernels/product/ends.clh: no slope is above 1.13 (sum_bound.c). */
+/* The functions of kernels/product/ends.clh: no slope is above 1.13 (sum_bound.c). */
 static bool has_function(const copse_tensor *t)
 {
     const struct copse_unary_attr *a = t->attr;
@@ -62,7 +62,7 @@ static int32_t end_by(const copse_tensor *reader, const copse_tensor *y)
                : 0;
 }
 
-/* Only the function or the derivative reads the product; or others read it, too, such as the
+/* The first reader that is an end. Only it reads the product; or others read it, too, such as the
    derivative of the function. */
 bool copse__end_fuse(struct copse_lowering *l, const copse_tensor *y, const struct copse_product *p,
                      uint32_t turn, struct copse_fused *out)
@@ -146,7 +146,7 @@ void copse__end_magnitudes(int32_t *spec)
     spec[1] = copse__end_keeps(spec) ? COPSE_END_KEEPS + UNARY_none : COPSE_LINEAR;
 }
 
-/* The function adds its own error, and multiplies that of the sum by its slope. */
+/* The function adds its own error, and multiplies the error of the sum by its slope. */
 void copse__end_limit(const void *params, const int32_t *spec, struct copse_limit *limit)
 {
     const int32_t end = spec[1];

@@ -46,7 +46,7 @@ static inline bool copse__end_has_z(const int32_t *spec)
     return spec[1] >= COPSE_END_SLOPE;
 }
 /* What becomes of the sum of element i of `count`, with its bias: word i of the last two buffers,
-   z and c, which are behind `bias`. Of `at`: element i of z, if sums are kept, or of c. */
+   z and c, which follow `bias`. Of `at`: element i of z, if sums are kept, or of c. */
 void copse__end_store(const int32_t *spec, double sum, const struct copse_host_arg *bias, size_t i);
 double copse__end_at(const int32_t *spec, double sum, const struct copse_host_arg *bias,
                      size_t count, size_t i);

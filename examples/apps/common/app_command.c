@@ -109,9 +109,8 @@ static bool set_mode(const struct command *c, size_t mode, struct command_line *
 
 int command_read(const struct command *c, int argc, char **argv, struct command_line *out)
 {
-    const char *foreign[sizeof(unsigned) * 8] = {
-        NULL
-    }; /* an option that the mode does not take */
+    /* of each mode an option that it does not take */
+    const char *foreign[sizeof(unsigned) * 8] = { NULL };
     *out = (struct command_line){ .files = argv };
     if (asks_help(c, argc, argv))
         return fputs(c->usage, stdout) < 0;

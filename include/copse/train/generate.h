@@ -33,8 +33,8 @@ typedef copse_status copse_token_fn(void *user, uint32_t token, const char *text
  * Continue a text. Each token is predicted from the last `context` tokens of the prompt and what
  * was written, on one device; one window is computed for each token. A network that predicts the
  * token after each position also continues shorter texts: position i of its output must not depend
- * on later positions of the window, which is checked for the first of them. Tokens that the training text has not are not drawn, if the
- * schema says which (copse_text_info.knows_unseen).
+ * on later positions of the window, which is checked for the first of them. Tokens that the
+ * training text has not are not drawn, if the schema says which (copse_text_info.knows_unseen).
  * @param prompt  `size` bytes; the network reads the last window. NULL or empty: a line end; token
  *                0 without one.
  * @param take    Called once for each token, in the calling thread.

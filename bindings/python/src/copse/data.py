@@ -95,14 +95,16 @@ def _listed(columns: Union[str, Sequence[Union[str, int]]]) -> str:
     return ",".join(str(c) if isinstance(c, int) else '"' + str(c).replace('"', '""') + '"' for c in columns)
 
 
-def _label_and_ignored(label: Label, ignore: Union[str, Sequence[Union[str, int]], None]) -> tuple[Any, Any]:
-    """The name or the names of the label columns, and the list of columns that are left out."""
-    if any(isinstance(c, int) and c < 1 for c in ([label] if isinstance(label, (str, int)) else label or [])):
+def _label_and_ignored(label: Label, ignore: Union[str, Sequence[Union[str, int]], None]) -> tuple[Any, int, Any]:
+    """The name or the names of the label columns, the position of one, and the list of columns that are left out."""
+    listed = [] if label is None else [label] if isinstance(label, (str, int)) else list(label)
+    if any(isinstance(c, int) and c < 1 for c in listed):
         raise ArgumentError("positions of label columns count from 1")
-    if label is not None and not isinstance(label, (str, int)) and not len(label):
+    if label is not None and not listed:
         raise ArgumentError("label is a list without a column")
-    name = None if label is None or isinstance(label, int) else _listed(label)
-    return c_string(name), c_string(None if ignore is None else _listed(ignore))
+    position = listed[0] if len(listed) == 1 and isinstance(listed[0], int) else 0
+    name = None if position or not listed else label if isinstance(label, str) else _listed(listed)
+    return c_string(name), position, c_string(None if ignore is None else _listed(ignore))
 
 
 def check_batch_size(batch: int) -> None:
@@ -144,8 +146,9 @@ class Dataset:
         with `tokens` a text: features "x", labels "y".
 
         labels: the file with the labels of an IDX or .npy file. label: the label column of a table, by its name or by
-        position from 1; the last one without it; a list of columns: the targets of a regression. task: auto, classification or regression. scale: auto, none, standard
-        or max. missing: refuse (auto) or mean, for missing cells. ignore: columns of a table that are left out.
+        position from 1; the last one without it; a list of columns: the targets of a regression. task: auto, classification
+        or regression. scale: auto, none, standard or max. missing: refuse (auto) or mean, for missing cells. ignore: columns
+        of a table that are left out.
         resize: width and height that pictures get. picture_bytes: most memory for decoded pictures.
         tokens: characters, bytes, or bpe (byte pairs). context: tokens in a window. stride: tokens between the starts of two
         windows. vocabulary: number of byte pairs and bytes.
@@ -157,10 +160,10 @@ class Dataset:
         size, text_ = c_string(f"{resize[0]}x{resize[1]}" if resize else None), _text_params(tokens, context, stride, vocabulary)
         source.resize, source.text = size, text_
         params = ffi.new("struct copse_dataset_params *", {
-            "source": source, "labels": keep[0], "classes": classes, "no_labels": no_labels, "max_bytes": max_bytes, "ignore": keep[2],
+            "source": source, "labels": keep[0], "classes": classes, "no_labels": no_labels, "max_bytes": max_bytes, "ignore": keep[3],
             "task": choice("the task", task, TASKS), "scale": choice("the scale", scale, SCALES),
             "missing": choice("the treatment of missing cells", missing, MISSING),
-            "csv": {"label_name": keep[1], "label_column": label if isinstance(label, int) else 0,
+            "csv": {"label_name": keep[1], "label_column": keep[2],
                     "header": choice("the header", header, HEADERS), "delimiter": (delimiter or "\0").encode()}})
         return cls({}, _pointer=make("dataset", lib.copse_dataset_open, context_of(), c_string(path), params))
 
@@ -194,10 +197,10 @@ class Dataset:
         keep = _label_and_ignored(label, ignore)
         source = ffi.new("struct copse_source_params *", {"is_weighted": is_weighted})
         params = ffi.new("struct copse_dataset_params *", {
-            "classes": classes, "no_labels": no_labels, "ignore": keep[1], "task": choice("the task", task, TASKS),
+            "classes": classes, "no_labels": no_labels, "ignore": keep[2], "task": choice("the task", task, TASKS),
             "scale": choice("the scale", scale, SCALES),
             "missing": choice("the treatment of missing cells", missing, MISSING), "source": source,
-            "csv": {"label_name": keep[0], "label_column": label if isinstance(label, int) else 0}})
+            "csv": {"label_name": keep[0], "label_column": keep[1]}})
         return cls({}, _pointer=make("dataset", lib.copse_dataset_cells, context_of(), cells.struct, params))
 
     @classmethod

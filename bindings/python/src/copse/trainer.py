@@ -223,7 +223,7 @@ def parameter_groups(freeze: Freeze, body_rate: Optional[float], groups: str, mo
             raise ArgumentError('body_rate and freeze="body": a frozen body has no rate; leave one of the two out')
         if not 0 < body_rate < float("inf"):
             raise ArgumentError(f"body_rate is {body_rate}: a factor above 0; freeze=\"body\" keeps the layers as they are")
-        body = [f"rate={body_rate!r}"]
+        body = [f"rate={float(body_rate)!r}"]
     if not body:
         return "; ".join(filter(None, [*parts, groups]))
     if model is None:
@@ -289,7 +289,8 @@ class Trainer:
         self.prefetch = prefetch
         self._loss = _loss_of(loss)
         self._predictors: dict[Loss, _Predictor] = {}
-        rule = Rule(self._loss, optimizer, learning_rate, parameter_groups(freeze, body_rate, groups, loss if isinstance(loss, Model) else None), options)
+        parts = parameter_groups(freeze, body_rate, groups, loss if isinstance(loss, Model) else None)
+        rule = Rule(self._loss, optimizer, learning_rate, parts, options)
         changes = _Transform(transform, strategy, self._loss) if transform else None
         chosen = [v._pointer for v in variables] if variables is not None else None
         listed = ffi.new("copse_variable *[]", chosen) if chosen else ffi.NULL
