@@ -174,7 +174,7 @@ static void test_short_ends(void **state)
     }
     FAILS(COPSE_ERR_SHAPE,
           open_bytes("\n", 1, TEXT(.rows = COPSE_TEXT_LINES, .takes_short = true), schema),
-          "no line ends after 1 characters");
+          "all lines are empty");
     FAILS(COPSE_ERR_SHAPE, open_bytes("ab", 2, TEXT(.rows = COPSE_TEXT_END), schema),
           "has 2 characters; a window of 3 needs 3");
     FAILS(COPSE_ERR_ARGUMENT, open_bytes("abcd", 4, TEXT(.takes_short = true), schema),
