@@ -138,10 +138,9 @@ static void judge(const char *op, unsigned mode, double seconds)
 static void numbers_that_were_not_reached_are_counted(void **state)
 {
     (void)state;
-    judge("square", COPSE_CONFORM_RUN, 0.01);
-    expect("run/square/every number/", COPSE_VERDICT_SKIP,
-           "not reached in 0.01 s: 4194304 of 4294967296 numbers passed");
-    judge("pow", COPSE_CONFORM_GRAD, 0.01);
+    judge("square", COPSE_CONFORM_RUN, 0.5);
+    expect("run/square/every number/", COPSE_VERDICT_SKIP, "of 4294967296 numbers passed");
+    judge("pow", COPSE_CONFORM_GRAD, 0.5);
     expect("grad/pow/every number/", COPSE_VERDICT_SKIP, "numbers passed");
     expect("grad/pow/every number, exponent -0.5/", COPSE_VERDICT_SKIP, "not reached");
     OK(run((struct copse_conformance_params){ .modes = COPSE_CONFORM_RUN,
