@@ -72,7 +72,7 @@ static copse_status read_scaling(copse_language *l, const copse_gguf *f)
         if (!read_key(l, f, factors[i], &v))
             continue;
         if (!(v.real == 0.0 || (v.real > 1e-6 && v.real < 1e30)))
-            return copse_fail(COPSE_ERR_FORMAT, "%s: \"%s.%s\" is no factor", l->path,
+            return copse_fail(COPSE_ERR_FORMAT, "%s: \"%s.%s\" is no positive number", l->path,
                               l->architecture->name, factors[i]);
         l->is.stretch = v.real > 0.0 ? (float)v.real : 1.0f;
         return COPSE_OK;
