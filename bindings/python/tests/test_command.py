@@ -78,7 +78,7 @@ class Command(InFolder):
 
     def test_a_reader_that_goes_away(self):
         for way in WAYS:
-            process = self.begin(way, "train", "--devices", "host", "--epochs", "100000")
+            process = self.begin(way, "train", "--devices", "host", "--epochs", "100000", "--json")
             process.stdout.readline()
             process.stdout.close()
             process.stderr.close()
