@@ -80,7 +80,7 @@ struct copse_language_sizes {
     uint32_t layers, width, hidden, heads, kv_heads, head, vocabulary, context;
     uint32_t window;       /* tokens that layers with a window see; 0: no layer has one */
     float base, near_base; /* of rotary positions; of layers with a window, 0: the same */
-    float stretch;         /* of the rotary waves but those of near_base */
+    float stretch;         /* of the rotary waves with `base`; near_base has none */
     float scale;           /* of scores; 0: 1 / sqrt(head) */
     float cap, last_cap;   /* c tanh(x / c) of scores, and of outputs; 0: none */
     float epsilon;

@@ -29,8 +29,8 @@ static copse_status attention_layer_infer(copse_layer *l, struct copse_flow *f)
     const uint32_t length = f->shape.dims[0], width = f->shape.dims[1];
     if (width % heads || width / heads > MOST_WIDTH)
         return copse_layer_fail(l, COPSE_ERR_SHAPE,
-                                "the width of %s is not that of %u heads of 1 to %u numbers", text,
-                                (unsigned)heads, MOST_WIDTH);
+                                "the width of %s does not divide into %u heads of 1 to %u numbers",
+                                text, (unsigned)heads, MOST_WIDTH);
     if (heads % kv_heads)
         return copse_layer_fail(l, COPSE_ERR_ARGUMENT, "%u key heads do not divide %u heads",
                                 (unsigned)kv_heads, (unsigned)heads);

@@ -214,9 +214,9 @@ static void shapes_that_do_not_fit_are_refused(void **state)
     refused("attention 4", COPSE_SHAPE(2, 3, 12), "it takes positions and width");
     refused("attention 4", COPSE_SHAPE(0, 12), "it takes positions and width");
     refused("attention 5", COPSE_SHAPE(3, 12),
-            "the width of [3, 12] is not that of 5 heads of 1 to 256 numbers");
+            "the width of [3, 12] does not divide into 5 heads of 1 to 256 numbers");
     refused("attention 1", COPSE_SHAPE(3, 257),
-            "the width of [3, 257] is not that of 1 heads of 1 to 256 numbers");
+            "the width of [3, 257] does not divide into 1 heads of 1 to 256 numbers");
     refused("attention 4 kv_heads=3", COPSE_SHAPE(3, 12), "3 key heads do not divide 4 heads");
     refused("attention 4 kv_heads=8", COPSE_SHAPE(3, 12), "8 key heads do not divide 4 heads");
     refused("attention 4 kv_heads=2", COPSE_SHAPE(8193, 12),

@@ -57,7 +57,7 @@ hostile gpt_end "'gpt:1,8,1,': write gpt:" 'abcdefghijklabcdefghijkl' $chars --m
 hostile decoder_sizes "'decoder:4,128': write decoder:LAYERS,WIDTH,HEADS with 1 to 256 layers" 'abcdefghijklabcdefghijkl' $chars --model decoder:4,128
 hostile decoder_end "'decoder:1,8,1x': write decoder:" 'abcdefghijklabcdefghijkl' $chars --model decoder:1,8,1x
 hostile decoder_odd "'attention 8 causal=yes rotary=yes.*rotary positions turn pairs" 'abcdefghijklabcdefghijkl' $chars --model decoder:1,8,8
-hostile gpt_heads "'attention 3 causal=yes.*the width of .4, 8. is not that of 3 heads" 'abcdefghijklabcdefghijkl' $chars --model gpt:1,8,3
+hostile gpt_heads "'attention 3 causal=yes.*the width of .4, 8. does not divide into 3 heads" 'abcdefghijklabcdefghijkl' $chars --model gpt:1,8,3
 hostile gru_sizes "'gru:2,8,1': write gru:LAYERS,WIDTH with 1 to 256 layers, such as gru:2,256" 'abcdefghijklabcdefghijkl' $chars --model gru:2,8,1
 hostile lstm_more "'lstm:257,8': write lstm:" 'abcdefghijklabcdefghijkl' $chars --model lstm:257,8
 hostile prose 'give --tokens characters, or bytes' 'It was the best of times,\nit was the worst of times, it was\nthe age of wisdom\n'

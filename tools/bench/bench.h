@@ -106,7 +106,7 @@ struct bench {
 
 /* Time limit of one measurement in seconds. */
 double bench_budget(const struct bench *b);
-/* Whether a row is to be measured: its `what` and `size`, with a space between them. */
+/* Whether --only wants a row: `what`, a space and `size` contain its text. */
 bool bench_wants(struct bench *b, const struct figure *f);
 /* Whether the processor's limits are the device's limits. */
 bool bench_is_cpu(const struct copse_device_info *info);

@@ -68,7 +68,7 @@ struct kind {
     int window;          /* of all layers but each `period`-th one; 0: none */
     int period;          /* 0: of all layers */
     float near_base;     /* rotary base of these layers; 0: as of others */
-    float scalar;        /* scores are divided by its square root; 0: by that of HEAD */
+    float scalar;        /* scores are divided by its square root; 0: HEAD is meant */
     float cap, last_cap; /* 0: none */
 };
 static const struct kind llama = { .name = "llama", .is_interleaved = true, .is_tied = true },
