@@ -17,7 +17,9 @@ set_source_files_properties(\${COPSE_GENERATED_SOURCES} PROPERTIES
 target_include_directories(table PRIVATE \"${TOP}\" \"${TOP}/include\" \"\${CMAKE_BINARY_DIR}/gen\")
 target_compile_options(table PRIVATE -Wall -Wextra -Werror)
 ")
-configure_file("${TOP}/kernels/prelude.clh" "${WORK}/kernels/prelude.clh" COPYONLY)
+foreach(file IN ITEMS prelude.clh few_builtins.clh)
+    configure_file("${TOP}/kernels/${file}" "${WORK}/kernels/${file}" COPYONLY)
+endforeach()
 configure_file("${TOP}/shaders/prelude.glsl" "${WORK}/shaders/prelude.glsl" COPYONLY)
 
 set(head "GROUP(64, 1)\nSPEC(0, MODE)\n#define LANES 16u\nPARAMS(uint n; float alpha;)
