@@ -97,6 +97,20 @@ struct copse_cl_api {
 #undef COPSE_CL_MEMBER
 };
 
+/* CLBlast: set with the queue, once. */
+struct copse_cl_gemms {
+    int (*product)(int, int, int, size_t, size_t, size_t, float, cl_mem, size_t, size_t, cl_mem,
+                   size_t, size_t, float, cl_mem, size_t, size_t, cl_command_queue *, cl_event *,
+                   cl_mem);
+    int (*batch)(int, int, int, size_t, size_t, size_t, float, cl_mem, size_t, size_t, size_t,
+                 cl_mem, size_t, size_t, size_t, float, cl_mem, size_t, size_t, size_t, size_t,
+                 cl_command_queue *, cl_event *);
+    int (*scratch)(int, int, int, size_t, size_t, size_t, size_t, size_t, size_t, size_t, size_t,
+                   size_t, cl_command_queue *, size_t *);
+    int (*clear)(void);
+    cl_command_queue queue; /* to ask for scratch memory */
+};
+
 struct copse_cl_device {
     struct copse_cl_api cl;
     cl_device_id id; /* the whole device or our sub-device */
@@ -114,9 +128,7 @@ struct copse_cl_device {
     copse_mutex lock;     /* sub-buffer caches, event rings, opening CLBlast */
     atomic_bool is_stuck; /* a queue did not drain: its objects are no longer used or freed */
     void *clblast;        /* library handle, opened by the first GEMM */
-    int (*sgemm)(int, int, int, size_t, size_t, size_t, float, cl_mem, size_t, size_t, cl_mem,
-                 size_t, size_t, float, cl_mem, size_t, size_t, cl_command_queue *, cl_event *);
-    int (*clear_gemms)(void);
+    struct copse_cl_gemms gemms;
 };
 
 struct copse_cl_view {
@@ -167,7 +179,7 @@ struct copse_cl_queue {
 struct copse_cl_segment {
     /* one per command, arguments set; NULL for commands other than dispatches */
     cl_kernel *kernels;
-    cl_mem *mems; /* the buffers of the kernels, retained */
+    cl_mem *mems; /* the buffers of the kernels and of products, retained */
     size_t mem_count;
 };
 
@@ -279,7 +291,10 @@ copse_status copse_cl_replay(struct copse_segment *seg);
 
 /* gemm.c */
 bool copse_cl_gemm_exists(void);
-copse_status copse_cl_gemm(copse_queue *q, const struct copse_command *c);
+copse_status copse_cl_gemm_scratch(const copse_device *dev, const struct copse_gemm *g,
+                                   size_t *bytes);
+/* `mems`: views of the bindings. */
+copse_status copse_cl_gemm(copse_queue *q, const struct copse_command *c, const cl_mem *mems);
 void copse_cl_gemm_fini(struct copse_cl_device *d);
 
 #endif

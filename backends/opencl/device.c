@@ -317,6 +317,7 @@ const struct copse_backend copse_backend_opencl = {
     .write = copse_cl_write,
     .read = copse_cl_read,
     .encode = copse_cl_encode,
+    .gemm_scratch = copse_cl_gemm_scratch,
     .segment_init = copse_cl_segment_init,
     .segment_fini = copse_cl_segment_fini,
     .replay = copse_cl_replay,

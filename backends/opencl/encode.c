@@ -23,6 +23,28 @@ static copse_status enqueue_kernel(copse_queue *q, const struct copse_command *c
     return COPSE_OK;
 }
 
+/* Views of all bindings; `mems` and `count` as of copse_cl_set_args. */
+static copse_status view_all(const struct copse_command *c, cl_mem *mems, size_t *count)
+{
+    *count = 0;
+    for (uint32_t i = 0; i < c->binding_count; i++) {
+        COPSE_TRY(copse_cl_view(&c->bindings[i], &mems[i]));
+        ++*count;
+    }
+    return COPSE_OK;
+}
+
+static copse_status gemm_now(copse_queue *q, const struct copse_command *c)
+{
+    cl_mem mems[COPSE_MAX_BINDINGS];
+    size_t count;
+    copse_status s = view_all(c, mems, &count);
+    if (s == COPSE_OK)
+        s = copse_cl_gemm(q, c, mems);
+    release_mems(q->dev->priv, mems, count);
+    return s;
+}
+
 static copse_status dispatch_now(copse_queue *q, const struct copse_command *c)
 {
     const struct copse_cl_device *d = q->dev->priv;
@@ -60,7 +82,7 @@ static copse_status encode_append(copse_queue *q, const struct copse_command *c)
                                                       NULL, NULL),
                               "clEnqueueFillBuffer");
     case COPSE_COMMAND_GEMM:
-        return copse_cl_gemm(q, c);
+        return gemm_now(q, c);
     }
     return copse_fail(COPSE_ERR_INTERNAL, "opencl: command of kind %d", (int)c->kind);
 }
@@ -73,27 +95,36 @@ copse_status copse_cl_encode(copse_queue *q, const struct copse_command *c)
     return s;
 }
 
+/* Buffers that a segment keeps for a command. */
+static size_t mems_of(const struct copse_command *c)
+{
+    return c->kind == COPSE_COMMAND_DISPATCH || c->kind == COPSE_COMMAND_GEMM ? c->binding_count
+                                                                              : 0;
+}
+
 copse_status copse_cl_segment_init(struct copse_segment *seg)
 {
     copse_device *dev = seg->queue->dev;
     struct copse_cl_segment *cs = seg->priv;
-    size_t mems = 0;
+    size_t room = 0;
     for (size_t i = 0; i < seg->count; i++)
-        if (seg->commands[i].kind == COPSE_COMMAND_DISPATCH)
-            mems += seg->commands[i].binding_count;
+        room += mems_of(&seg->commands[i]);
     cs->kernels = copse__alloc(&dev->base->mem, seg->count, sizeof *cs->kernels);
-    cs->mems = copse__alloc(&dev->base->mem, mems, sizeof *cs->mems);
+    cs->mems = copse__alloc(&dev->base->mem, room, sizeof *cs->mems);
     if (cs->kernels == NULL || cs->mems == NULL)
         return copse_fail(COPSE_ERR_NO_MEMORY, "opencl: no memory for a segment of %zu commands",
                           seg->count);
     for (size_t i = 0; i < seg->count; i++) {
         const struct copse_command *c = &seg->commands[i];
         size_t count = 0;
-        if (c->kind != COPSE_COMMAND_DISPATCH)
+        if (mems_of(c) == 0)
             continue;
-        COPSE_TRY(copse_cl_create_kernel(c->kernel, &cs->kernels[i]));
-        const copse_status s =
-            copse_cl_set_args(c, cs->kernels[i], cs->mems + cs->mem_count, &count);
+        if (c->kind == COPSE_COMMAND_DISPATCH)
+            COPSE_TRY(copse_cl_create_kernel(c->kernel, &cs->kernels[i]));
+        cl_mem *mems = cs->mems + cs->mem_count;
+        const copse_status s = c->kind == COPSE_COMMAND_GEMM
+                                   ? view_all(c, mems, &count)
+                                   : copse_cl_set_args(c, cs->kernels[i], mems, &count);
         cs->mem_count += count;
         COPSE_TRY(s);
     }
@@ -120,11 +151,14 @@ copse_status copse_cl_replay(struct copse_segment *seg)
     const struct copse_cl_device *d = seg->queue->dev->priv;
     const struct copse_cl_segment *cs = seg->priv;
     copse_status s = COPSE_OK;
+    const cl_mem *mems = cs->mems;
     copse_cl_lock(d);
     for (size_t i = 0; i < seg->count && s == COPSE_OK; i++) {
         const struct copse_command *c = &seg->commands[i];
-        s = cs->kernels[i] != NULL ? enqueue_kernel(seg->queue, c, cs->kernels[i])
-                                   : encode_append(seg->queue, c);
+        s = cs->kernels[i] != NULL          ? enqueue_kernel(seg->queue, c, cs->kernels[i])
+            : c->kind == COPSE_COMMAND_GEMM ? copse_cl_gemm(seg->queue, c, mems)
+                                            : encode_append(seg->queue, c);
+        mems += mems_of(c);
     }
     copse_cl_unlock(d);
     return s;

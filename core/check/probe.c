@@ -281,8 +281,11 @@ uint64_t copse__probe_hash(uint64_t hash, const struct copse_command *command)
         words[3 + i] = c->bindings[i].size;
     hash = copse__hash(hash, words, sizeof words);
     if (c->kind == COPSE_COMMAND_GEMM) {
-        const uint32_t sizes[] = { c->gemm.m, c->gemm.n, c->gemm.k, c->gemm.a_transposed,
-                                   c->gemm.b_transposed };
+        const struct copse_gemm *g = &c->gemm;
+        const uint32_t sizes[] = {
+            g->m,     g->n,       g->k,     g->a_transposed, g->b_transposed,
+            g->batch, g->k_begin, g->k_end, g->a_is_shared,  g->b_is_shared
+        };
         return copse__hash(hash, sizes, sizeof sizes);
     }
     if (c->kind != COPSE_COMMAND_DISPATCH)

@@ -76,9 +76,9 @@ struct copse_device {
        products, and launches keep the order of the nodes (schedule.c) */
     bool is_portable;
     bool tries_blocked; /* under test: blocked kernels are used */
-    /* by layout, the self-tests of the library product that passed here: 0 = none, else 1 + classes
-       of large products (library_product.c) */
-    atomic_uint products_passed[4];
+    /* by kind, the self-tests of the library product that passed here: 0 = none, else 1 + classes of
+       large products (library_product.c) */
+    atomic_uint products_passed[16];
     /* submissions near this time [ns, 0: no limit], and the newest estimate of a unit of work
        (pace.h) [ps] */
     struct {
@@ -227,6 +227,10 @@ struct copse_backend {
     copse_status (*read)(copse_queue *q, const struct copse_binding *src, void *dst);
     /* Append one command now. */
     copse_status (*encode)(copse_queue *q, const struct copse_command *c);
+    /* Optional (NULL = none): the scratch memory of a product of the vendor's library, wherever its
+       matrices begin. Fewer terms need no more. */
+    copse_status (*gemm_scratch)(const copse_device *dev, const struct copse_gemm *g,
+                                 size_t *bytes);
 
     /* Record seg->commands once; after this a replay does no host allocation and no compilation. */
     copse_status (*segment_init)(struct copse_segment *seg);

@@ -154,12 +154,24 @@ static copse_status check_gemm(const copse_device *dev, const struct copse_comma
     if (!dev->limits->has_library_gemm)
         return copse_fail(COPSE_ERR_UNSUPPORTED, "queue: %s has no library matrix product",
                           dev->info.id);
-    const uint64_t m = c->gemm.m, n = c->gemm.n, k = c->gemm.k;
-    if (c->binding_count != 3 || k == 0 || c->bindings[0].size / 4 / k < m ||
-        c->bindings[1].size / 4 / k < n || c->bindings[2].size / 4 / n < m)
-        return copse_fail(COPSE_ERR_ARGUMENT,
-                          "queue: a matrix product of %llu x %llu x %llu does not fit its buffers",
-                          (unsigned long long)m, (unsigned long long)n, (unsigned long long)k);
+    const struct copse_gemm *g = &c->gemm;
+    const struct copse_binding *b = c->bindings;
+    const uint64_t as = g->a_is_shared ? 1 : g->batch, bs = g->b_is_shared ? 1 : g->batch;
+    if (c->binding_count != COPSE_GEMM_BINDINGS || g->k_begin >= g->k_end || g->k_end > g->k ||
+        b[COPSE_GEMM_A].size / 4 / g->k < as * g->m ||
+        b[COPSE_GEMM_B].size / 4 / g->k < bs * g->n ||
+        b[COPSE_GEMM_C].size / 4 / g->n < (uint64_t)g->batch * g->m)
+        return copse_fail(
+            COPSE_ERR_ARGUMENT,
+            "queue: terms %u to %u of %u matrix products of %u x %u x %u do not fit their buffers",
+            g->k_begin, g->k_end, g->batch, g->m, g->n, g->k);
+    for (uint32_t i = 0; i < c->binding_count; i++)
+        if (b[i].offset % dev->limits->offset_alignment)
+            return copse_fail(
+                COPSE_ERR_ARGUMENT,
+                "queue: matrix product: buffer %u starts at %zu, %s needs multiples of "
+                "%u",
+                i, b[i].offset, dev->info.id, dev->limits->offset_alignment);
     return COPSE_OK;
 }
 
@@ -172,7 +184,7 @@ static bool does_nothing(const struct copse_command *c)
     case COPSE_COMMAND_FILL:
         return c->bindings[0].size == 0;
     case COPSE_COMMAND_GEMM:
-        return c->gemm.m == 0 || c->gemm.n == 0;
+        return c->gemm.m == 0 || c->gemm.n == 0 || c->gemm.batch == 0;
     }
     return false;
 }

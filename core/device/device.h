@@ -199,9 +199,14 @@ COPSE_PRIVATE copse_status copse__self_test_ask(struct copse_kernel *k, char *re
 #define COPSE_LIBRARY_PRODUCT "matmul_clblast"
 /* Whether the device has one that is not blocked. */
 bool copse__library_product_fits(const copse_device *dev);
-/* Run its self-test for the layout and the size of a product, unless it has already passed on the
+/* Whether it is preferred for large products: on a discrete GPU whose kernels are tested. */
+bool copse__library_product_leads(const copse_device *dev);
+/* Bytes of scratch memory of a product; 0: none, or the library cannot be used, which its self-test
+   says. */
+size_t copse__library_product_scratch(const copse_device *dev, const struct copse_gemm *g);
+/* Run its self-test for the kind and the size of a product, unless it has already passed on the
    device; otherwise like copse__self_test. A library that cannot be used at all is also blocked.
-   For devices that have one. */
+   The first self-test compiles the library's kernels. For devices that have one. */
 copse_status copse__library_product_test(copse_device *dev, const struct copse_command *gemm);
 
 /* The group size of its launches: the row's, halved until within the limits. */

@@ -118,9 +118,6 @@ struct copse_case {
     /* of the sums of the result, which may be any numbers: its ratio is the bound that is proven
        for the variant (core/device/kernel/sum_bound.h) [0 = forward] */
     uint32_t terms;
-    /* terms of its sums: a vendor's library may add them in one chain, with a ratio of up to 2
-       sqrt(chain) [0 = the limits' ratio] */
-    uint32_t chain;
     const uint32_t *step; /* COPSE_STEP_WORDS words                           [NULL = part 1] */
     double flops, bytes;  /* of a graph to be timed: one of the two */
 };

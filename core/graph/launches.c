@@ -58,10 +58,10 @@ static copse_status launches_copy(struct copse_lowering *l, struct copse_operand
 }
 
 static copse_status launches_gemm(struct copse_lowering *l, const struct copse_command *shape,
-                                  const struct copse_operand *abc)
+                                  const struct copse_operand *args)
 {
     struct copse_launch x = { .kind = COPSE_LAUNCH_GEMM, .gemm = *shape };
-    return push_launch((struct copse_recorder *)l, &x, abc, 3);
+    return push_launch((struct copse_recorder *)l, &x, args, COPSE_GEMM_BINDINGS);
 }
 
 static copse_status launches_settle(struct copse_recorder *r, const copse_tensor *t)

@@ -52,19 +52,25 @@ copse_status copse__launch_copy(struct copse_lowering *l, struct copse_operand f
     return count == 0 ? COPSE_OK : l->copy(l, from, to, count);
 }
 
-copse_status copse__launch_gemm(struct copse_lowering *l, uint32_t m, uint32_t n, uint32_t k,
-                                bool a_transposed, bool b_transposed, struct copse_operand a,
-                                struct copse_operand b, struct copse_operand c)
+copse_status copse__gemm_scratch(struct copse_lowering *l, struct copse_gemm *g,
+                                 struct copse_operand *out)
+{
+    uint64_t bytes = 0;
+    if (l->dev)
+        bytes = copse__library_product_scratch(l->dev, g);
+    g->has_scratch = bytes > 0;
+    return copse__scratch(l, COPSE_MAX(bytes / COPSE_WORD_BYTES, 1), out);
+}
+
+copse_status copse__launch_gemm(struct copse_lowering *l, const struct copse_gemm *g,
+                                const struct copse_operand args[COPSE_GEMM_BINDINGS])
 {
     if (!l->gemm || !l->dev || !copse__library_product_fits(l->dev))
         return copse_fail(COPSE_ERR_UNSUPPORTED,
                           "matmul: this device has no library matrix product (CLBlast: Debian "
                           "package libclblast1)");
-    const struct copse_command shape = {
-        .kind = COPSE_COMMAND_GEMM,
-        .gemm = { m, n, k, a_transposed, b_transposed },
-    };
-    return l->gemm(l, &shape, (const struct copse_operand[]){ a, b, c });
+    const struct copse_command c = { .kind = COPSE_COMMAND_GEMM, .gemm = *g };
+    return l->gemm(l, &c, args);
 }
 
 const copse_tensor *copse__reader(const struct copse_lowering *l, const copse_tensor *t, uint32_t i)

@@ -20,7 +20,7 @@ struct copse_lowering {
     copse_status (*copy)(struct copse_lowering *l, struct copse_operand from,
                          struct copse_operand to, uint64_t count);
     copse_status (*gemm)(struct copse_lowering *l, const struct copse_command *shape,
-                         const struct copse_operand *abc); /* NULL if there is no library */
+                         const struct copse_operand *args); /* NULL if there is no library */
     const copse_tensor *(*reader)(const struct copse_lowering *l, const copse_tensor *t,
                                   uint32_t i);
     /* Scratch of the rounds of a loop (copse__scratch_round): the first `used` blocks are in

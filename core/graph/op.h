@@ -249,10 +249,13 @@ copse_status copse__launch(struct copse_lowering *l, enum copse_kernel_id id, co
 /* Same-device copy of `count` elements. */
 copse_status copse__launch_copy(struct copse_lowering *l, struct copse_operand from,
                                 struct copse_operand to, uint64_t count);
-/* Matrix product by the vendor's library. */
-copse_status copse__launch_gemm(struct copse_lowering *l, uint32_t m, uint32_t n, uint32_t k,
-                                bool a_transposed, bool b_transposed, struct copse_operand a,
-                                struct copse_operand b, struct copse_operand c);
+/* Scratch memory for products by the vendor's library of this shape, or of one with fewer terms; sets
+   g->has_scratch. */
+copse_status copse__gemm_scratch(struct copse_lowering *l, struct copse_gemm *g,
+                                 struct copse_operand *out);
+/* Matrix products by the vendor's library. */
+copse_status copse__launch_gemm(struct copse_lowering *l, const struct copse_gemm *g,
+                                const struct copse_operand args[COPSE_GEMM_BINDINGS]);
 
 /* For `fuse`: the i-th needed node that reads t itself, in the order of the nodes; NULL: it has no
    more. */

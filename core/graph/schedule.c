@@ -35,7 +35,8 @@ static bool writes_argument(const struct copse_launch *x, uint32_t i)
 {
     if (x->kind == COPSE_LAUNCH_KERNEL)
         return copse__row(x->id)->args[i].is_written;
-    return i + 1 == x->arg_count; /* the destination of a copy, the result of a product */
+    /* the destination of a copy; the scratch memory and the result of a product */
+    return i + 1 == x->arg_count || (x->kind == COPSE_LAUNCH_GEMM && i == COPSE_GEMM_SCRATCH);
 }
 
 static void fix_access(const struct copse_binding *b, const struct copse_operand *o,

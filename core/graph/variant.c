@@ -282,7 +282,7 @@ static const struct copse_variant *by_prior(const struct copse_lowering *l,
     for (size_t i = 0; i < f->count; i++) {
         const struct copse_variant *v = &f->variants[i];
         if (v->prior[class] < (best ? best->prior[class] : COPSE_NO_PRIOR) &&
-            variant_fits(l, v, work))
+            (!v->leads || (l->dev && v->leads(l->dev, work))) && variant_fits(l, v, work))
             best = v;
     }
     return best ? best : f->variants; /* cannot be launched; its error gives the reason */

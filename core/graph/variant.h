@@ -33,6 +33,8 @@ struct copse_variant {
     uint8_t prior[COPSE_CLASS_COUNT];
     /* Whether it can do this work at all; NULL = all work of the family. */
     bool (*fits)(const struct copse_limits *limits, const void *work);
+    /* Whether its prior counts for this work on this device [always]. */
+    bool (*leads)(const copse_device *dev, const void *work);
     copse_status (*lower)(struct copse_lowering *l, const void *work);
     /* Other kernels that `lower` may launch: COPSE_NEEDS. The variant is not chosen where one of
        them is blocked. */

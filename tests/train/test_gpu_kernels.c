@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The kernels that GPUs use by default, on the drivers of CPUs: a device that is described as a GPU
-   gets them. Training gives the same bits twice, and the weights of the device's own kernels within
-   the bound of all drivers. */
+   gets them, and CLBlast's large products as a discrete one. Training gives the same bits twice, and
+   the weights of the device's own kernels within the bound of all drivers. */
 #include <math.h>
 
 #include "copse/device/tuning.h"
@@ -15,11 +15,11 @@
 #include "tests/rig/data/batch_rig.h"
 #include "tests/rig/rig.h"
 
-enum { WIDE = 640, CLASSES = 5, ROWS = 96, BATCH = 32, STEPS = 12, MOST_VARIABLES = 8 };
+enum { WIDE = 640, WIDER = 2048, CLASSES = 5, ROWS = 96, BATCH = 32, MOST_VARIABLES = 8 };
 
 struct net {
     const char *name;
-    uint32_t variables;
+    uint32_t variables, steps;
     copse_shape in, shapes[MOST_VARIABLES];
     copse_initializer initializers[MOST_VARIABLES];
     copse_tensor *(*logits)(copse_graph *g, copse_tensor *x, copse_tensor *const *t);
@@ -72,6 +72,7 @@ static copse_tensor *conv_logits(copse_graph *g, copse_tensor *x, copse_tensor *
 static const struct net nets[] = {
     { "attention",
       6,
+      12,
       { 1, { 20 } },
       { { 2, { 20, WIDE } },
         { 1, { WIDE } },
@@ -83,6 +84,7 @@ static const struct net nets[] = {
       attention_logits },
     { "convolutions",
       8,
+      12,
       { 3, { 6, 6, 4 } },
       { { 4, { 3, 3, 4, 40 } },
         { 1, { 40 } },
@@ -94,6 +96,29 @@ static const struct net nets[] = {
         { 1, { CLASSES } } },
       { SOME, ZEROS, SOME, ZEROS, SOME, ZEROS, SOME, ZEROS },
       conv_logits },
+};
+
+/* Products of 32 x 2,048 x 2,048 and, of the gradient of the weights, 2,048 x 2,048 x 32. */
+static copse_tensor *wide_logits(copse_graph *g, copse_tensor *x, copse_tensor *const *t)
+{
+    copse_tensor *h = copse_dense(g, x, t[0], t[1], COPSE_TANH);
+    h = copse_dense(g, h, t[2], t[3], COPSE_TANH);
+    return copse_dense(g, h, t[4], t[5], COPSE_LINEAR);
+}
+
+static const struct net wide_net = {
+    "wide layers",
+    6,
+    3,
+    { 1, { 20 } },
+    { { 2, { 20, WIDER } },
+      { 1, { WIDER } },
+      { 2, { WIDER, WIDER } },
+      { 1, { WIDER } },
+      { 2, { WIDER, CLASSES } },
+      { 1, { CLASSES } } },
+    { SOME, ZEROS, SOME, ZEROS, SOME, ZEROS },
+    wide_logits,
 };
 
 struct trained {
@@ -155,7 +180,7 @@ static float *train_net(const struct net *n, copse_context *ctx, const char *id)
         .optimizer = { .kind = COPSE_MOMENTUM, .learning_rate = 0.02f },
     };
     OK(copse_trainer_create(st, &params, &t));
-    for (uint32_t i = 0; i < STEPS; i++) {
+    for (uint32_t i = 0; i < n->steps; i++) {
         const uint32_t first = i * BATCH % ROWS;
         OK(copse_trainer_step(t, &(struct copse_host_batch){
                                      COPSE_COLUMNS({ "x", COPSE_F32, n->in, x + first * each },
@@ -267,10 +292,69 @@ static void gpu_kernels_train_like_others(void **state)
     }
 }
 
+/* ---- CLBlast ---- */
+
+static unsigned repeated;
+
+static void note_repeats(void *user, copse_log_level level, const char *line)
+{
+    (void)user;
+    repeated += level == COPSE_LOG_DEBUG && strncmp(line, "repeated: matmul_clblast", 24) == 0;
+}
+
+/* A context whose first device with CLBlast is a discrete GPU. NULL: there is none. */
+static copse_context *open_discrete(bool no_self_test, const char **id)
+{
+    const struct copse_context_params p = { .log = note_repeats,
+                                            .log_level = COPSE_LOG_DEBUG,
+                                            .no_self_test = no_self_test };
+    copse_context *ctx;
+    OK(copse_context_create(&p, &ctx));
+    for (size_t i = 0; i < ctx->device_count; i++) {
+        struct copse_device_info *info = &ctx->devices[i];
+        if (!is_of_cpu(info) || !info->limits.has_library_gemm)
+            continue;
+        info->limits.is_gpu = true;
+        info->kind = COPSE_DEVICE_DISCRETE;
+        *id = info->id;
+        return ctx;
+    }
+    copse_context_release(&ctx);
+    return NULL;
+}
+
+static void clblast_leads_on_discrete_gpus(void **state)
+{
+    const char *id;
+    copse_context *ctx = open_discrete(false, &id), *plain;
+    (void)state;
+    if (!ctx) {
+        print_message("skipped: no OpenCL device, or no CLBlast (Debian package libclblast1)\n");
+        skip();
+    }
+    kernel_is(ctx, id, "matmul", "nn-512-512-512", "matmul_clblast", true);
+    kernel_is(ctx, id, "matmul", "tn-128-512-512", "matmul_tile", true);
+    OK(copse_context_create(NULL, &plain));
+    kernel_is(plain, id, "matmul", "nn-512-512-512", "matmul_clblast", false);
+    repeated = 0;
+    compare_training(&wide_net, plain, ctx, id);
+    const unsigned once = repeated;
+    assert_true(once > 0);
+    free(train_net(&wide_net, ctx, id)); /* opens the device again */
+    assert_int_equal(repeated, once);
+    copse_context_release(&plain);
+    copse_context_release(&ctx);
+
+    ctx = open_discrete(true, &id); /* what is not tested is not preferred */
+    kernel_is(ctx, id, "matmul", "nn-512-512-512", "matmul_tile", true);
+    copse_context_release(&ctx);
+}
+
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
         cmocka_unit_test(gpu_kernels_train_like_others),
+        cmocka_unit_test(clblast_leads_on_discrete_gpus),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

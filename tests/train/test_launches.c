@@ -117,7 +117,7 @@ static bool is_written(const struct copse_command *c, uint32_t i)
     case COPSE_COMMAND_COPY:
         return i == 1;
     case COPSE_COMMAND_GEMM:
-        return i == 2;
+        return i >= COPSE_GEMM_SCRATCH;
     default:
         return true;
     }

@@ -7,9 +7,10 @@
 #include "tests/rig/rig.h"
 
 #include "tests/rig/conformance/spec_rig.h"
+#include "tests/rig/data/temp_files.h"
 #include "tests/rig/fake/fake_backend.h"
 
-static unsigned warnings, tested, slowly_built;
+static unsigned warnings, tested, repeated, slowly_built;
 
 static void count(void *user, copse_log_level level, const char *line)
 {
@@ -17,6 +18,7 @@ static void count(void *user, copse_log_level level, const char *line)
     warnings += level <= COPSE_LOG_WARN && strstr(line, "self-test") != NULL;
     tested += level == COPSE_LOG_DEBUG && strncmp(line, "self-test: ", 11) == 0;
     slowly_built += strstr(line, "few_builtins.clh lacks one") != NULL;
+    repeated += level == COPSE_LOG_DEBUG && strncmp(line, "repeated: ", 10) == 0;
 }
 
 static const struct copse_context_params params = { .log = count, .log_level = COPSE_LOG_DEBUG };
@@ -32,7 +34,7 @@ static int reset(void **state)
 {
     (void)state;
     fake_reset();
-    warnings = tested = 0;
+    warnings = tested = repeated = 0;
     return 0;
 }
 
@@ -311,13 +313,14 @@ static copse_status make_square(copse_device *dev, uint32_t size)
     return s;
 }
 
-/* Large products have kernels of their own: two tests, of odd sizes and of whole tiles. */
+/* Large products have kernels of their own: two tests, of odd sizes and of whole tiles. So have
+   products of more than 256 terms, which are in parts. */
 static void library_product_is_tested_where_it_gets_larger(void **state)
 {
     static const struct {
         uint32_t size;
         unsigned tested; /* in all */
-    } table[] = { { 127, 1 }, { 128, 3 }, { 100, 3 }, { 128, 3 }, { 700, 3 } };
+    } table[] = { { 127, 1 }, { 128, 3 }, { 100, 3 }, { 128, 3 }, { 200, 3 }, { 700, 6 } };
     copse_device *dev;
     float product;
     (void)state;
@@ -331,13 +334,14 @@ static void library_product_is_tested_where_it_gets_larger(void **state)
             fail_msg("%u tests before a product of %u", tested, (unsigned)table[i].size);
     }
     OK(multiply(dev, "matmul=clblast", 1, &product)); /* another layout: small, and that alone */
-    assert_int_equal(tested, 4);
+    assert_int_equal(tested, 7);
     assert_int_equal(warnings, 0);
     copse_device_release(&dev);
     copse_context_release(&ctx);
 
-    /* The second test is wrong, of odd sizes; and the third. */
-    for (unsigned at = 2; at <= 3; at++) {
+    /* The test of odd sizes is wrong, and that of whole tiles. Before them are the small one and four
+       for its bits, and four more. */
+    for (unsigned at = 6; at <= 11; at += 5) {
         fake_reset();
         copse_fake.devices[0].describe = with_library;
         copse_fake.devices[0].perturb = COPSE_LIBRARY_PRODUCT;
@@ -347,7 +351,7 @@ static void library_product_is_tested_where_it_gets_larger(void **state)
         warnings = 0;
         OK(make_square(dev, 127));
         FAILS(COPSE_ERR_UNSUPPORTED, make_square(dev, 128),
-              at == 2 ? "of a product of 193 x 195 x 197 is"
+              at == 6 ? "of a product of 193 x 195 x 197 is"
                       : "of a product of 256 x 128 x 256 is");
         assert_true(library_is_blocked(dev));
         assert_int_equal(warnings, 1);
@@ -376,6 +380,44 @@ static void library_product_is_tested_where_it_gets_larger(void **state)
     assert_false(library_is_blocked(dev));
     copse_device_release(&dev);
     copse_context_release(&ctx);
+}
+
+/* Each product has its own bits, which are tested once: a later device and a later context take the
+   verdict that is kept. */
+static void library_product_has_the_same_bits(void **state)
+{
+    copse_device *dev;
+    float product;
+    (void)state;
+    for (unsigned at = 2; at <= 5; at++) { /* the first of four runs, or another */
+        fake_reset();
+        copse_fake.devices[0].describe = with_library;
+        copse_fake.devices[0].perturb = COPSE_LIBRARY_PRODUCT;
+        copse_fake.devices[0].perturb_period = at;
+        check_library_found("other bits", 0, "of 33 x 37 x 19 had other bits when it was repeated");
+        if (repeated > 0)
+            fail_msg("run %u differs, and the bits are taken as the same", at);
+    }
+    fake_reset();
+    copse_fake.devices[0].describe = with_library;
+    struct copse_context_params kept = params;
+    temp_begin();
+    kept.cache_folder = temp_folder;
+    warnings = 0;
+    for (unsigned i = 0; i < 2; i++) {
+        copse_context *ctx = open_fake(&kept);
+        tested = 0;
+        for (unsigned turn = 0; turn < 2; turn++) {
+            OK(copse_device_open(ctx, "fake:0", NULL, &dev));
+            OK(multiply(dev, "matmul=clblast", 0, &product));
+            assert_int_equal(repeated, 1);
+            assert_int_equal(tested, 1 + turn);
+            copse_device_release(&dev);
+        }
+        copse_context_release(&ctx);
+    }
+    temp_end();
+    assert_int_equal(warnings, 0);
 }
 
 /* Blocks of a context, so that memory that is kept on purpose is no leak: after COPSE_ERR_TIMEOUT a
@@ -466,6 +508,7 @@ int main(void)
         cmocka_unit_test_setup(library_product_is_tested_once_a_layout, reset),
         cmocka_unit_test_setup(library_product_that_is_wrong_is_found, reset),
         cmocka_unit_test_setup(library_product_is_tested_where_it_gets_larger, reset),
+        cmocka_unit_test_setup(library_product_has_the_same_bits, reset),
         cmocka_unit_test_setup(library_product_is_not_blamed_for_others, reset),
         cmocka_unit_test_setup(it_can_be_switched_off, reset),
     };

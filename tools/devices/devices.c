@@ -92,6 +92,13 @@ static void print_limits(const struct copse_device_info *d)
            bytes_text(l->group_memory_bytes, c, sizeof c), l->compute_units,
            l->has_unified_memory ? ", shares the host's memory" : "",
            l->has_library_gemm ? ", CLBlast" : "", l->is_gpu ? ", kernels for GPUs" : "");
+    if (l->has_library_gemm)
+        printf(
+            "           CLBlast: %s\n",
+            l->is_gpu && d->kind == COPSE_DEVICE_DISCRETE
+                ? "large f32 products (512 x 512 x 512 and more), once its tests have passed"
+                : "not preferred, since this is no discrete GPU; used where `copse tune` measures "
+                  "it as faster, or by --kernel matmul=clblast");
 }
 
 static void print_device(copse_context *ctx, const struct copse_device_info *list,

@@ -45,11 +45,21 @@ enum copse_command_kind {
     COPSE_COMMAND_GEMM, /* only where limits.has_library_gemm */
 };
 
+/* The content of the scratch memory means nothing before or after. The result is the last one, as of
+   other commands. */
+enum copse_gemm_binding {
+    COPSE_GEMM_A,
+    COPSE_GEMM_B,
+    COPSE_GEMM_SCRATCH,
+    COPSE_GEMM_C,
+    COPSE_GEMM_BINDINGS
+};
+
 struct copse_command {
     enum copse_command_kind kind;
     /* DISPATCH: bindings in the order of the kernel's arguments.
        COPY: bindings[0] = source, [1] = destination, equal sizes. FILL: [0].
-       GEMM: [0] = A, [1] = B, [2] = C. */
+       GEMM: enum copse_gemm_binding. */
     struct copse_binding bindings[COPSE_MAX_BINDINGS];
     uint32_t binding_count;
     /* DISPATCH */
@@ -59,10 +69,15 @@ struct copse_command {
     uint32_t whole_x, whole_y; /* of the launch that it is a piece of (pace.h); 0: it is whole */
     /* FILL */
     uint32_t word;
-    /* GEMM: row-major C[m,n] = op(A) op(B), beta 0 */
+    /* GEMM: row-major C[m,n] = op(A) op(B) for each product of a batch, whose matrices follow each
+       other */
     struct copse_gemm {
-        uint32_t m, n, k;
+        uint32_t m, n, k, batch;
+        /* the terms that are added, to C unless they are the first ones */
+        uint32_t k_begin, k_end;
         bool a_transposed, b_transposed;
+        bool a_is_shared, b_is_shared; /* one matrix for all products */
+        bool has_scratch;              /* the library copies matrices there */
     } gemm;
 };
 

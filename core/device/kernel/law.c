@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Laws of commands that are no kernels of ours. */
-#include <math.h>
-
 #include "core/base/base.h"
 #include "core/device/kernel/command.h"
+#include "core/device/kernel/sum_bound.h"
 
 /* ---- C = A B of a vendor's library ---- */
 
@@ -11,54 +10,50 @@ static double product_at(const void *params, const int32_t *spec, const struct c
                          size_t i)
 {
     const struct copse_gemm *g = params;
-    const size_t m = g->m, n = g->n, k = g->k, row = i / n, col = i % n;
-    double sum = 0;
+    const size_t m = g->m, n = g->n, k = g->k, item = i / (m * n), row = i / n % m, col = i % n;
+    const size_t a = g->a_is_shared ? 0 : item * m * k, b = g->b_is_shared ? 0 : item * k * n;
+    double sum = g->k_begin > 0 ? copse__load(&args[COPSE_GEMM_C], i) : 0;
     (void)spec;
-    for (size_t l = 0; l < k; l++)
-        sum += copse__load(&args[0], g->a_transposed ? l * m + row : row * k + l) *
-               copse__load(&args[1], g->b_transposed ? col * k + l : l * n + col);
+    for (size_t l = g->k_begin; l < g->k_end; l++)
+        sum += copse__load(&args[COPSE_GEMM_A], a + (g->a_transposed ? l * m + row : row * k + l)) *
+               copse__load(&args[COPSE_GEMM_B], b + (g->b_transposed ? col * k + l : l * n + col));
     return sum;
 }
 
 static void product_host(const void *params, const int32_t *spec, const struct copse_host_arg *args)
 {
     const struct copse_gemm *g = params;
-    for (size_t i = 0; i < (size_t)g->m * g->n; i++)
-        copse__store(&args[2], i, product_at(params, spec, args, i));
+    for (size_t i = 0; i < (size_t)g->batch * g->m * g->n; i++)
+        copse__store(&args[COPSE_GEMM_C], i, product_at(params, spec, args, i));
 }
 
 static struct copse_elements product_elements(const void *params, const int32_t *spec)
 {
     const struct copse_gemm *g = params;
     (void)spec;
-    return (struct copse_elements){ (uint64_t)g->m * g->n, g->k };
+    return (struct copse_elements){ (uint64_t)g->batch * g->m * g->n, g->k_end - g->k_begin };
 }
 
-/* A library's product may add its terms in one chain. */
-static void product_limit(const void *params, const int32_t *spec, struct copse_limit *limit)
-{
-    const struct copse_gemm *g = params;
-    (void)spec;
-    limit->ratio = 16 + 2 * sqrt((double)g->k);
-}
-
+/* A library may add the terms of one command in one chain; commands have COPSE_SUM_CHAIN terms at
+   most. */
 static uint64_t product_roundings(uint64_t terms)
 {
-    return terms;
+    return copse__sum_levels(terms, UINT64_MAX, terms);
 }
 
 static struct copse_sum product_sum(const void *params, const int32_t *spec)
 {
+    const struct copse_gemm *g = params;
+    const uint64_t terms = g->k_end - g->k_begin;
     (void)spec;
-    return (struct copse_sum){ ((const struct copse_gemm *)params)->k, 1 };
+    return (struct copse_sum){ terms + (g->k_begin > 0), 1 };
 }
 
 const struct copse_law copse__law_product = {
     .host = product_host,
     .at = product_at,
     .elements = product_elements,
-    .limit = { .ulp = 1 },
-    .limit_of = product_limit,
+    .limit = { .ulp = 1, .ratio = 16 },
     .roundings = product_roundings,
     .sum = product_sum,
 };

@@ -56,6 +56,7 @@ copse_status copse__product_share(struct copse_lowering *l, struct copse_product
 /* The row of a vendor's library (matmul_library.c). */
 bool copse__library_fits(const struct copse_limits *limits, const void *work);
 copse_status copse__library_lower(struct copse_lowering *l, const void *work);
+bool copse__library_leads(const copse_device *dev, const void *work);
 
 /* Whether the kernel that would be chosen has ends. */
 bool copse__product_may_end(struct copse_lowering *l, const struct copse_product *p);

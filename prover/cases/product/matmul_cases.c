@@ -156,8 +156,7 @@ static void matmul_refusals(struct copse_refusals *r)
 #define DEPTH(k) WAYS("depths: 7 x 33 x " #k, INTEGERS, 7, 33, k, EXACT, FULL)
 
 /* R of long sums: no chain of additions is longer than 256, so 16 for every k. */
-#define LONG(k) \
-    TWO_WAYS("positive numbers, k " #k, POSITIVE, 20, 40, k, WITHIN(16), FORWARD, .chain = k)
+#define LONG(k) TWO_WAYS("positive numbers, k " #k, POSITIVE, 20, 40, k, WITHIN(16), FORWARD)
 
 static const double one[] = { 1 }, third[] = { 1.0 / 3 }, most[] = { 1.7 };
 static const double signs[] = { 1, 0x1.fffffep-25, -1, 0x1.fffffep-25 };
@@ -219,7 +218,7 @@ static const struct copse_case cases[] = {
     SIXTEEN("f16, whole numbers, one b", F16, true, false, FILL(INTEGERS, DIMS(3, 4, 5)),
             FILL(INTEGERS, DIMS(4, 2)), STANDARD),
     SIXTEEN("f16, normal numbers", F16, false, false, FILL(NORMAL, DIMS(17, 300)),
-            FILL(NORMAL, DIMS(300, 21)), WITHIN(16), .chain = 300, STANDARD),
+            FILL(NORMAL, DIMS(300, 21)), WITHIN(16), STANDARD),
     F16_SIZE("1 x 1 x 1", false, false, (1, 1), (1, 1), STANDARD),
     F16_SIZE("past every tile", true, true, (33, 65), (67, 33), STANDARD),
     F16_SIZE("whole tiles", false, true, (64, 32), (128, 32), STANDARD),
@@ -232,7 +231,7 @@ static const struct copse_case cases[] = {
     SIXTEEN("bf16: whole tiles", BF16, false, true, WHOLE(-9, 9, DIMS(64, 32)),
             WHOLE(-9, 9, DIMS(128, 32)), STANDARD),
     SIXTEEN("bf16, normal numbers", BF16, true, true, FILL(NORMAL, DIMS(300, 17)),
-            FILL(NORMAL, DIMS(21, 300)), WITHIN(16), .chain = 300, STANDARD),
+            FILL(NORMAL, DIMS(21, 300)), WITHIN(16), STANDARD),
     NO_TERMS("f16, nothing to add", .is_poor = true, STANDARD), /* `shared` computes it */
     { .op = "matmul",
       .name = "f16 by f32",
@@ -247,7 +246,7 @@ static const struct copse_case cases[] = {
     ROW("past every tile", tt, FILL(INTEGERS, DIMS(67, 65)), FILL(INTEGERS, DIMS(65, 67)), EXACT,
         QUICK),
     ROW("normal numbers", nn, FILL(NORMAL, DIMS(33, 300)), FILL(NORMAL, DIMS(300, 47)), WITHIN(16),
-        .skips_differences = true, .chain = 300, QUICK),
+        .skips_differences = true, QUICK),
     SIZE(1, 1, 1),
     SIZE(2, 3, 1),
     SIZE(3, 2, 5),
@@ -313,14 +312,13 @@ static const struct copse_case cases[] = {
     LONG(1024),
     LONG(4096),
     LONG(20000),
-    TWO_WAYS("normal numbers, k 1000", NORMAL, 20, 40, 1000, WITHIN(16), .skips_differences = true,
-             .chain = 1000),
+    TWO_WAYS("normal numbers, k 1000", NORMAL, 20, 40, 1000, WITHIN(16), .skips_differences = true),
     TWO_WAYS("numbers that cancel, k 1000", CANCELLING, 20, 40, 1000, WITHIN(16),
-             .skips_differences = true, .chain = 1000),
+             .skips_differences = true),
     TWO_WAYS("magnitudes from 2^-60 to 2^60", SPREAD, 20, 40, 300, WITHIN(16),
-             .skips_differences = true, .chain = 300),
+             .skips_differences = true),
     ROW("one huge number among tiny ones", nn, VALUES(huge_and_tiny, DIMS(21, 303)),
-        FILL(NORMAL, DIMS(303, 19)), WITHIN(16), .skips_differences = true, .chain = 303, STANDARD),
+        FILL(NORMAL, DIMS(303, 19)), WITHIN(16), .skips_differences = true, STANDARD),
 
     ANY_NUMBERS(256, QUICK),
     ANY_NUMBERS(257, STANDARD),

@@ -33,7 +33,6 @@ struct copse_rig_program {
     size_t in_count, out_count, count;
     struct copse_placement inputs[COPSE_RIG_ROOM];
     struct copse_recording recording;
-    bool is_library; /* a variant of a vendor's library, without a kernel of ours */
     /* the bound of a variant that does not take f32, which may be larger than that of the cases; or
        0 */
     double ratio;
@@ -187,7 +186,6 @@ static copse_status rig_program_make(struct copse_rig *rig, copse_device *dev, c
     if (!p)
         return copse_fail(COPSE_ERR_NO_MEMORY, "conformance: no memory");
     p->rig = rig;
-    p->is_library = *variant && kernel_of(variant) == copse_kernel_count;
     p->ratio = ratio_of(rig->c->family, variant);
     p->proven = proven_of(rig->c, variant, dev->limits);
     p->dev = copse_device_retain(dev);
@@ -385,8 +383,6 @@ static void compare_real(const struct copse_rig_program *p, size_t i, const doub
     struct copse_case_limit limit = i ? rig->c->backward : rig->c->forward;
     if (limit.ratio > 0)
         limit.ratio = fmax(limit.ratio, p->ratio);
-    if (p->is_library && limit.ratio > 0)
-        limit.ratio = fmax(limit.ratio, 2 * sqrt((double)rig->c->chain));
     if (i == 0 && p->proven > 0) {
         limit.ratio = p->proven;
         limit.is_proven = true;

@@ -303,7 +303,7 @@ static uint32_t arg_count(const struct copse_command *c)
 static bool writes_floats(const struct copse_command *c, uint32_t arg)
 {
     if (c->kind == COPSE_COMMAND_GEMM)
-        return arg == 2;
+        return arg == COPSE_GEMM_C;
     return c->kernel->row->args[arg].is_written && c->kernel->row->args[arg].kind == COPSE_ARG_F32;
 }
 
@@ -317,17 +317,20 @@ static float *floats_at(const struct copse_binding *b)
 /* The library's matrix product, which the host backend does not have. */
 static void gemm(const struct copse_command *c)
 {
-    const float *a = floats_at(&c->bindings[0]), *b = floats_at(&c->bindings[1]);
-    const size_t m = c->gemm.m, n = c->gemm.n, k = c->gemm.k;
-    float *to = floats_at(&c->bindings[2]);
-    for (size_t i = 0; i < m; i++)
-        for (size_t j = 0; j < n; j++) {
-            float sum = 0.0f;
-            for (size_t l = 0; l < k; l++)
-                sum += a[c->gemm.a_transposed ? l * m + i : i * k + l] *
-                       b[c->gemm.b_transposed ? j * k + l : l * n + j];
-            to[i * n + j] = sum;
-        }
+    const struct copse_gemm *g = &c->gemm;
+    const size_t m = g->m, n = g->n, k = g->k;
+    for (size_t i = 0; i < g->batch * m * n; i++) {
+        const size_t item = i / (m * n), row = i / n % m, col = i % n;
+        const float *a =
+            floats_at(&c->bindings[COPSE_GEMM_A]) + (g->a_is_shared ? 0 : item * m * k);
+        const float *b =
+            floats_at(&c->bindings[COPSE_GEMM_B]) + (g->b_is_shared ? 0 : item * k * n);
+        float *to = floats_at(&c->bindings[COPSE_GEMM_C]) + i, sum = g->k_begin > 0 ? *to : 0.0f;
+        for (size_t l = g->k_begin; l < g->k_end; l++)
+            sum += a[g->a_transposed ? l * m + row : row * k + l] *
+                   b[g->b_transposed ? col * k + l : l * n + col];
+        *to = sum;
+    }
 }
 
 static void perturb(struct fake_device *d, const struct copse_command *c)
@@ -357,7 +360,8 @@ static void stray(const struct fake_device *d, const struct copse_command *c)
     if (!names(d->stray, c))
         return;
     for (uint32_t i = arg_count(c); i-- > 0;)
-        if (c->kind == COPSE_COMMAND_GEMM ? i == 2 : c->kernel->row->args[i].is_written) {
+        if (c->kind == COPSE_COMMAND_GEMM ? i == COPSE_GEMM_C
+                                          : c->kernel->row->args[i].is_written) {
             memcpy((unsigned char *)floats_at(&c->bindings[i]) + d->stray_at, &word, sizeof word);
             return;
         }
