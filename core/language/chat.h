@@ -3,12 +3,28 @@
 #ifndef COPSE_LANGUAGE_CHAT_H
 #define COPSE_LANGUAGE_CHAT_H
 
+#include <stdbool.h>
 #include <stddef.h>
+
+#define COPSE_CHAT_NAMES "chatml, gemma, llama3, mistral and zephyr"
+
+/* Where the words of the system stand. */
+enum copse_chat_system {
+    COPSE_CHAT_SYSTEM_ALONE,
+    COPSE_CHAT_SYSTEM_IN_FIRST, /* in the turn of the first question, before it */
+    COPSE_CHAT_SYSTEM_IN_LAST,
+    COPSE_CHAT_SYSTEM_NOWHERE,
+};
 
 struct copse_chat_form {
     const char *name;
-    const char *sign; /* a file whose template has this text has the form */
-    const char *system_begin, *system_end, *user_begin, *user_end, *model_begin;
+    const char *signs[2]; /* a file whose template has both texts has the form */
+    enum copse_chat_system system;
+    const char *system_begin, *system_end, *user_begin, *user_end;
+    const char *model_begin;  /* what the model is told before an answer */
+    const char *answer_begin; /* what the model says before an answer */
+    const char *answer_end;   /* the mark that the model says; a line feed after it is told */
+    bool trims_user, trims_model;
 };
 
 struct copse_chat {
@@ -17,7 +33,27 @@ struct copse_chat {
     size_t system_size;
 };
 
+struct copse_chat_words {
+    const char *at; /* NULL: none, which is not the same as no bytes */
+    size_t size;
+};
+
+/* What is told of a question: with the words of the system, if they stand before it. */
+struct copse_chat_question {
+    struct copse_chat_words pieces[6];
+    size_t count;
+};
+
 /* The form of a template; the chat borrows from it. */
 void copse__chat_find(struct copse_chat *chat, const char *template, size_t size);
+
+struct copse_chat_words copse__chat_text(const char *text); /* of a text; NULL: none */
+
+/* Without the blanks at both ends, if is_trimmed. */
+struct copse_chat_words copse__chat_trim(const char *text, bool is_trimmed);
+
+/* question NULL: the words of the system by themselves, in a form where they stand alone. */
+void copse__chat_question(const struct copse_chat_form *form, struct copse_chat_words system,
+                          const char *question, struct copse_chat_question *out);
 
 #endif

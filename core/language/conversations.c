@@ -45,12 +45,20 @@ static copse_status tell_text(struct conversations *c, const char *text, size_t 
     return COPSE_OK;
 }
 
-static copse_status tell_words(struct conversations *c, const char *begin, const char *words,
-                               const char *end)
+static copse_status tell_mark(struct conversations *c, const char *mark)
 {
-    COPSE_TRY(tell_text(c, begin, strlen(begin)));
-    COPSE_TRY(tell_text(c, words, strlen(words)));
-    return tell_text(c, end, strlen(end));
+    return tell_text(c, mark, strlen(mark));
+}
+
+/* The words of the system, if there are any, and a question (NULL: none), as the form has them. */
+static copse_status tell_question(struct conversations *c, struct copse_chat_words system,
+                                  const char *question)
+{
+    struct copse_chat_question q;
+    copse__chat_question(c->l->chat.form, system, question, &q);
+    for (size_t i = 0; i < q.count; i++)
+        COPSE_TRY(tell_text(c, q.pieces[i].at, q.pieces[i].size));
+    return COPSE_OK;
 }
 
 /* Note which tokens the newest ones are. */
@@ -76,17 +84,21 @@ static copse_status flush_told(struct conversations *c)
 }
 
 /* An answer with the mark that ends it; what follows the mark on its line is told. */
-static copse_status add_answer(struct conversations *c, const char *words)
+static copse_status add_answer(struct conversations *c, const char *text)
 {
     const struct copse_chat_form *form = c->l->chat.form;
     struct copse_tokenizer *t = &c->l->tokenizer;
-    const size_t mark = strcspn(form->user_end, "\n");
-    COPSE_TRY(tell_words(c, form->model_begin, "", ""));
+    const struct copse_chat_words words = copse__chat_trim(text, form->trims_model);
+    const size_t mark = strcspn(form->answer_end, "\n");
+    COPSE_TRY(tell_mark(c, form->model_begin));
     COPSE_TRY(flush_told(c));
-    COPSE_TRY(copse__tokenizer_encode(t, words, strlen(words), false, &c->tokens));
-    COPSE_TRY(copse__tokenizer_encode(t, form->user_end, mark, true, &c->tokens));
+    COPSE_TRY(tell_mark(c, form->answer_begin));
+    COPSE_TRY(tell_text(c, words.at, words.size));
+    COPSE_TRY(copse__tokenizer_encode(t, c->text.at, c->text.count, false, &c->tokens));
+    c->text.count = 0;
+    COPSE_TRY(copse__tokenizer_encode(t, form->answer_end, mark, true, &c->tokens));
     COPSE_TRY(note_tokens(c, true));
-    return tell_words(c, form->user_end + mark, "", "");
+    return tell_mark(c, form->answer_end + mark);
 }
 
 /* ---- lines ---- */
@@ -97,50 +109,85 @@ static bool is_blank(char c)
 }
 
 /* What the file of the model says first, if the conversation does not. */
-static copse_status tell_default(struct conversations *c)
+static struct copse_chat_words default_system(const struct conversations *c)
 {
-    const struct copse_chat *chat = &c->l->chat;
-    if (!chat->system)
-        return COPSE_OK;
-    COPSE_TRY(tell_words(c, chat->form->system_begin, "", ""));
-    COPSE_TRY(tell_text(c, chat->system, chat->system_size));
-    return tell_words(c, chat->form->system_end, "", "");
+    return (struct copse_chat_words){ c->l->chat.system, c->l->chat.system_size };
 }
 
-static copse_status add_message(struct conversations *c, const cJSON *message, bool is_first,
-                                bool *was_answer)
+static copse_status check_system(const struct conversations *c)
 {
     const struct copse_chat_form *form = c->l->chat.form;
+    return form->system != COPSE_CHAT_SYSTEM_NOWHERE
+               ? COPSE_OK
+               : line_fail(c,
+                           "it has words of the system, and conversations of the form %s have "
+                           "none: put them into the first question",
+                           c->line, form->name);
+}
+
+/* Words of the system wait for the first question. */
+struct turns {
+    struct copse_chat_words system;
+    size_t questions;
+    bool is_first, has_system, has_answer;
+};
+
+static copse_status add_user(struct conversations *c, struct turns *t, const char *question)
+{
+    const struct copse_chat_form *form = c->l->chat.form;
+    if (t->questions++ > 0 && t->has_system && form->system == COPSE_CHAT_SYSTEM_IN_LAST)
+        return line_fail(c,
+                         "it has words of the system and several questions, and the form %s puts "
+                         "these words before the last question: put them into a question",
+                         c->line, form->name);
+    COPSE_TRY(tell_question(c, t->system, question));
+    t->system.at = NULL;
+    return COPSE_OK;
+}
+
+static copse_status add_assistant(struct conversations *c, struct turns *t, const char *answer)
+{
+    const struct copse_chat_form *form = c->l->chat.form;
+    if (t->system.at && form->system != COPSE_CHAT_SYSTEM_ALONE)
+        return line_fail(c, "an answer follows the words of the system, and no question", c->line);
+    COPSE_TRY(tell_question(c, t->system, NULL));
+    t->system.at = NULL;
+    t->has_answer = true;
+    return add_answer(c, answer);
+}
+
+static copse_status add_message(struct conversations *c, const cJSON *message, struct turns *t)
+{
     const cJSON *role = cJSON_GetObjectItemCaseSensitive(message, "role"),
                 *content = cJSON_GetObjectItemCaseSensitive(message, "content");
     if (!cJSON_IsString(role) || !cJSON_IsString(content))
         return line_fail(c, "a message has no texts \"role\" and \"content\"", c->line);
-    const bool is_system = strcmp(role->valuestring, "system") == 0,
-               is_user = strcmp(role->valuestring, "user") == 0;
-    *was_answer = strcmp(role->valuestring, "assistant") == 0;
-    if (!is_system && !is_user && !*was_answer)
+    const bool is_first = t->is_first;
+    t->is_first = false;
+    if (strcmp(role->valuestring, "user") == 0)
+        return add_user(c, t, content->valuestring);
+    if (strcmp(role->valuestring, "assistant") == 0)
+        return add_assistant(c, t, content->valuestring);
+    if (strcmp(role->valuestring, "system") != 0)
         return line_fail(c, "the role \"%.40s\"; system, user and assistant are known", c->line,
                          role->valuestring);
-    if (is_system && !is_first)
+    if (!is_first)
         return line_fail(c, "a message of the system is not the first", c->line);
-    if (is_first && !is_system)
-        COPSE_TRY(tell_default(c));
-    return is_system ? tell_words(c, form->system_begin, content->valuestring, form->system_end)
-           : is_user ? tell_words(c, form->user_begin, content->valuestring, form->user_end)
-                     : add_answer(c, content->valuestring);
+    COPSE_TRY(check_system(c));
+    t->system = copse__chat_text(content->valuestring);
+    t->has_system = true;
+    return COPSE_OK;
 }
 
 static copse_status add_messages(struct conversations *c, const cJSON *messages)
 {
+    struct turns t = { .system = default_system(c), .is_first = true };
     const cJSON *message;
-    bool is_first = true, was_answer = false, has_answer = false;
     cJSON_ArrayForEach(message, messages)
     {
-        COPSE_TRY(add_message(c, message, is_first, &was_answer));
-        is_first = false;
-        has_answer = has_answer || was_answer;
+        COPSE_TRY(add_message(c, message, &t));
     }
-    return has_answer ? COPSE_OK : line_fail(c, "no message is of the assistant", c->line);
+    return t.has_answer ? COPSE_OK : line_fail(c, "no message is of the assistant", c->line);
 }
 
 static copse_status add_pair(struct conversations *c, const cJSON *o)
@@ -148,15 +195,15 @@ static copse_status add_pair(struct conversations *c, const cJSON *o)
     const cJSON *prompt = cJSON_GetObjectItemCaseSensitive(o, "prompt"),
                 *answer = cJSON_GetObjectItemCaseSensitive(o, "answer"),
                 *system = cJSON_GetObjectItemCaseSensitive(o, "system");
-    const struct copse_chat_form *form = c->l->chat.form;
     if (!cJSON_IsString(prompt) || !cJSON_IsString(answer) || (system && !cJSON_IsString(system)))
         return line_fail(c,
                          "neither a list \"messages\", nor texts \"prompt\" and \"answer\" (and "
                          "\"system\")",
                          c->line);
-    COPSE_TRY(system ? tell_words(c, form->system_begin, system->valuestring, form->system_end)
-                     : tell_default(c));
-    COPSE_TRY(tell_words(c, form->user_begin, prompt->valuestring, form->user_end));
+    if (system)
+        COPSE_TRY(check_system(c));
+    COPSE_TRY(tell_question(c, system ? copse__chat_text(system->valuestring) : default_system(c),
+                            prompt->valuestring));
     return add_answer(c, answer->valuestring);
 }
 
@@ -336,8 +383,8 @@ copse_status copse_language_conversations(copse_language *language, const char *
     COPSE_TRY(copse__require_no_replica("copse_language_conversations", language->strategy));
     if (!language->chat.form)
         return copse_fail(COPSE_ERR_UNSUPPORTED,
-                          "%s: the form of its conversations is not known; chatml, llama3 and "
-                          "zephyr are",
+                          "%s: the form of its conversations is not known; " COPSE_CHAT_NAMES
+                          " are",
                           language->path);
     if (window > 0)
         COPSE_TRY(copse__language_check_window(language, window));

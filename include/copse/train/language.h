@@ -99,7 +99,7 @@ COPSE_API const char *copse_language_token(const copse_language *language, int32
  * @param system  What the model is told first. NULL: what its file says, or nothing.
  * @param text    Receives the text, NUL-terminated, if `room` is enough; NULL is allowed.
  * @param needed  Receives the bytes of the text with its NUL.
- * @retval COPSE_ERR_UNSUPPORTED  The form is unknown.
+ * @retval COPSE_ERR_UNSUPPORTED  The form is unknown, or it has no text of the system.
  * @retval COPSE_ERR_ARGUMENT     `room` is not 0 and smaller than *needed; or `system` or `question`
  *                                has more than 16 MiB.
  */

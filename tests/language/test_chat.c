@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: MIT */
+/* Forms of conversations, found in templates: the text of a question, and which parts of a
+   conversation are predicted. The expected texts are what the templates of the published models
+   write, without their token for the begin. */
+#include "tests/language/folder_rig.h"
+
+#include "copse/train/adapt.h"
+
+#define GEMMA \
+    "{{ '<start_of_turn>' + role + '\\n' + message['content'] | trim + '<end_of_turn>\\n' }}"
+#define QWEN                                                                         \
+    "{{- '<|im_start|>system\\n' }}{{- messages[0]['content'] }}{{- 'You are Q.' }}" \
+    "{{- '<|im_start|>system\\n' + messages[0]['content'] + '<|im_end|>\\n' }}"      \
+    "{{- '<|im_start|>system\\nYou are Q.<|im_end|>\\n' }}{{- '<|im_start|>user\\n' }}"
+
+static const struct form_case {
+    const char *name, *template;
+    const char *asked, *told;     /* of "  Why? " with nothing of the system */
+    const char *with_system;      /* with "Be kind"; NULL: refused */
+    const char *turns;            /* of two questions: predicted parts in braces */
+    const char *turns_and_system; /* NULL: refused */
+} cases[] = {
+    { "chatml", "'<|im_start|>' + message['role']", "Why?",
+      "<|im_start|>user\nWhy?<|im_end|>\n<|im_start|>assistant\n",
+      "<|im_start|>system\nBe kind<|im_end|>\n<|im_start|>user\nWhy?<|im_end|>\n"
+      "<|im_start|>assistant\n",
+      "<|im_start|>user\na<|im_end|>\n<|im_start|>assistant\n{ b <|im_end|>}\n"
+      "<|im_start|>user\nc<|im_end|>\n<|im_start|>assistant\n{d<|im_end|>}",
+      "<|im_start|>system\nBe kind<|im_end|>\n<|im_start|>user\na<|im_end|>\n"
+      "<|im_start|>assistant\n{ b <|im_end|>}\n"
+      "<|im_start|>user\nc<|im_end|>\n<|im_start|>assistant\n{d<|im_end|>}" },
+    { "chatml", QWEN, "Why?",
+      "<|im_start|>system\nYou are Q.<|im_end|>\n<|im_start|>user\nWhy?<|im_end|>\n"
+      "<|im_start|>assistant\n",
+      "<|im_start|>system\nBe kind<|im_end|>\n<|im_start|>user\nWhy?<|im_end|>\n"
+      "<|im_start|>assistant\n",
+      "<|im_start|>system\nYou are Q.<|im_end|>\n<|im_start|>user\na<|im_end|>\n"
+      "<|im_start|>assistant\n{ b <|im_end|>}\n"
+      "<|im_start|>user\nc<|im_end|>\n<|im_start|>assistant\n{d<|im_end|>}",
+      "<|im_start|>system\nBe kind<|im_end|>\n<|im_start|>user\na<|im_end|>\n"
+      "<|im_start|>assistant\n{ b <|im_end|>}\n"
+      "<|im_start|>user\nc<|im_end|>\n<|im_start|>assistant\n{d<|im_end|>}" },
+    { "gemma", GEMMA, " Why?\n", "<start_of_turn>user\nWhy?<end_of_turn>\n<start_of_turn>model\n",
+      NULL,
+      "<start_of_turn>user\na<end_of_turn>\n<start_of_turn>model\n{b<end_of_turn>}\n"
+      "<start_of_turn>user\nc<end_of_turn>\n<start_of_turn>model\n{d<end_of_turn>}",
+      NULL },
+    { "gemma", "{%- set first_user_prefix = messages[0]['content'] + '\\n\\n' -%}" GEMMA, " Why?\n",
+      "<start_of_turn>user\nWhy?<end_of_turn>\n<start_of_turn>model\n",
+      "<start_of_turn>user\nBe kind\n\nWhy?<end_of_turn>\n<start_of_turn>model\n",
+      "<start_of_turn>user\na<end_of_turn>\n<start_of_turn>model\n{b<end_of_turn>}\n"
+      "<start_of_turn>user\nc<end_of_turn>\n<start_of_turn>model\n{d<end_of_turn>}",
+      "<start_of_turn>user\nBe kind\n\na<end_of_turn>\n<start_of_turn>model\n{b<end_of_turn>}\n"
+      "<start_of_turn>user\nc<end_of_turn>\n<start_of_turn>model\n{d<end_of_turn>}" },
+    { "mistral", "{{- ' [INST] ' + message['content'] + ' [/INST]' }}", "Why?",
+      " [INST] Why? [/INST]", " [INST] Be kind\n\nWhy? [/INST]",
+      " [INST] a [/INST]{  b </s>} [INST] c [/INST]{ d</s>}",
+      " [INST] Be kind\n\na [/INST]{  b </s>} [INST] c [/INST]{ d</s>}" },
+    { "mistral", "{{ '[INST] ' + message['content'] + ' [/INST]' }}", "Why?", "[INST] Why? [/INST]",
+      NULL, "[INST] a [/INST]{ b </s>}[INST] c [/INST]{d</s>}", NULL },
+    { "mistral", "{{- \"[INST] \" + message[\"content\"] + \"[/INST]\" }}", "Why?",
+      "[INST] Why?[/INST]", "[INST] Be kind\n\nWhy?[/INST]",
+      "[INST] a[/INST]{ b</s>}[INST] c[/INST]{ d</s>}", NULL },
+    { "mistral", "{{- \"[INST]\" + message[\"content\"] + \"[/INST]\" }}", "Why?",
+      "[INST]Why?[/INST]", "[INST]Be kind\n\nWhy?[/INST]",
+      "[INST]a[/INST]{ b </s>}[INST]c[/INST]{d</s>}", NULL },
+};
+#define EACH(c) \
+    for (const struct form_case *c = cases; c < cases + sizeof cases / sizeof *cases; c++)
+
+static void open_with(const char *template)
+{
+    folder_text("chat_template.jinja", template);
+    OK(open_path(temp_path("model")));
+}
+
+static void test_questions(void **state)
+{
+    struct copse_language_info info;
+    char chat[400];
+    size_t size;
+    (void)state;
+    make_folder(&llama, COPSE_F32);
+    folder_write(&made, ctx, &llama);
+    EACH(c)
+    {
+        open_with(c->template);
+        OK(copse_language_describe(language, &info));
+        assert_string_equal(info.chat, c->name);
+        OK(copse_language_chat(language, NULL, c->asked, chat, sizeof chat, &size));
+        assert_string_equal(chat, c->told);
+        assert_int_equal(size, strlen(chat) + 1);
+        if (c->with_system) {
+            OK(copse_language_chat(language, "Be kind", c->asked, chat, sizeof chat, &size));
+            assert_string_equal(chat, c->with_system);
+        } else
+            FAILS(COPSE_ERR_UNSUPPORTED,
+                  copse_language_chat(language, "Be kind", c->asked, chat, sizeof chat, &size),
+                  "have no text of the system: put it into the question");
+        close_file();
+    }
+}
+
+static void append(char *to, const char *what, size_t size)
+{
+    strncat(to, what, size);
+}
+
+/* The tokens of the only row as a text, the predicted ones in braces. */
+static void row_text(const copse_dataset *data, const struct copse_conversations_info *info,
+                     char *to)
+{
+    static int32_t x[512], y[512];
+    const uint32_t row = 0;
+    bool was_answer = false;
+    uint64_t left = info->predicted;
+    assert_int_equal(info->conversations, 1);
+    assert_true(info->window <= 512);
+    OK(copse_dataset_gather(data, "x", &row, 1, x));
+    OK(copse_dataset_gather(data, "y", &row, 1, y));
+    *to = '\0';
+    for (uint32_t i = 0; i < info->window && (left > 0 || was_answer); i++) {
+        size_t size;
+        const char *at = copse_language_token(language, x[i], &size);
+        const bool is_answer = y[i] != COPSE_LANGUAGE_NO_TOKEN;
+        append(to, at, size);
+        if (is_answer != was_answer)
+            append(to, is_answer ? "{" : "}", 1);
+        left -= is_answer;
+        if (left == 0 && is_answer) {
+            at = copse_language_token(language, y[i], &size);
+            append(to, at, size), append(to, "}", 1);
+            return;
+        }
+        was_answer = is_answer;
+    }
+}
+
+#define TURNS                                                                                \
+    "{\"role\": \"user\", \"content\": \"a\"}, {\"role\": \"assistant\", \"content\": \" b " \
+    "\"}, {\"role\": \"user\", \"content\": \"c\"}, {\"role\": \"assistant\", \"content\": " \
+    "\"d\"}]}"
+
+static void test_turns(void **state)
+{
+    static const char turns[] = "{\"messages\": [" TURNS,
+                      with_system[] = "{\"messages\": [{\"role\": \"system\", \"content\": \"Be "
+                                      "kind\"}, " TURNS;
+    struct copse_conversations_info info;
+    char seen[600];
+    copse_dataset *data;
+    (void)state;
+    make_folder(&llama, COPSE_F32);
+    folder_write(&made, ctx, &llama);
+    EACH(c)
+    {
+        open_with(c->template);
+        OK(copse_language_conversations(language, turns, sizeof turns - 1, 0, &info, &data));
+        row_text(data, &info, seen);
+        assert_string_equal(seen, c->turns);
+        copse_dataset_release(&data);
+        if (c->turns_and_system) {
+            OK(copse_language_conversations(language, with_system, sizeof with_system - 1, 0, &info,
+                                            &data));
+            row_text(data, &info, seen);
+            assert_string_equal(seen, c->turns_and_system);
+            copse_dataset_release(&data);
+        } else
+            FAILS(COPSE_ERR_FORMAT,
+                  copse_language_conversations(language, with_system, sizeof with_system - 1, 0,
+                                               &info, &data),
+                  "line 1: it has words of the system");
+        close_file();
+    }
+}
+
+/* A question and its answer; words of the system without a question; forms that are not known. */
+static void test_pairs(void **state)
+{
+    static const char pair[] = "{\"system\": \"Be kind\", \"prompt\": \"a\", \"answer\": \"b\"}",
+                      early[] = "{\"messages\": [{\"role\": \"system\", \"content\": \"x\"}, "
+                                "{\"role\": \"assistant\", \"content\": \"y\"}]}";
+    static const char *const unknown[] = { "'[INST] ' + '<<SYS>>' + ' [/INST]'", "[INST]", "x" };
+    struct copse_conversations_info info;
+    char seen[600];
+    size_t size;
+    copse_dataset *data;
+    (void)state;
+    make_folder(&llama, COPSE_F32);
+    folder_write(&made, ctx, &llama);
+    open_with(cases[7].template);
+    OK(copse_language_conversations(language, pair, sizeof pair - 1, 0, &info, &data));
+    row_text(data, &info, seen);
+    assert_string_equal(seen, "[INST]Be kind\n\na[/INST]{b</s>}");
+    copse_dataset_release(&data);
+    FAILS(COPSE_ERR_FORMAT,
+          copse_language_conversations(language, early, sizeof early - 1, 0, &info, &data),
+          "line 1: an answer follows the words of the system, and no question");
+    close_file();
+    open_with(cases[0].template);
+    OK(copse_language_conversations(language, early, sizeof early - 1, 0, &info, &data));
+    row_text(data, &info, seen);
+    assert_string_equal(seen, "<|im_start|>system\nx<|im_end|>\n<|im_start|>assistant\n"
+                              "{y<|im_end|>}");
+    copse_dataset_release(&data);
+    close_file();
+    for (size_t i = 0; i < sizeof unknown / sizeof *unknown; i++) {
+        open_with(unknown[i]);
+        FAILS(COPSE_ERR_UNSUPPORTED, copse_language_chat(language, NULL, "a", NULL, 0, &size),
+              "not known; chatml, gemma, llama3, mistral and zephyr are");
+        close_file();
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_questions),
+        cmocka_unit_test(test_turns),
+        cmocka_unit_test(test_pairs),
+    };
+    return cmocka_run_group_tests(tests, begin, end);
+}
