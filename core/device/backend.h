@@ -76,8 +76,7 @@ struct copse_device {
        products, and launches keep the order of the nodes (schedule.c) */
     bool is_portable;
     bool tries_blocked; /* under test: blocked kernels are used */
-    /* by kind, the self-tests of the library product that passed here: 0 = none, else 1 + classes of
-       large products (library_product.c) */
+    /* by kind, the self-tests of the library product that passed here (library_product.c) */
     atomic_uint products_passed[16];
     /* submissions near this time [ns, 0: no limit], and the newest estimate of a unit of work
        (pace.h) [ps] */

@@ -8,10 +8,11 @@
    and driver, and kept with the programs that passed their cross-check (core/trust/checked.h).
 
    CLBlast computes products with m n k below a bound with one kernel, and larger ones with another
-   kernel, together with kernels that pad and transpose the matrices. If sizes are multiples of its
-   tiles, those copy or are omitted. The bound is the cube of its parameter XGEMM_MIN_INDIRECT_SIZE,
-   which depends on the device. Before a product that may be above it, two products above it are
-   tested, one of odd sizes and one of multiples of 128. */
+   kernel, together with kernels that pad and transpose the matrices into scratch memory. If sizes are
+   multiples of its tiles, those copy or are omitted. The bound is the cube of its parameter
+   XGEMM_MIN_INDIRECT_SIZE, which depends on the device; products above it are those that need scratch
+   memory. Before the first one, two products above the bound are tested, one of odd sizes and one of
+   multiples of 128. */
 #include <math.h>
 #include <stdio.h>
 
@@ -24,20 +25,7 @@
 #define COLS    37u
 #define TERMS   19u
 #define BATCH   3u
-#define REPEATS 4u /* of a product of the same numbers */
-
-/* Classes of large products: for every device whose bound is at least `from`, the products here are
-   above the bound, or the bound belongs to the next class. Bounds of CLBlast's table of devices:
-   Intel's CPUs 320 and 384, Intel's and ARM's GPUs 128 and 192, NVIDIA's 768 and 1472 to 1984, all
-   others 704. */
-static const struct large {
-    uint64_t from;
-    uint32_t odd[3], whole[3];
-} of_cpus[] = { { 320, { 385, 387, 389 }, { 384, 384, 384 } },
-                { 704, { 705, 707, 709 }, { 640, 768, 768 } } },
-  of_others[] = { { 128, { 193, 195, 197 }, { 256, 128, 256 } },
-                  { 704, { 769, 771, 773 }, { 768, 768, 768 } },
-                  { 1472, { 1985, 1987, 1989 }, { 2048, 1920, 2048 } } };
+#define REPEATS 4u /* of a product of the same numbers, at most */
 
 #define UNTOUCHED -12345.0f /* between the matrices */
 
@@ -54,6 +42,7 @@ enum {
 struct trial {
     struct copse_gemm g;               /* of all terms */
     bool is_in_parts;                  /* two commands */
+    uint32_t repeats;                  /* of the same numbers; 0: none */
     size_t counts[PLACES], at[PLACES]; /* in floats */
     size_t size, total;                /* without and with the scratch memory */
 };
@@ -242,12 +231,12 @@ static copse_status repeat_trial(copse_device *dev, struct trial *t, bool *is_ke
                                  size_t room)
 {
     static const float around[REPEATS] = { 0.0f, NAN, 3.4e38f, UNTOUCHED };
-    lay_out(dev, t, REPEATS);
+    lay_out(dev, t, t->repeats);
     const size_t size = t->size;
     float *image = copse__alloc(&dev->base->mem, 2 * size + t->counts[C], sizeof *image);
     copse_status s = image ? COPSE_OK : copse_no_memory("self-test");
     *is_kept = true;
-    for (size_t i = 0; s == COPSE_OK && i < REPEATS && !*reason; i++) {
+    for (size_t i = 0; s == COPSE_OK && i < t->repeats && !*reason; i++) {
         float *got = image + size, *first = got + size;
         bool was_run;
         lay_out(dev, t, i);
@@ -289,7 +278,7 @@ static copse_status test_bits(copse_device *dev, struct trial *t, char *reason, 
     copse__log(&dev->base->log, COPSE_LOG_DEBUG,
                "repeated: " COPSE_LIBRARY_PRODUCT " of %u x %u x %u%s on %s has the same bits %u "
                "times",
-               t->g.m, t->g.n, t->g.k, layout_of(&t->g), dev->info.id, REPEATS);
+               t->g.m, t->g.n, t->g.k, layout_of(&t->g), dev->info.id, t->repeats);
     return copse__device_note_checked(dev, digest_of(t));
 }
 
@@ -301,10 +290,11 @@ static bool is_in_parts(const struct copse_gemm *g)
 }
 
 static copse_status library_product_test(copse_device *dev, const struct copse_command *c,
-                                         uint32_t m, uint32_t n, uint32_t k, uint32_t batch)
+                                         uint32_t m, uint32_t n, uint32_t k, uint32_t batch,
+                                         uint32_t repeats)
 {
     const uint64_t start = copse__now_ns();
-    struct trial t = { .g = c->gemm, .is_in_parts = is_in_parts(&c->gemm) };
+    struct trial t = { .g = c->gemm, .is_in_parts = is_in_parts(&c->gemm), .repeats = repeats };
     char reason[160] = "";
     t.g.m = m;
     t.g.n = n;
@@ -312,7 +302,7 @@ static copse_status library_product_test(copse_device *dev, const struct copse_c
     t.g.k_begin = 0;
     t.g.batch = batch;
     copse_status s = run_trial(dev, &t, reason, sizeof reason);
-    if (s == COPSE_OK && !*reason)
+    if (s == COPSE_OK && !*reason && repeats > 0)
         s = test_bits(dev, &t, reason, sizeof reason);
     if (*reason) {
         COPSE_TRY(copse__device_fail_test(dev, COPSE_LIBRARY_PRODUCT, reason));
@@ -329,29 +319,32 @@ static copse_status library_product_test(copse_device *dev, const struct copse_c
 
 /* ---- large products ---- */
 
-/* The classes of the device, and the number of them that apply to a product of this size. */
-static const struct large *classes_of(const copse_device *dev, const struct copse_command *c,
-                                      unsigned *count)
+#define WHOLE 128u /* a multiple of all tiles */
+#define MOST  8192u
+
+/* The smallest multiple of WHOLE whose cube is above the bound; 0: none is. */
+static uint32_t large_size(const copse_device *dev, const struct copse_command *c)
 {
-    const bool is_cpu = dev->info.kind == COPSE_DEVICE_CPU;
-    const struct large *list = is_cpu ? of_cpus : of_others;
-    const unsigned most = is_cpu ? COPSE_COUNT(of_cpus) : COPSE_COUNT(of_others);
-    const uint64_t mn = (uint64_t)c->gemm.m * c->gemm.n,
-                   k = COPSE_MAX(c->gemm.k_end - c->gemm.k_begin, 1u);
-    *count = 0;
-    while (*count < most &&
-           mn >= (list[*count].from * list[*count].from * list[*count].from + k - 1) / k)
-        ++*count;
-    return list;
+    struct copse_gemm g = c->gemm;
+    g.batch = 1;
+    g.k_begin = 0;
+    for (uint32_t size = WHOLE; size <= MOST; size += WHOLE) {
+        g.m = g.n = g.k = g.k_end = size;
+        if (copse__library_product_scratch(dev, &g) > 0)
+            return size;
+    }
+    return 0;
 }
 
 /* Without memory the test is skipped: the product itself then needs the memory. */
-static copse_status test_large(copse_device *dev, const struct copse_command *c,
-                               const struct large *x)
+static copse_status test_large(copse_device *dev, const struct copse_command *c)
 {
-    copse_status s = library_product_test(dev, c, x->odd[0], x->odd[1], x->odd[2], 1);
-    if (s == COPSE_OK)
-        s = library_product_test(dev, c, x->whole[0], x->whole[1], x->whole[2], 1);
+    const uint32_t size = large_size(dev, c);
+    copse_status s = COPSE_OK;
+    if (size > 0)
+        s = library_product_test(dev, c, size + 1, size + 3, size + 5, 1, 2);
+    if (size > 0 && s == COPSE_OK)
+        s = library_product_test(dev, c, size, size, size, 1, 0);
     if (s != COPSE_ERR_NO_MEMORY && s != COPSE_ERR_NO_DEVICE_MEMORY)
         return s;
     copse__log(&dev->base->log, COPSE_LOG_INFO,
@@ -381,16 +374,18 @@ size_t copse__library_product_scratch(const copse_device *dev, const struct cops
     return is_known ? copse__round_up(bytes, COPSE_WORD_BYTES) : 0;
 }
 
+enum { NOT_TESTED, TESTED, TESTED_LARGE };
+
 static copse_status test_kind(copse_device *dev, const struct copse_command *gemm,
-                              atomic_uint *passed, const struct large *list, unsigned large)
+                              atomic_uint *passed, unsigned wanted)
 {
     atomic_store(&dev->kernel_made_ns, copse__now_ns()); /* the driver compiles: waits are longer */
-    if (atomic_load(passed) == 0)
-        COPSE_TRY(
-            library_product_test(dev, gemm, ROWS, COLS, TERMS, gemm->gemm.batch > 1 ? BATCH : 1));
-    if (large > 0)
-        COPSE_TRY(test_large(dev, gemm, &list[large - 1]));
-    atomic_store(passed, large + 1);
+    if (atomic_load(passed) == NOT_TESTED)
+        COPSE_TRY(library_product_test(dev, gemm, ROWS, COLS, TERMS,
+                                       gemm->gemm.batch > 1 ? BATCH : 1, REPEATS));
+    if (wanted == TESTED_LARGE)
+        COPSE_TRY(test_large(dev, gemm));
+    atomic_store(passed, wanted);
     return COPSE_OK;
 }
 
@@ -400,15 +395,14 @@ copse_status copse__library_product_test(copse_device *dev, const struct copse_c
     atomic_uint *passed =
         &dev->products_passed[(g->a_transposed ? 1u : 0u) + (g->b_transposed ? 2u : 0u) +
                               (is_in_parts(g) ? 4u : 0u) + (g->batch > 1 ? 8u : 0u)];
-    unsigned large;
-    const struct large *list = classes_of(dev, gemm, &large);
-    if (dev->tries_blocked || atomic_load(passed) > large ||
+    const unsigned wanted = g->has_scratch ? TESTED_LARGE : TESTED;
+    if (dev->tries_blocked || atomic_load(passed) >= wanted ||
         atomic_load_explicit(&dev->ctx->self_tests_off, memory_order_relaxed) > 0)
         return COPSE_OK;
     copse__kernel_report(dev, COPSE_LIBRARY_PRODUCT, 0, 1);
     const struct copse_span span = copse__span_begin(dev->base);
     const copse_status s = copse__span_end(span, COPSE_SPAN_COMPILE, COPSE_LIBRARY_PRODUCT,
-                                           test_kind(dev, gemm, passed, list, large));
+                                           test_kind(dev, gemm, passed, wanted));
     copse__kernel_report(dev, COPSE_LIBRARY_PRODUCT, 1, 1);
     return s;
 }

@@ -347,7 +347,10 @@ static copse_status variant_refuse(const struct copse_lowering *l, const struct 
         return copse_note(copse__kernel_refuse(l->dev, kernel, reason), "forced for %s", f->name);
     const bool has_reason = l->dev && v->kernel != COPSE_LIBRARY_KERNEL &&
                             copse__kernel_check(l->dev, v->kernel) != COPSE_OK;
-    snprintf(why, sizeof why, "%s%s", has_reason ? ": " : "", has_reason ? copse_last_error() : "");
+    snprintf(why, sizeof why, "%s%s", has_reason || v->kernel == COPSE_LIBRARY_KERNEL ? ": " : "",
+             has_reason                          ? copse_last_error()
+             : v->kernel == COPSE_LIBRARY_KERNEL ? "it has no CLBlast (Debian package libclblast1)"
+                                                 : "");
     return copse_fail(COPSE_ERR_UNSUPPORTED, "%s: this device cannot run the variant %s%s", f->name,
                       copse__variant_kernel(v), why);
 }

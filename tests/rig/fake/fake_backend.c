@@ -333,6 +333,16 @@ static void gemm(const struct copse_command *c)
     }
 }
 
+/* Products of 128 x 128 x 128 and more need a copy of both operands. */
+static copse_status fake_gemm_scratch(const copse_device *dev, const struct copse_gemm *g,
+                                      size_t *bytes)
+{
+    const uint64_t mn = (uint64_t)g->m * g->n, k = g->k_end - g->k_begin;
+    (void)dev;
+    *bytes = mn * k < UINT64_C(128) * 128 * 128 ? 0 : 4 * (size_t)(k * g->m + k * g->n);
+    return COPSE_OK;
+}
+
 static void perturb(struct fake_device *d, const struct copse_command *c)
 {
     if (!names(d->perturb, c))
@@ -603,6 +613,7 @@ const struct copse_backend copse_backend_fake = {
     .write = fake_write,
     .read = fake_read,
     .encode = fake_encode,
+    .gemm_scratch = fake_gemm_scratch,
     .segment_init = fake_segment_init,
     .segment_fini = fake_segment_fini,
     .replay = fake_replay,
