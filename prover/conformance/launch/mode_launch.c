@@ -10,7 +10,7 @@
 #define TEXEL_BYTES 16u
 
 /* Bytes of all buffers of a launch. The references take several times as much. */
-#define MANY_BYTES ((size_t)4 << 20)
+#define MANY_BYTES ((size_t)2 << 20)
 #define AXIS_BYTES ((size_t)24 << 20)
 #define PER        32u /* as update rules and reductions launch their kernels */
 
