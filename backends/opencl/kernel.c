@@ -166,7 +166,20 @@ struct header {
 };
 static const char magic[8] = "copsecl", object_magic[8] = "copseco";
 
+/* PoCL takes the code of a program from its own cache, into which another process may be writing:
+   then the binary has none, and PoCL aborts when it loads it. LLVM's code begins with these
+   bytes. */
+static bool has_code(const struct copse_cl_device *d, const unsigned char *bytes, size_t size)
+{
+    static const unsigned char mark[] = { 'B', 'C', 0xc0, 0xde };
+    bool is_there = !d->is_pocl;
+    for (size_t i = 0; i + sizeof mark <= size && !is_there; i++)
+        is_there = memcmp(bytes + i, mark, sizeof mark) == 0;
+    return is_there;
+}
+
 struct taken {
+    const struct copse_cl_device *dev;
     struct copse_mem *mem;
     uint64_t identity;
     unsigned char *bytes; /* NULL: nothing usable */
@@ -189,7 +202,8 @@ static void kernel_take(void *to, const void *bytes, size_t size)
     size -= sizeof h;
     t->is_object = memcmp(h.magic, object_magic, sizeof magic) == 0;
     if ((!t->is_object && memcmp(h.magic, magic, sizeof magic) != 0) || h.identity != t->identity ||
-        h.size != size || h.digest != copse__hash(COPSE_HASH_START, body, size))
+        h.size != size || h.digest != copse__hash(COPSE_HASH_START, body, size) ||
+        !has_code(t->dev, body, size))
         return;
     t->is_damaged = false;
     t->bytes = copse__alloc(t->mem, size, 1);
@@ -240,7 +254,7 @@ static bool load_binary(struct copse_kernel *k, const char *key, uint64_t identi
 {
     struct copse_cl_device *d = k->dev->priv;
     struct copse_base *base = k->dev->base;
-    struct taken t = { .mem = &base->mem, .identity = identity };
+    struct taken t = { .dev = d, .mem = &base->mem, .identity = identity };
     bool is_loaded = false;
     if (base->cache.get == NULL)
         return false;
@@ -286,7 +300,8 @@ static void store_binary(const struct copse_kernel *k, cl_program program, bool 
         return;
     unsigned char *body = blob + sizeof h;
     if (d->cl.GetProgramInfo(program, CL_PROGRAM_BINARIES, sizeof body, &body, NULL) ==
-        CL_SUCCESS) {
+            CL_SUCCESS &&
+        has_code(d, body, size)) {
         memcpy(h.magic, is_object ? object_magic : magic, sizeof magic);
         h.size = size;
         h.digest = copse__hash(COPSE_HASH_START, body, size);

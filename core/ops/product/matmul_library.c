@@ -16,6 +16,7 @@
 #define LIBRARY_LEADS (512.0 * 512 * 512)
 #define STRIP         32u /* terms; parts are multiples of them */
 #define MOST_PADDING  255u
+#define MOST_TERMS    65536u /* with more, the parts need a wider bound than copse/matmul.h states */
 
 static uint64_t divide_up(uint64_t n, uint64_t by)
 {
@@ -93,7 +94,8 @@ static bool has_room(const struct copse_limits *limits, const struct copse_produ
 bool copse__library_fits(const struct copse_limits *limits, const void *work)
 {
     const struct copse_product *p = work;
-    return p->k > 0 && is_regular(p, &p->of_a) && is_regular(p, &p->of_b) && has_room(limits, p);
+    return p->k > 0 && p->k <= MOST_TERMS && is_regular(p, &p->of_a) && is_regular(p, &p->of_b) &&
+           has_room(limits, p);
 }
 
 bool copse__library_leads(const copse_device *dev, const void *work)
