@@ -87,7 +87,7 @@ static size_t row_of_b(const struct copse_gemm *g)
     return g->b_transposed ? g->k : g->n;
 }
 
-/* Matrices that begin behind the start of their buffer are copied; whether others are depends on
+/* Matrices that begin after the start of their buffer are copied; whether others are depends on
    their sizes. */
 copse_status copse_cl_gemm_scratch(const copse_device *dev, const struct copse_gemm *g,
                                    size_t *bytes)

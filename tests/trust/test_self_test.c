@@ -339,8 +339,8 @@ static void library_product_is_tested_where_it_gets_larger(void **state)
     copse_device_release(&dev);
     copse_context_release(&ctx);
 
-    /* The test of odd sizes is wrong, and that of whole tiles. Before them are the small one and four
-       for its bits, and two more for those of odd sizes. */
+    /* The tests of odd sizes and of whole tiles are wrong. Before them are the small test and four for
+       its bits, and two more for the bits of odd sizes. */
     for (unsigned at = 6; at <= 9; at += 3) {
         fake_reset();
         copse_fake.devices[0].describe = with_library;
