@@ -136,7 +136,19 @@ static void find_system(struct copse_chat *chat, const char *template, size_t si
     }
 }
 
-void copse__chat_find(struct copse_chat *chat, const char *template, size_t size)
+static void end_texts(struct copse_tokenizer *t, const struct copse_chat_form *form)
+{
+    const size_t mark = strcspn(form->answer_end, "\n");
+    for (uint32_t i = 0; i < t->count; i++) {
+        struct copse_token *token = &t->tokens[i];
+        if (token->is_named && token->size == mark &&
+            memcmp(token->text, form->answer_end, mark) == 0)
+            token->is_end = true;
+    }
+}
+
+void copse__chat_find(struct copse_chat *chat, struct copse_tokenizer *tokenizer,
+                      const char *template, size_t size)
 {
     *chat = (struct copse_chat){ .form = NULL };
     if (find_text(template, size, "<<SYS>>")) /* of Llama 2: near to mistral, and another form */
@@ -147,6 +159,8 @@ void copse__chat_find(struct copse_chat *chat, const char *template, size_t size
             chat->form = &forms[i];
     if (chat->form == &forms[0])
         find_system(chat, template, size);
+    if (chat->form)
+        end_texts(tokenizer, chat->form);
 }
 
 struct copse_chat_words copse__chat_text(const char *text)

@@ -6,6 +6,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+struct copse_tokenizer;
+
 #define COPSE_CHAT_NAMES "chatml, gemma, llama3, mistral and zephyr"
 
 /* Where the words of the system stand. */
@@ -44,8 +46,10 @@ struct copse_chat_question {
     size_t count;
 };
 
-/* The form of a template; the chat borrows from it. */
-void copse__chat_find(struct copse_chat *chat, const char *template, size_t size);
+/* The form of a template; the chat borrows from it. A model ends its text with the mark that ends an
+   answer, if that is a token, whatever else the file says. */
+void copse__chat_find(struct copse_chat *chat, struct copse_tokenizer *tokenizer,
+                      const char *template, size_t size);
 
 struct copse_chat_words copse__chat_text(const char *text); /* of a text; NULL: none */
 

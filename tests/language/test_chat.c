@@ -2,6 +2,8 @@
 /* Forms of conversations, found in templates: the text of a question, and which parts of a
    conversation are predicted. The expected texts are what the templates of the published models
    write, without their token for the begin. */
+#include "core/language/language.h"
+
 #include "tests/language/folder_rig.h"
 
 #include "copse/train/adapt.h"
@@ -212,12 +214,30 @@ static void test_pairs(void **state)
     }
 }
 
+/* Where the file names another token for the end, an answer ends with the mark of its form. */
+static void test_ends(void **state)
+{
+    (void)state;
+    make_folder(&llama, COPSE_F32);
+    folder_write(&made, ctx, &llama);
+    folder_text("generation_config.json", "{\"eos_token_id\": 256}");
+    open_with("x");
+    assert_true(language->tokenizer.tokens[BEGIN].is_end);
+    assert_false(language->tokenizer.tokens[END].is_end);
+    close_file();
+    open_with(cases[0].template);
+    assert_true(language->tokenizer.tokens[BEGIN].is_end);
+    assert_true(language->tokenizer.tokens[END].is_end);
+    close_file();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_questions),
         cmocka_unit_test(test_turns),
         cmocka_unit_test(test_pairs),
+        cmocka_unit_test(test_ends),
     };
     return cmocka_run_group_tests(tests, begin, end);
 }
