@@ -23,6 +23,15 @@ static bool starts_with(const char *text, const char *with)
     return strncmp(text, with, strlen(with)) == 0;
 }
 
+/* The first place of `what` in the line, or NULL. */
+static const char *find_in_line(const char *line, const char *what)
+{
+    for (; *line && *line != '\n'; line++)
+        if (starts_with(line, what))
+            return line;
+    return NULL;
+}
+
 static void read_code(const char *assembly, struct code *c)
 {
     c->count = 0;
@@ -76,8 +85,8 @@ static bool is_fused(const char *text)
 /* The second half of an instruction with two, or NULL: "v_dual_fmac_f32 ... :: v_dual_mul_f32 ...". */
 static const char *second_half(const char *text)
 {
-    const char *end = strchr(text, '\n'), *half = strstr(text, ":: ");
-    return half && (!end || half < end) ? half + 3 : NULL;
+    const char *half = find_in_line(text, ":: ");
+    return half ? half + 3 : NULL;
 }
 
 static unsigned count_fused(const char *text)
@@ -89,15 +98,14 @@ static unsigned count_fused(const char *text)
 /* How many loads may be under way after the instruction; UINT_MAX = it does not wait for loads. */
 static unsigned loads_left(const char *text)
 {
-    const char *end = strchr(text, '\n'), *at;
     if (starts_with(text, "s_wait_loadcnt_dscnt"))
         return (unsigned)strtoul(text + strlen("s_wait_loadcnt_dscnt"), NULL, 16) >> 8 & 63u;
     if (starts_with(text, "s_wait_loadcnt"))
         return (unsigned)strtoul(text + strlen("s_wait_loadcnt"), NULL, 16);
     if (!starts_with(text, "s_waitcnt"))
         return (unsigned)-1;
-    at = strstr(text, "vmcnt(");
-    return at && (!end || at < end) ? (unsigned)strtoul(at + 6, NULL, 10) : (unsigned)-1;
+    const char *at = find_in_line(text, "vmcnt(");
+    return at ? (unsigned)strtoul(at + strlen("vmcnt("), NULL, 10) : (unsigned)-1;
 }
 
 /* The loop is run twice, because a load may wait in the next round. */
@@ -130,10 +138,10 @@ static unsigned find_loops(const struct code *c, bool multiplies, struct loop *l
 {
     unsigned count = 0, kept = 0;
     for (unsigned i = 0; i < c->count; i++) {
-        const char *end = strchr(c->at[i], '\n'), *to = strstr(c->at[i], "BB");
         if (!starts_with(c->at[i], "s_branch") && !starts_with(c->at[i], "s_cbranch"))
             continue;
-        const long label = to && (!end || to < end) ? strtol(to + 2, NULL, 10) : -1;
+        const char *to = find_in_line(c->at[i], "BB");
+        const long label = to ? strtol(to + 2, NULL, 10) : -1;
         if (label < 0 || label >= MOST_LABELS || c->labels[label] < 0 ||
             (unsigned)c->labels[label] > i)
             continue;
