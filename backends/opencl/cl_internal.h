@@ -10,6 +10,7 @@
 
 #include "copse/device/queue.h"
 
+#include "core/base/deadline.h"
 #include "core/device/backend.h"
 
 /* X(result, name without "cl", parameters) */
@@ -154,6 +155,15 @@ struct copse_cl_kernel {
 #define COPSE_CL_BLOCKS      4
 #define COPSE_CL_BLOCK_BYTES (2u << 20)
 #define COPSE_CL_EVENTS      64
+#define COPSE_CL_LANDINGS    256
+
+/* A read in staging memory that is not copied out yet. */
+struct copse_cl_landing {
+    void *dst;
+    size_t at, size;      /* in staging memory */
+    uint64_t end, ticket; /* the ring's head behind it; its submission */
+    cl_event read;
+};
 
 struct copse_cl_queue {
     cl_command_queue queue;
@@ -162,8 +172,8 @@ struct copse_cl_queue {
     cl_event events[COPSE_CL_EVENTS];
     uint64_t newest;
     copse_status failed; /* sticky: an error of the device */
-    /* Staging: pinned host memory in blocks; a block is free again after its last write
-       completes. */
+    /* Staging (staging.c): pinned host memory, mapped. Writes use it in blocks; a block is free
+       again after its last write completes. */
     cl_mem staging;
     char *mapped;
     struct {
@@ -171,7 +181,13 @@ struct copse_cl_queue {
         cl_event last;
     } blocks[COPSE_CL_BLOCKS];
     size_t block;
-    cl_event read;  /* the newest read into host memory, or NULL */
+    struct {
+        char *map;           /* a ring; NULL: reads go to their destination */
+        uint64_t head, tail; /* total bytes taken and freed */
+        struct copse_cl_landing at[COPSE_CL_LANDINGS];
+        size_t first, count;
+    } reads;
+    cl_event read;  /* the newest read, or NULL */
     bool has_times; /* the driver's queue keeps times */
     cl_event stamps[COPSE_STAMPS];
 };
@@ -268,8 +284,6 @@ copse_status copse_cl_create_kernel(struct copse_kernel *k, cl_kernel *out);
 /* queue.c */
 copse_status copse_cl_queue_init(copse_queue *q);
 void copse_cl_queue_fini(copse_queue *q);
-copse_status copse_cl_write(copse_queue *q, const struct copse_binding *dst, const void *src);
-copse_status copse_cl_read(copse_queue *q, const struct copse_binding *src, void *dst);
 copse_status copse_cl_submit(copse_queue *q, uint64_t *ticket);
 copse_status copse_cl_wait(copse_queue *q, uint64_t ticket, uint64_t timeout_ns);
 copse_status copse_cl_settle(copse_queue *q, uint64_t timeout_ns);
@@ -277,6 +291,21 @@ copse_status copse_cl_wait_queue(copse_queue *q, copse_queue *other, uint64_t ti
 /* COPSE_ERR_TIMEOUT without text if `event` does not complete in time. */
 copse_status copse_cl_wait_event(const struct copse_cl_api *cl, cl_event event,
                                  uint64_t timeout_ns);
+copse_status copse_cl_flush(struct copse_cl_device *d, cl_command_queue queue);
+
+/* staging.c */
+copse_status copse_cl_staging_init(copse_queue *q);
+void copse_cl_staging_unmap(copse_queue *q);
+void copse_cl_staging_fini(copse_queue *q); /* of an idle queue */
+copse_status copse_cl_write(copse_queue *q, const struct copse_binding *dst, const void *src);
+copse_status copse_cl_read(copse_queue *q, const struct copse_binding *src, void *dst);
+/* Copy out the reads up to `ticket`, which is reached. COPSE_ERR_TIMEOUT: the driver does not say
+   yet that a read is complete. After another failure the read is lost. */
+copse_status copse_cl_land(copse_queue *q, uint64_t ticket, uint64_t timeout_ns);
+/* Copy out all reads that succeed. False: some are under way after that time. */
+bool copse_cl_land_all(copse_queue *q, struct copse_deadline *left);
+/* No earlier read is copied out any more. */
+void copse_cl_drop_reads(copse_queue *q);
 
 /* stamp.c */
 copse_status copse_cl_stamp(copse_queue *q, uint32_t slot);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* OpenCL queues: host copies through pinned staging memory, tickets, waits with deadlines. */
+/* OpenCL queues: tickets, waits with deadlines. Nothing waits while it holds a lock. */
 #include "backends/opencl/cl_internal.h"
-#include "core/base/deadline.h"
 
 /* ---- events ---- */
 
@@ -69,7 +68,7 @@ static copse_status queue_mark(struct copse_cl_device *d, cl_command_queue queue
     return s;
 }
 
-static copse_status queue_flush(struct copse_cl_device *d, cl_command_queue queue)
+copse_status copse_cl_flush(struct copse_cl_device *d, cl_command_queue queue)
 {
     copse_cl_lock(d);
     const cl_int e = d->cl.Flush(queue);
@@ -106,8 +105,10 @@ copse_status copse_cl_wait(copse_queue *q, uint64_t ticket, uint64_t timeout_ns)
     cl_event marker = marker_of(q, ticket);
     if (marker == NULL)
         return COPSE_OK;
-    const copse_status s = copse_cl_wait_event(&d->cl, marker, timeout_ns);
+    copse_status s = copse_cl_wait_event(&d->cl, marker, timeout_ns);
     d->cl.ReleaseEvent(marker);
+    if (s == COPSE_OK)
+        s = copse_cl_land(q, ticket, timeout_ns);
     if (s == COPSE_ERR_TIMEOUT && timeout_ns > 0)
         return copse_fail(s, "opencl: ticket not reached within %.3f s", (double)timeout_ns * 1e-9);
     if (s != COPSE_ERR_TIMEOUT)
@@ -135,9 +136,7 @@ copse_status copse_cl_queue_init(copse_queue *q)
 {
     struct copse_cl_device *d = q->dev->priv;
     struct copse_cl_queue *p = q->priv;
-    const size_t size = (size_t)COPSE_CL_BLOCKS * COPSE_CL_BLOCK_BYTES;
     cl_int e = CL_SUCCESS;
-    cl_event mapped = NULL;
     if (d->lent != NULL) {
         COPSE_TRY(copse_cl_check(d->cl.RetainCommandQueue(d->lent), "clRetainCommandQueue"));
         p->queue = d->lent;
@@ -145,23 +144,7 @@ copse_status copse_cl_queue_init(copse_queue *q)
         p->queue = copse_cl_queue_make(q->dev, 0, &e);
         COPSE_TRY(copse_cl_check(e, "create a queue"));
     }
-    /* Memory allocated by the driver, because only such memory is certain to be copied without
-       blocking. */
-    p->staging =
-        d->cl.CreateBuffer(d->context, CL_MEM_READ_WRITE | CL_MEM_ALLOC_HOST_PTR, size, NULL, &e);
-    COPSE_TRY(copse_cl_check(e, "clCreateBuffer of staging memory"));
-    copse_cl_lock(d);
-    p->mapped = d->cl.EnqueueMapBuffer(p->queue, p->staging, CL_FALSE, CL_MAP_READ | CL_MAP_WRITE,
-                                       0, size, 0, NULL, &mapped, &e);
-    copse_cl_unlock(d);
-    COPSE_TRY(copse_cl_check(e, "clEnqueueMapBuffer of staging memory"));
-    copse_status s = queue_flush(d, p->queue);
-    if (s == COPSE_OK)
-        s = copse_cl_wait_event(&d->cl, mapped, copse__device_wait_ns(q->dev));
-    d->cl.ReleaseEvent(mapped);
-    if (s == COPSE_ERR_TIMEOUT)
-        return copse_fail(s, "opencl: the driver does not map staging memory");
-    return s;
+    return copse_cl_staging_init(q);
 }
 
 /* Whether the work up to the event has ended, well or not. A driver that fails once is asked
@@ -184,24 +167,37 @@ static bool has_ended(const struct copse_cl_api *cl, cl_event event, struct cops
 
 /* A marker ends when all work of the queue has. Where the driver takes none, the newest read tells
    of all reads. */
-copse_status copse_cl_settle(copse_queue *q, uint64_t timeout_ns)
+static bool queue_ended(copse_queue *q, struct copse_deadline *left)
 {
     struct copse_cl_device *d = q->dev->priv;
     struct copse_cl_queue *p = q->priv;
-    struct copse_deadline left = copse__deadline(timeout_ns);
     bool is_over = false;
     for (int i = 0; i < 2 && !is_over; i++) {
         cl_event marker;
         if (queue_mark(d, p->queue, &marker) != COPSE_OK)
             continue;
-        is_over = has_ended(&d->cl, marker, &left);
+        is_over = has_ended(&d->cl, marker, left);
         d->cl.ReleaseEvent(marker);
     }
     if (!is_over && atomic_load(&q->dev->imports) == 0)
-        is_over = p->read == NULL || has_ended(&d->cl, p->read, &left);
-    return is_over ? COPSE_OK
-                   : copse_fail(COPSE_ERR_TIMEOUT, "opencl: it is not known whether %s works",
-                                q->dev->info.id);
+        is_over = p->read == NULL || has_ended(&d->cl, p->read, left);
+    return is_over;
+}
+
+/* Reads that land are copied out here only, so that none of a lost device's is under way. */
+copse_status copse_cl_settle(copse_queue *q, uint64_t timeout_ns)
+{
+    const struct copse_cl_queue *p = q->priv;
+    struct copse_deadline left = copse__deadline(timeout_ns);
+    if (p->reads.map != NULL && atomic_load(&q->dev->is_lost)) {
+        copse_cl_drop_reads(q);
+        if (atomic_load(&q->dev->imports) == 0)
+            return COPSE_OK;
+    }
+    return queue_ended(q, &left) && copse_cl_land_all(q, &left)
+               ? COPSE_OK
+               : copse_fail(COPSE_ERR_TIMEOUT, "opencl: it is not known whether %s works",
+                            q->dev->info.id);
 }
 
 void copse_cl_queue_fini(copse_queue *q)
@@ -210,12 +206,10 @@ void copse_cl_queue_fini(copse_queue *q)
     struct copse_cl_queue *p = q->priv;
     if (p->queue == NULL)
         return;
-    if (p->mapped != NULL) {
-        copse_cl_lock(d);
-        d->cl.EnqueueUnmapMemObject(p->queue, p->staging, p->mapped, 0, NULL, NULL);
-        copse_cl_unlock(d);
-    }
-    if (copse_cl_settle(q, copse__device_wait_ns(q->dev)) != COPSE_OK) {
+    copse_cl_drop_reads(q); /* their waiters have returned */
+    copse_cl_staging_unmap(q);
+    struct copse_deadline left = copse__deadline(copse__device_wait_ns(q->dev));
+    if (!queue_ended(q, &left)) {
         /* In some drivers, releasing objects of a stuck queue blocks forever. */
         atomic_store(&d->is_stuck, true);
         copse__log(&q->dev->base->log, COPSE_LOG_ERROR,
@@ -226,90 +220,7 @@ void copse_cl_queue_fini(copse_queue *q)
     for (size_t i = 0; i < COPSE_CL_EVENTS; i++)
         if (p->events[i] != NULL)
             d->cl.ReleaseEvent(p->events[i]);
-    for (size_t i = 0; i < COPSE_CL_BLOCKS; i++)
-        if (p->blocks[i].last != NULL)
-            d->cl.ReleaseEvent(p->blocks[i].last);
     copse_cl_stamps_fini(q);
-    if (p->read != NULL)
-        d->cl.ReleaseEvent(p->read);
-    if (p->staging != NULL)
-        d->cl.ReleaseMemObject(p->staging);
+    copse_cl_staging_fini(q);
     d->cl.ReleaseCommandQueue(p->queue);
-}
-
-/* ---- host copies ---- */
-
-/* Make block `i` empty again. */
-static copse_status queue_reclaim(struct copse_cl_device *d, struct copse_cl_queue *p, size_t i,
-                                  uint64_t timeout_ns)
-{
-    if (p->blocks[i].last != NULL) {
-        COPSE_TRY(copse_cl_wait_event(&d->cl, p->blocks[i].last, timeout_ns));
-        d->cl.ReleaseEvent(p->blocks[i].last);
-        p->blocks[i].last = NULL;
-    }
-    p->blocks[i].used = 0;
-    return COPSE_OK;
-}
-
-/* Ensure that the current block has `size` free bytes. */
-static copse_status make_room(copse_queue *q, size_t size)
-{
-    struct copse_cl_device *d = q->dev->priv;
-    struct copse_cl_queue *p = q->priv;
-    if (size <= COPSE_CL_BLOCK_BYTES - p->blocks[p->block].used)
-        return COPSE_OK;
-    copse_status s = queue_reclaim(d, p, p->block, 0);
-    if (s != COPSE_ERR_TIMEOUT)
-        return s;
-    const size_t next = (p->block + 1) % COPSE_CL_BLOCKS;
-    COPSE_TRY(queue_flush(d, p->queue));
-    s = queue_reclaim(d, p, next, copse__device_wait_ns(q->dev));
-    if (s == COPSE_ERR_TIMEOUT)
-        return copse_fail(s, "opencl: staging memory is full and the device does not proceed");
-    p->block = next;
-    return s;
-}
-
-copse_status copse_cl_write(copse_queue *q, const struct copse_binding *dst, const void *src)
-{
-    struct copse_cl_device *d = q->dev->priv;
-    struct copse_cl_queue *p = q->priv;
-    struct copse_cl_buffer *b = dst->buffer->priv;
-    for (size_t done = 0; done < dst->size;) {
-        const size_t part = COPSE_MIN(dst->size - done, COPSE_CL_BLOCK_BYTES);
-        COPSE_TRY(make_room(q, part));
-        const size_t used = p->blocks[p->block].used;
-        char *staged = p->mapped + p->block * COPSE_CL_BLOCK_BYTES + used;
-        cl_event written = NULL;
-        memcpy(staged, (const char *)src + done, part);
-        copse_cl_lock(d);
-        const cl_int e = d->cl.EnqueueWriteBuffer(p->queue, b->mem, CL_FALSE, dst->offset + done,
-                                                  part, staged, 0, NULL, &written);
-        copse_cl_unlock(d);
-        COPSE_TRY(copse_cl_check(e, "clEnqueueWriteBuffer"));
-        if (p->blocks[p->block].last != NULL)
-            d->cl.ReleaseEvent(p->blocks[p->block].last);
-        p->blocks[p->block].last = written;
-        p->blocks[p->block].used = used + copse__round_up(part, 64);
-        done += part;
-    }
-    return COPSE_OK;
-}
-
-copse_status copse_cl_read(copse_queue *q, const struct copse_binding *src, void *dst)
-{
-    struct copse_cl_device *d = q->dev->priv;
-    struct copse_cl_queue *p = q->priv;
-    struct copse_cl_buffer *b = src->buffer->priv;
-    cl_event read = NULL;
-    copse_cl_lock(d);
-    const cl_int e = d->cl.EnqueueReadBuffer(p->queue, b->mem, CL_FALSE, src->offset, src->size,
-                                             dst, 0, NULL, &read);
-    copse_cl_unlock(d);
-    COPSE_TRY(copse_cl_check(e, "clEnqueueReadBuffer"));
-    if (p->read != NULL)
-        d->cl.ReleaseEvent(p->read);
-    p->read = read;
-    return COPSE_OK;
 }

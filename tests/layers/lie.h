@@ -13,6 +13,9 @@
              is asked for to standard error; N = 2: it refuses all; N = 3, OpenCL: it refuses them
              for queues with times; N = 3, Vulkan: it claims priorities of occupancy alone, and
              refuses them; N = 4, Vulkan: it claims both, and refuses the global one
+   discrete  the driver says that the device has memory of its own; N = 2: that it is a GPU, too.
+             OpenCL: transfers to and from memory that the driver did not allocate block, and are
+             told on standard error
    none    nothing: the layer must not change results
 
    With COPSE_LIE_COUNT the number of occasions is on standard error when the process ends. */
@@ -35,7 +38,8 @@ enum lie_fault {
     LIE_LIMITS,
     LIE_FMA,
     LIE_START,
-    LIE_PRIORITY
+    LIE_PRIORITY,
+    LIE_DISCRETE
 };
 
 struct lie {
@@ -55,8 +59,8 @@ static inline void lie_tell(void)
    not played. */
 static inline void lie_init(struct lie *l)
 {
-    static const char *const names[] = { "none",   "lose", "swap",  "flip",    "stale",
-                                         "limits", "fma",  "start", "priority" };
+    static const char *const names[] = { "none",   "lose", "swap",  "flip",     "stale",
+                                         "limits", "fma",  "start", "priority", "discrete" };
     const char *text = getenv("COPSE_LIE");
     const char *colon = text != NULL ? strchr(text, ':') : NULL;
 

@@ -123,13 +123,93 @@ static cl_int CL_API_CALL fill(cl_command_queue queue, cl_mem to, const void *pa
                                      event);
 }
 
+/* ---- memory of the driver, which the host has mapped ---- */
+
+static struct {
+    cl_mem buffer; /* allocated by the driver in host memory */
+    const char *begin;
+    size_t size;
+} pinned[64];
+
+static cl_mem CL_API_CALL create_buffer(cl_context context, cl_mem_flags flags, size_t size,
+                                        void *host, cl_int *e)
+{
+    const cl_mem made = next->clCreateBuffer(context, flags, size, host, e);
+
+    pthread_mutex_lock(&lock);
+    for (size_t i = 0; made && i < sizeof pinned / sizeof *pinned; i++)
+        if (pinned[i].buffer == made)
+            pinned[i].buffer = NULL;
+    for (size_t i = 0; made && (flags & CL_MEM_ALLOC_HOST_PTR); i++)
+        if (i == sizeof pinned / sizeof *pinned) {
+            fprintf(stderr, "lying layer: too many buffers in host memory\n");
+            abort();
+        } else if (pinned[i].buffer == NULL) {
+            pinned[i].buffer = made;
+            pinned[i].size = 0;
+            break;
+        }
+    pthread_mutex_unlock(&lock);
+    return made;
+}
+
+static void note_mapping(cl_mem buffer, const void *bytes, size_t size)
+{
+    pthread_mutex_lock(&lock);
+    for (size_t i = 0; i < sizeof pinned / sizeof *pinned; i++)
+        if (pinned[i].buffer == buffer) {
+            pinned[i].begin = bytes;
+            pinned[i].size = size;
+        }
+    pthread_mutex_unlock(&lock);
+}
+
+static cl_int CL_API_CALL unmap(cl_command_queue queue, cl_mem buffer, void *bytes, cl_uint count,
+                                const cl_event *wait, cl_event *event)
+{
+    note_mapping(buffer, NULL, 0);
+    return next->clEnqueueUnmapMemObject(queue, buffer, bytes, count, wait, event);
+}
+
+static cl_int CL_API_CALL release_buffer(cl_mem buffer)
+{
+    cl_uint references = 0;
+
+    pthread_mutex_lock(&lock);
+    (void)next->clGetMemObjectInfo(buffer, CL_MEM_REFERENCE_COUNT, sizeof references, &references,
+                                   NULL);
+    for (size_t i = 0; references <= 1 && i < sizeof pinned / sizeof *pinned; i++)
+        if (pinned[i].buffer == buffer)
+            pinned[i].buffer = NULL;
+    pthread_mutex_unlock(&lock);
+    return next->clReleaseMemObject(buffer);
+}
+
+/* Whether a transfer blocks: drivers of discrete GPUs copy only memory of their own meanwhile. */
+static bool blocks(const void *bytes, size_t size, const char *what)
+{
+    const char *at = bytes;
+    bool is_pinned = lie.fault != LIE_DISCRETE;
+
+    pthread_mutex_lock(&lock);
+    for (size_t i = 0; !is_pinned && i < sizeof pinned / sizeof *pinned; i++)
+        is_pinned = pinned[i].buffer != NULL && at >= pinned[i].begin &&
+                    at + size <= pinned[i].begin + pinned[i].size;
+    pthread_mutex_unlock(&lock);
+    if (!is_pinned)
+        fprintf(stderr, "lying layer: a %s of %zu bytes blocks\n", what, size);
+    return !is_pinned;
+}
+
+/* ---- transfers ---- */
+
 static cl_int CL_API_CALL write_buffer(cl_command_queue queue, cl_mem to, cl_bool is_blocking,
                                        size_t offset, size_t size, const void *bytes, cl_uint count,
                                        const cl_event *wait, cl_event *event)
 {
     settle();
-    return next->clEnqueueWriteBuffer(queue, to, is_blocking, offset, size, bytes, count, wait,
-                                      event);
+    return next->clEnqueueWriteBuffer(queue, to, blocks(bytes, size, "write") || is_blocking,
+                                      offset, size, bytes, count, wait, event);
 }
 
 static cl_int CL_API_CALL marker(cl_command_queue queue, cl_uint count, const cl_event *wait,
@@ -166,8 +246,9 @@ static cl_int CL_API_CALL read_buffer(cl_command_queue queue, cl_mem from, cl_bo
     const bool is_meant = lie.fault == LIE_BIT_FLIPPED || lie.fault == LIE_READ_STALE;
 
     settle();
-    const cl_int e = next->clEnqueueReadBuffer(queue, from, is_meant ? CL_TRUE : is_blocking,
-                                               offset, size, bytes, count, wait, event);
+    const cl_int e = next->clEnqueueReadBuffer(
+        queue, from, is_meant || blocks(bytes, size, "read") ? CL_TRUE : is_blocking, offset, size,
+        bytes, count, wait, event);
     if (e == CL_SUCCESS && is_meant)
         spoil(bytes, size);
     return e;
@@ -185,6 +266,7 @@ static void *CL_API_CALL map_buffer(cl_command_queue queue, cl_mem buffer, cl_bo
                                            offset, size, count, wait, event, status);
     if (bytes != NULL && is_meant)
         spoil(bytes, size);
+    note_mapping(buffer, bytes, bytes != NULL ? size : 0);
     return bytes;
 }
 
@@ -238,7 +320,7 @@ static cl_int claim_priorities(cl_device_id device, size_t room, char *value, si
     return CL_SUCCESS;
 }
 
-/* ---- limits ---- */
+/* ---- what the device is ---- */
 
 static cl_int CL_API_CALL device_info(cl_device_id device, cl_device_info what, size_t room,
                                       void *value, size_t *needed)
@@ -247,6 +329,12 @@ static cl_int CL_API_CALL device_info(cl_device_id device, cl_device_info what, 
         return claim_priorities(device, room, value, needed);
     const cl_int e = next->clGetDeviceInfo(device, what, room, value, needed);
 
+    if (e == CL_SUCCESS && value != NULL && lie.fault == LIE_DISCRETE) {
+        if (what == CL_DEVICE_HOST_UNIFIED_MEMORY)
+            *(cl_bool *)value = CL_FALSE;
+        else if (what == CL_DEVICE_TYPE && lie.every == 2)
+            *(cl_device_type *)value = CL_DEVICE_TYPE_GPU;
+    }
     if (e != CL_SUCCESS || value == NULL || lie.fault != LIE_LIMITS)
         return e;
     if (what == CL_DEVICE_MAX_WORK_GROUP_SIZE)
@@ -318,6 +406,9 @@ CL_API_ENTRY cl_int CL_API_CALL clInitLayer(cl_uint count, const cl_icd_dispatch
     table.clFinish = finish;
     table.clEnqueueCopyBuffer = copy;
     table.clEnqueueFillBuffer = fill;
+    table.clCreateBuffer = create_buffer;
+    table.clReleaseMemObject = release_buffer;
+    table.clEnqueueUnmapMemObject = unmap;
     table.clEnqueueWriteBuffer = write_buffer;
     table.clEnqueueMarkerWithWaitList = marker;
     table.clEnqueueBarrierWithWaitList = barrier;
