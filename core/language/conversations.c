@@ -6,6 +6,7 @@
 #include <ctype.h>
 #include <stdlib.h>
 
+#include "core/data/reader/json_walk.h"
 #include "core/language/adapter.h"
 
 struct conversations {
@@ -55,7 +56,7 @@ static copse_status tell_question(struct conversations *c, struct copse_chat_wor
                                   const char *question)
 {
     struct copse_chat_question q;
-    copse__chat_question(c->l->chat.form, system, question, &q);
+    copse__chat_question(&c->l->chat, system, question, &q);
     for (size_t i = 0; i < q.count; i++)
         COPSE_TRY(tell_text(c, q.pieces[i].at, q.pieces[i].size));
     return COPSE_OK;
@@ -88,7 +89,8 @@ static copse_status add_answer(struct conversations *c, const char *text)
 {
     const struct copse_chat_form *form = c->l->chat.form;
     struct copse_tokenizer *t = &c->l->tokenizer;
-    const struct copse_chat_words words = copse__chat_trim(text, form->trims_model);
+    const struct copse_chat_words words =
+        copse__chat_trim(copse__chat_text(text), form->trims_model);
     const size_t mark = strcspn(form->answer_end, "\n");
     COPSE_TRY(tell_mark(c, form->model_begin));
     COPSE_TRY(flush_told(c));
@@ -102,17 +104,6 @@ static copse_status add_answer(struct conversations *c, const char *text)
 }
 
 /* ---- lines ---- */
-
-static bool is_blank(char c)
-{
-    return c == ' ' || c == '\t' || c == '\r';
-}
-
-/* What the file of the model says first, if the conversation does not. */
-static struct copse_chat_words default_system(const struct conversations *c)
-{
-    return (struct copse_chat_words){ c->l->chat.system, c->l->chat.system_size };
-}
 
 static copse_status check_system(const struct conversations *c)
 {
@@ -181,7 +172,7 @@ static copse_status add_message(struct conversations *c, const cJSON *message, s
 
 static copse_status add_messages(struct conversations *c, const cJSON *messages)
 {
-    struct turns t = { .system = default_system(c), .is_first = true };
+    struct turns t = { .system = c->l->chat.system, .is_first = true };
     const cJSON *message;
     cJSON_ArrayForEach(message, messages)
     {
@@ -202,7 +193,7 @@ static copse_status add_pair(struct conversations *c, const cJSON *o)
                          c->line);
     if (system)
         COPSE_TRY(check_system(c));
-    COPSE_TRY(tell_question(c, system ? copse__chat_text(system->valuestring) : default_system(c),
+    COPSE_TRY(tell_question(c, system ? copse__chat_text(system->valuestring) : c->l->chat.system,
                             prompt->valuestring));
     return add_answer(c, answer->valuestring);
 }
@@ -210,7 +201,7 @@ static copse_status add_pair(struct conversations *c, const cJSON *o)
 /* One object and nothing after it. */
 static bool line_is_object(const cJSON *o, const char *line, size_t size, const char *end)
 {
-    while (end && end < line + size && is_blank(*end))
+    while (end && end < line + size && copse__json_is_space(*end))
         end++;
     return cJSON_IsObject(o) && end == line + size;
 }
@@ -269,10 +260,10 @@ static copse_status add_object(struct conversations *c, const cJSON *o)
 
 static copse_status add_line(struct conversations *c, const char *line, size_t size)
 {
-    const char *end = NULL;
     if (memchr(line, 0, size))
         return line_fail(c, "it has a byte 0", c->line);
     COPSE_TRY(check_escapes(c, line, size));
+    const char *end = NULL;
     cJSON *o = cJSON_ParseWithLengthOpts(line, size, &end, false);
     copse_status s = line_is_object(o, line, size, end)
                          ? add_object(c, o)
@@ -296,7 +287,7 @@ static copse_status add_lines(struct conversations *c, const char *lines, size_t
         stop = stop ? stop : end;
         c->line++;
         size_t skipped = 0;
-        while (at + skipped < stop && is_blank(at[skipped]))
+        while (at + skipped < stop && copse__json_is_space(at[skipped]))
             skipped++;
         if (at + skipped < stop)
             COPSE_TRY(add_line(c, at, (size_t)(stop - at)));
