@@ -9,6 +9,8 @@
 #include "core/data/reader/json_walk.h"
 #include "core/language/adapter.h"
 
+#define LINE_MAX_BYTES (2u << 20)
+
 struct conversations {
     copse_language *l;
     struct {
@@ -25,6 +27,7 @@ struct conversations {
         size_t count, room;
     } ends; /* in the tokens, of the conversations */
     size_t line;
+    size_t most; /* tokens that are kept of a conversation: more than any window */
     struct copse_conversations_info info;
 };
 
@@ -198,14 +201,6 @@ static copse_status add_pair(struct conversations *c, const cJSON *o)
     return add_answer(c, answer->valuestring);
 }
 
-/* One object and nothing after it. */
-static bool line_is_object(const cJSON *o, const char *line, size_t size, const char *end)
-{
-    while (end && end < line + size && copse__json_is_space(*end))
-        end++;
-    return cJSON_IsObject(o) && end == line + size;
-}
-
 /* The number of \uXXXX at a backslash; -1: it is another escape. */
 static long escape_number(const char *at, size_t size)
 {
@@ -260,16 +255,23 @@ static copse_status add_object(struct conversations *c, const cJSON *o)
 
 static copse_status add_line(struct conversations *c, const char *line, size_t size)
 {
+    const size_t first = c->tokens.count;
+    if (size > LINE_MAX_BYTES)
+        return line_fail(c,
+                         "it has %zu bytes, at most %u are read: make several conversations of it",
+                         c->line, size, LINE_MAX_BYTES);
     if (memchr(line, 0, size))
         return line_fail(c, "it has a byte 0", c->line);
     COPSE_TRY(check_escapes(c, line, size));
-    const char *end = NULL;
-    cJSON *o = cJSON_ParseWithLengthOpts(line, size, &end, false);
-    copse_status s = line_is_object(o, line, size, end)
+    cJSON *o = copse__json_parse(line, size);
+    copse_status s = cJSON_IsObject(o)
                          ? add_object(c, o)
-                         : line_fail(c, "it is not one JSON object", c->line);
+                         : line_fail(c, "it is not one JSON object of at most %d values", c->line,
+                                     COPSE_JSON_VALUES);
     cJSON_Delete(o);
     c->text.count = 0; /* after the last answer */
+    c->tokens.count = COPSE_MIN(c->tokens.count, first + c->most);
+    c->is_answer.count = c->tokens.count;
     if (s == COPSE_OK && !COPSE_PUSH(memory_of(c), &c->ends, c->tokens.count))
         s = copse_no_memory("conversations");
     return s;
@@ -379,6 +381,7 @@ copse_status copse_language_conversations(copse_language *language, const char *
                           language->path);
     if (window > 0)
         COPSE_TRY(copse__language_check_window(language, window));
+    c.most = (size_t)copse__language_most(language) + 2;
     copse_status s = add_lines(&c, lines, size);
     if (s == COPSE_OK)
         s = conversations_make(&c, window > 0 ? window : usual_window(&c), out);
