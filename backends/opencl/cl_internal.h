@@ -274,10 +274,8 @@ copse_status copse_cl_kernel_init(struct copse_kernel *k);
 void copse_cl_kernel_keep(struct copse_kernel *k);
 void copse_cl_kernel_fini(struct copse_kernel *k);
 bool copse_cl_is_stored(const struct copse_kernel *k);
-/* Set all arguments of `kernel` from a dispatch. `mems` receives the buffers, `*count` their
-   number, with a reference each, also on failure. */
-copse_status copse_cl_set_args(const struct copse_command *c, cl_kernel kernel, cl_mem *mems,
-                               size_t *count);
+/* Set all arguments of `kernel` from a dispatch and the views of its bindings. */
+copse_status copse_cl_set_args(const struct copse_command *c, cl_kernel kernel, const cl_mem *mems);
 /* A kernel object owned by the caller. */
 copse_status copse_cl_create_kernel(struct copse_kernel *k, cl_kernel *out);
 

@@ -23,7 +23,8 @@ static copse_status enqueue_kernel(copse_queue *q, const struct copse_command *c
     return COPSE_OK;
 }
 
-/* Views of all bindings; `mems` and `count` as of copse_cl_set_args. */
+/* `mems` receives views of all bindings, `*count` their number, with a reference each, also on
+   failure. */
 static copse_status view_all(const struct copse_command *c, cl_mem *mems, size_t *count)
 {
     *count = 0;
@@ -50,9 +51,11 @@ static copse_status dispatch_now(copse_queue *q, const struct copse_command *c)
     const struct copse_cl_device *d = q->dev->priv;
     struct copse_cl_kernel *ck = c->kernel->priv;
     cl_mem mems[COPSE_MAX_BINDINGS];
-    size_t count = 0;
+    size_t count;
+    copse_status s = view_all(c, mems, &count);
     copse__mutex_lock(&ck->lock);
-    copse_status s = copse_cl_set_args(c, ck->kernel, mems, &count);
+    if (s == COPSE_OK)
+        s = copse_cl_set_args(c, ck->kernel, mems);
     if (s == COPSE_OK)
         s = enqueue_kernel(q, c, ck->kernel);
     copse__mutex_unlock(&ck->lock);
@@ -122,11 +125,11 @@ copse_status copse_cl_segment_init(struct copse_segment *seg)
         if (c->kind == COPSE_COMMAND_DISPATCH)
             COPSE_TRY(copse_cl_create_kernel(c->kernel, &cs->kernels[i]));
         cl_mem *mems = cs->mems + cs->mem_count;
-        const copse_status s = c->kind == COPSE_COMMAND_GEMM
-                                   ? view_all(c, mems, &count)
-                                   : copse_cl_set_args(c, cs->kernels[i], mems, &count);
+        const copse_status s = view_all(c, mems, &count);
         cs->mem_count += count;
         COPSE_TRY(s);
+        if (c->kind == COPSE_COMMAND_DISPATCH)
+            COPSE_TRY(copse_cl_set_args(c, cs->kernels[i], mems));
     }
     return COPSE_OK;
 }

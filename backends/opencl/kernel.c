@@ -172,10 +172,7 @@ static const char magic[8] = "copsecl", object_magic[8] = "copseco";
 static bool has_code(const struct copse_cl_device *d, const unsigned char *bytes, size_t size)
 {
     static const unsigned char mark[] = { 'B', 'C', 0xc0, 0xde };
-    bool is_there = !d->is_pocl;
-    for (size_t i = 0; i + sizeof mark <= size && !is_there; i++)
-        is_there = memcmp(bytes + i, mark, sizeof mark) == 0;
-    return is_there;
+    return !d->is_pocl || copse__find_bytes(bytes, size, mark, sizeof mark);
 }
 
 struct taken {
@@ -439,16 +436,12 @@ void copse_cl_kernel_fini(struct copse_kernel *k)
         copse__mutex_fini(&ck->lock);
 }
 
-copse_status copse_cl_set_args(const struct copse_command *c, cl_kernel kernel, cl_mem *mems,
-                               size_t *count)
+copse_status copse_cl_set_args(const struct copse_command *c, cl_kernel kernel, const cl_mem *mems)
 {
     const struct copse_kernel *k = c->kernel;
     const struct copse_cl_device *d = k->dev->priv;
     cl_int e = CL_SUCCESS;
-    *count = 0;
     for (cl_uint i = 0; i < c->binding_count; i++) {
-        COPSE_TRY(copse_cl_view(&c->bindings[i], &mems[i]));
-        (*count)++;
         e = d->cl.SetKernelArg(kernel, i, sizeof mems[i], &mems[i]);
         if (e != CL_SUCCESS)
             return copse_fail(copse_cl_error_status(e), "opencl: buffer %u of kernel '%s': %s",

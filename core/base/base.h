@@ -187,6 +187,8 @@ COPSE_PRIVATE size_t copse__utf8_valid(const char *text, size_t size);
 
 /* Whether a name fits a pattern: `*` is any text, `?` one character. */
 bool copse__pattern_fits(const char *pattern, const char *name);
+/* The first place in `size` bytes where the `count` bytes of `what` stand; NULL: nowhere. */
+const void *copse__find_bytes(const void *in, size_t size, const void *what, size_t count);
 
 /* ---- date.c ---- */
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Names that fit a pattern: `*` is any text, `?` one character. */
+/* Names that fit a pattern, and bytes in others. */
 #include "core/base/base.h"
 
 bool copse__pattern_fits(const char *pattern, const char *name)
@@ -22,4 +22,13 @@ bool copse__pattern_fits(const char *pattern, const char *name)
     while (*pattern == '*')
         pattern++;
     return *pattern == '\0';
+}
+
+const void *copse__find_bytes(const void *in, size_t size, const void *what, size_t count)
+{
+    const unsigned char *at = in;
+    for (size_t i = 0; count <= size && i <= size - count; i++)
+        if (memcmp(at + i, what, count) == 0)
+            return at + i;
+    return NULL;
 }

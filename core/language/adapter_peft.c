@@ -150,11 +150,14 @@ static copse_status config_parse(struct copse_adapter *is, const char *path, con
                                  size_t size)
 {
     double rank = 0, alpha = 0, dropout = 0;
-    cJSON *o = cJSON_ParseWithLength(text, size);
-    copse_status s = cJSON_IsObject(o)
-                         ? config_refuse(o, path)
-                         : copse_fail(COPSE_ERR_FORMAT,
-                                      "%s: the settings of the adapter are no JSON object", path);
+    cJSON *o = copse__json_parse(text, size);
+    copse_status s =
+        cJSON_IsObject(o)
+            ? config_refuse(o, path)
+            : copse_fail(COPSE_ERR_FORMAT,
+                         "%s: the settings of the adapter are not one JSON object of at most "
+                         "%d values",
+                         path, COPSE_JSON_VALUES);
     if (s == COPSE_OK)
         s = config_number(o, path, "r", 1, COPSE_ADAPTER_RANK, false, &rank);
     if (s == COPSE_OK)

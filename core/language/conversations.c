@@ -6,7 +6,10 @@
 #include <ctype.h>
 #include <stdlib.h>
 
+#include "core/data/reader/json_walk.h"
 #include "core/language/adapter.h"
+
+#define LINE_MAX_BYTES (2u << 20)
 
 struct conversations {
     copse_language *l;
@@ -24,6 +27,7 @@ struct conversations {
         size_t count, room;
     } ends; /* in the tokens, of the conversations */
     size_t line;
+    size_t most; /* tokens that are kept of a conversation: more than any window */
     struct copse_conversations_info info;
 };
 
@@ -55,7 +59,7 @@ static copse_status tell_question(struct conversations *c, struct copse_chat_wor
                                   const char *question)
 {
     struct copse_chat_question q;
-    copse__chat_question(c->l->chat.form, system, question, &q);
+    copse__chat_question(&c->l->chat, system, question, &q);
     for (size_t i = 0; i < q.count; i++)
         COPSE_TRY(tell_text(c, q.pieces[i].at, q.pieces[i].size));
     return COPSE_OK;
@@ -88,7 +92,8 @@ static copse_status add_answer(struct conversations *c, const char *text)
 {
     const struct copse_chat_form *form = c->l->chat.form;
     struct copse_tokenizer *t = &c->l->tokenizer;
-    const struct copse_chat_words words = copse__chat_trim(text, form->trims_model);
+    const struct copse_chat_words words =
+        copse__chat_trim(copse__chat_text(text), form->trims_model);
     const size_t mark = strcspn(form->answer_end, "\n");
     COPSE_TRY(tell_mark(c, form->model_begin));
     COPSE_TRY(flush_told(c));
@@ -102,17 +107,6 @@ static copse_status add_answer(struct conversations *c, const char *text)
 }
 
 /* ---- lines ---- */
-
-static bool is_blank(char c)
-{
-    return c == ' ' || c == '\t' || c == '\r';
-}
-
-/* What the file of the model says first, if the conversation does not. */
-static struct copse_chat_words default_system(const struct conversations *c)
-{
-    return (struct copse_chat_words){ c->l->chat.system, c->l->chat.system_size };
-}
 
 static copse_status check_system(const struct conversations *c)
 {
@@ -181,7 +175,7 @@ static copse_status add_message(struct conversations *c, const cJSON *message, s
 
 static copse_status add_messages(struct conversations *c, const cJSON *messages)
 {
-    struct turns t = { .system = default_system(c), .is_first = true };
+    struct turns t = { .system = c->l->chat.system, .is_first = true };
     const cJSON *message;
     cJSON_ArrayForEach(message, messages)
     {
@@ -202,17 +196,9 @@ static copse_status add_pair(struct conversations *c, const cJSON *o)
                          c->line);
     if (system)
         COPSE_TRY(check_system(c));
-    COPSE_TRY(tell_question(c, system ? copse__chat_text(system->valuestring) : default_system(c),
+    COPSE_TRY(tell_question(c, system ? copse__chat_text(system->valuestring) : c->l->chat.system,
                             prompt->valuestring));
     return add_answer(c, answer->valuestring);
-}
-
-/* One object and nothing after it. */
-static bool line_is_object(const cJSON *o, const char *line, size_t size, const char *end)
-{
-    while (end && end < line + size && is_blank(*end))
-        end++;
-    return cJSON_IsObject(o) && end == line + size;
 }
 
 /* The number of \uXXXX at a backslash; -1: it is another escape. */
@@ -269,16 +255,23 @@ static copse_status add_object(struct conversations *c, const cJSON *o)
 
 static copse_status add_line(struct conversations *c, const char *line, size_t size)
 {
-    const char *end = NULL;
+    const size_t first = c->tokens.count;
+    if (size > LINE_MAX_BYTES)
+        return line_fail(c,
+                         "it has %zu bytes, at most %u are read: make several conversations of it",
+                         c->line, size, LINE_MAX_BYTES);
     if (memchr(line, 0, size))
         return line_fail(c, "it has a byte 0", c->line);
     COPSE_TRY(check_escapes(c, line, size));
-    cJSON *o = cJSON_ParseWithLengthOpts(line, size, &end, false);
-    copse_status s = line_is_object(o, line, size, end)
+    cJSON *o = copse__json_parse(line, size);
+    copse_status s = cJSON_IsObject(o)
                          ? add_object(c, o)
-                         : line_fail(c, "it is not one JSON object", c->line);
+                         : line_fail(c, "it is not one JSON object of at most %d values", c->line,
+                                     COPSE_JSON_VALUES);
     cJSON_Delete(o);
     c->text.count = 0; /* after the last answer */
+    c->tokens.count = COPSE_MIN(c->tokens.count, first + c->most);
+    c->is_answer.count = c->tokens.count;
     if (s == COPSE_OK && !COPSE_PUSH(memory_of(c), &c->ends, c->tokens.count))
         s = copse_no_memory("conversations");
     return s;
@@ -296,7 +289,7 @@ static copse_status add_lines(struct conversations *c, const char *lines, size_t
         stop = stop ? stop : end;
         c->line++;
         size_t skipped = 0;
-        while (at + skipped < stop && is_blank(at[skipped]))
+        while (at + skipped < stop && copse__json_is_space(at[skipped]))
             skipped++;
         if (at + skipped < stop)
             COPSE_TRY(add_line(c, at, (size_t)(stop - at)));
@@ -388,6 +381,7 @@ copse_status copse_language_conversations(copse_language *language, const char *
                           language->path);
     if (window > 0)
         COPSE_TRY(copse__language_check_window(language, window));
+    c.most = (size_t)copse__language_most(language) + 2;
     copse_status s = add_lines(&c, lines, size);
     if (s == COPSE_OK)
         s = conversations_make(&c, window > 0 ? window : usual_window(&c), out);

@@ -34,6 +34,8 @@ copse_status copse_language_open(copse_strategy *st, const char *path,
     if (s == COPSE_OK)
         s = copse__language_read(l, &source);
     if (s == COPSE_OK)
+        s = copse__chat_date(l, params->date);
+    if (s == COPSE_OK)
         s = copse__predictor_init(&l->predictor, st, l, COPSE_LANGUAGE_RECORDINGS);
     copse__model_source_close(&source);
     if (s != COPSE_OK)

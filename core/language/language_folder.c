@@ -386,7 +386,7 @@ static copse_status keep_template(copse_language *l, const char *text)
     const char *kept = copse__arena_strdup(&l->arena, text);
     if (!kept)
         return copse_no_memory("language");
-    copse__chat_find(&l->chat, &l->tokenizer, kept, strlen(kept));
+    copse__chat_find(l, kept, strlen(kept));
     return COPSE_OK;
 }
 

@@ -184,7 +184,7 @@ copse_status copse__language_describe_gguf(copse_language *l, const struct copse
         if (!kept)
             return copse_no_memory("language");
         memcpy(kept, v.text, v.size);
-        copse__chat_find(&l->chat, &l->tokenizer, kept, v.size);
+        copse__chat_find(l, kept, v.size);
     }
     return COPSE_OK;
 }

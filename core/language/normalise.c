@@ -41,30 +41,29 @@ struct normalising {
 
 /* ---- parts ---- */
 
+static int by_mark(const void *key, const void *row)
+{
+    const uint32_t c = *(const uint32_t *)key;
+    const struct copse_mark *mark = row;
+    return (c > mark->last) - (c < mark->first);
+}
+
 static uint32_t order_of(uint32_t c)
 {
-    size_t low = 0, high = COPSE_MARKS;
-    while (low < high) {
-        const size_t middle = (low + high) / 2;
-        if (copse__marks[middle].last < c)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low < COPSE_MARKS && c >= copse__marks[low].first ? copse__marks[low].order : 0;
+    const struct copse_mark *mark =
+        bsearch(&c, copse__marks, COPSE_MARKS, sizeof *copse__marks, by_mark);
+    return mark ? mark->order : 0;
+}
+
+static int by_character(const void *key, const void *row)
+{
+    const uint32_t c = *(const uint32_t *)key, other = ((const struct copse_form *)row)->c;
+    return (c > other) - (c < other);
 }
 
 static const struct copse_form *form_of(uint32_t c)
 {
-    size_t low = 0, high = COPSE_FORMS;
-    while (low < high) {
-        const size_t middle = (low + high) / 2;
-        if (copse__forms[middle].c < c)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low < COPSE_FORMS && copse__forms[low].c == c ? &copse__forms[low] : NULL;
+    return bsearch(&c, copse__forms, COPSE_FORMS, sizeof *copse__forms, by_character);
 }
 
 static bool put_unit(struct normalising *n, uint32_t c, uint32_t order)
@@ -128,6 +127,13 @@ static void order_marks(struct normalising *n)
 
 /* ---- joining ---- */
 
+static int by_parts(const void *key, const void *row)
+{
+    const struct copse_form *form = &copse__forms[*(const uint16_t *)row];
+    const uint64_t c = *(const uint64_t *)key, other = (uint64_t)form->second << 32 | form->first;
+    return (c > other) - (c < other);
+}
+
 /* The character of two, or 0. */
 static uint32_t joined_of(uint32_t first, uint32_t second)
 {
@@ -138,20 +144,10 @@ static uint32_t joined_of(uint32_t first, uint32_t second)
     if (first >= SYLLABLE && s < SYLLABLES && s % TRAILINGS == 0 && second > TRAILING &&
         t < TRAILINGS)
         return first + t;
-    size_t low = 0, high = COPSE_JOINED;
     const uint64_t key = (uint64_t)second << 32 | first;
-    while (low < high) {
-        const size_t middle = (low + high) / 2;
-        const struct copse_form *form = &copse__forms[copse__joined[middle]];
-        const uint64_t is = (uint64_t)form->second << 32 | form->first;
-        if (is == key)
-            return form->c;
-        if (is < key)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return 0;
+    const uint16_t *row =
+        bsearch(&key, copse__joined, COPSE_JOINED, sizeof *copse__joined, by_parts);
+    return row ? copse__forms[*row].c : 0;
 }
 
 /* A mark is joined to the character before it unless one of the same order is between them. */

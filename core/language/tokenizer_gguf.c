@@ -141,9 +141,11 @@ copse_status copse__tokenizer_read_gguf(struct copse_tokenizer *t, const copse_g
     if (t->words)
         COPSE_TRY(read_merges(&in));
     t->begin = token_of(&in, KEY("bos_token_id"));
-    const uint32_t end = token_of(&in, KEY("eos_token_id"));
-    if (end != COPSE_NO_TOKEN)
-        t->tokens[end].is_end = true;
+    const uint32_t ends[] = { token_of(&in, KEY("eos_token_id")),
+                              token_of(&in, KEY("eot_token_id")) }; /* of a text, of a turn */
+    for (size_t i = 0; i < COPSE_COUNT(ends); i++)
+        if (ends[i] != COPSE_NO_TOKEN)
+            t->tokens[ends[i]].is_end = true;
     t->unknown = token_of(&in, KEY("unknown_token_id"));
     t->adds_space =
         flag_of(&in, KEY("add_space_prefix"), !t->words) ? COPSE_SPACE_EACH : COPSE_SPACE_NONE;

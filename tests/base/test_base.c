@@ -208,6 +208,18 @@ static void log_lines_are_filtered_and_split(void **state)
     assert_string_equal(logged, "2:a 1|2:b|1:c|");
 }
 
+static void bytes_are_found_where_they_stand_first(void **state)
+{
+    static const char in[] = "a\0ab\0ab";
+    (void)state;
+    assert_ptr_equal(copse__find_bytes(in, sizeof in, "ab", 2), in + 2);
+    assert_ptr_equal(copse__find_bytes(in, sizeof in, "b\0a", 3), in + 3);
+    assert_ptr_equal(copse__find_bytes(in, sizeof in, "", 0), in);
+    assert_null(copse__find_bytes(in, 3, "ab", 2));
+    assert_null(copse__find_bytes(in, 1, "ab", 2));
+    assert_null(copse__find_bytes(in, sizeof in, "c", 1));
+}
+
 static void hash_is_fnv_1a(void **state)
 {
     (void)state;
@@ -383,6 +395,7 @@ int main(void)
         cmocka_unit_test(arrays_grow_and_keep_their_elements),
         cmocka_unit_test(arena_blocks_are_zeroed_aligned_and_freed_at_once),
         cmocka_unit_test(log_lines_are_filtered_and_split),
+        cmocka_unit_test(bytes_are_found_where_they_stand_first),
         cmocka_unit_test(hash_is_fnv_1a),
         cmocka_unit_test(philox_gives_the_published_answers),
         cmocka_unit_test(a_stream_counts_through_its_blocks),

@@ -34,10 +34,15 @@ static inline void make_folder(const struct kind *k, copse_type type)
     folder_model(&made, k);
 }
 
-static inline copse_status open_path(const char *path)
+static inline copse_status open_as(const char *path, const struct copse_language_params *how)
 {
     OK(copse_strategy_open(ctx, on, NULL, &st));
-    return copse_language_open(st, path, NULL, &language);
+    return copse_language_open(st, path, how, &language);
+}
+
+static inline copse_status open_path(const char *path)
+{
+    return open_as(path, NULL);
 }
 
 static const char text[] = "the hen 12 hello\nowl fox ?";

@@ -126,8 +126,8 @@ static void test_wrong_files(void **state)
     on = "host:0";
     open_kind(&llama);
     write_arrays(names, shapes, 2);
-    load_config("[1]", COPSE_ERR_FORMAT, "are no JSON object");
-    load_config("{\"peft_type\"", COPSE_ERR_FORMAT, "are no JSON object");
+    load_config("[1]", COPSE_ERR_FORMAT, "are not one JSON object");
+    load_config("{\"peft_type\"", COPSE_ERR_FORMAT, "are not one JSON object");
     load_config("{\"r\": 3}", COPSE_ERR_UNSUPPORTED, "\"peft_type\" is not \"LORA\"");
     load_config("{\"peft_type\": \"LORA\", \"r\": 3}", COPSE_ERR_FORMAT, "\"lora_alpha\"");
     load_config("{\"peft_type\": \"LORA\", \"r\": 0, \"lora_alpha\": 6}", COPSE_ERR_FORMAT,

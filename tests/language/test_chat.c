@@ -15,6 +15,17 @@
     "{{- '<|im_start|>system\\n' + messages[0]['content'] + '<|im_end|>\\n' }}"      \
     "{{- '<|im_start|>system\\nYou are Q.<|im_end|>\\n' }}{{- '<|im_start|>user\\n' }}"
 
+#define LLAMA_31                                                                              \
+    "{%- if not date_string is defined %}{%- set date_string = strftime_now(\"%d %b %Y\") %}" \
+    "{%- set date_string = \"26 Jul 2024\" %}{{- \"Today Date: \" + date_string }}"           \
+    "{{- '<|start_header_id|>' + message['role'] }}"
+#define HEAD(role)  "<|start_header_id|>" role "<|end_header_id|>\n\n"
+#define DATED(date) HEAD("system") "Cutting Knowledge Date: December 2023\nToday Date: " date "\n\n"
+#define LLAMA_TURNS                                                                  \
+    HEAD("user")                                                                     \
+    "a<|eot_id|>" HEAD("assistant") "{b<|eot_id|>}" HEAD("user") "c<|eot_id|>" HEAD( \
+        "assistant") "{d<|eot_id|>}"
+
 static const struct form_case {
     const char *name, *template;
     const char *asked, *told;     /* of "  Why? " with nothing of the system */
@@ -66,6 +77,24 @@ static const struct form_case {
     { "mistral", "{{- \"[INST]\" + message[\"content\"] + \"[/INST]\" }}", "Why?",
       "[INST]Why?[/INST]", "[INST]Be kind\n\nWhy?[/INST]",
       "[INST]a[/INST]{ b </s>}[INST]c[/INST]{d</s>}", NULL },
+    { "mistral",
+      "{{ '[SYSTEM_PROMPT] ' + message['content'] }}{{ '[INST] ' + message['content'] }}", "Why?",
+      "[INST] Why?[/INST]", "[SYSTEM_PROMPT] Be kind[/SYSTEM_PROMPT][INST] Why?[/INST]",
+      "[INST] a[/INST]{  b </s>}[INST] c[/INST]{ d</s>}",
+      "[SYSTEM_PROMPT] Be kind[/SYSTEM_PROMPT][INST] a[/INST]{  b </s>}[INST] c[/INST]{ d</s>}" },
+    { "mistral", "{{- '[SYSTEM_PROMPT]' + system_message }}{{- '[INST]' + message['content'] }}",
+      "Why?", "[INST]Why?[/INST]", "[SYSTEM_PROMPT]Be kind[/SYSTEM_PROMPT][INST]Why?[/INST]",
+      "[INST]a[/INST]{ b </s>}[INST]c[/INST]{d</s>}",
+      "[SYSTEM_PROMPT]Be kind[/SYSTEM_PROMPT][INST]a[/INST]{ b </s>}[INST]c[/INST]{d</s>}" },
+    { "llama3", "'<|start_header_id|>' + message['role']", " Why?\n",
+      HEAD("user") "Why?<|eot_id|>" HEAD("assistant"),
+      HEAD("system") "Be kind<|eot_id|>" HEAD("user") "Why?<|eot_id|>" HEAD("assistant"),
+      LLAMA_TURNS, HEAD("system") "Be kind<|eot_id|>" LLAMA_TURNS },
+    { "llama3", LLAMA_31, " Why?\n",
+      DATED("26 Jul 2024") "<|eot_id|>" HEAD("user") "Why?<|eot_id|>" HEAD("assistant"),
+      DATED("26 Jul 2024") "Be kind<|eot_id|>" HEAD("user") "Why?<|eot_id|>" HEAD("assistant"),
+      DATED("26 Jul 2024") "<|eot_id|>" LLAMA_TURNS,
+      DATED("26 Jul 2024") "Be kind<|eot_id|>" LLAMA_TURNS },
 };
 #define EACH(c) \
     for (const struct form_case *c = cases; c < cases + sizeof cases / sizeof *cases; c++)
@@ -176,6 +205,44 @@ static void test_turns(void **state)
     }
 }
 
+/* A date in place of the one in the template, also where there are no words of the system. */
+static void test_date(void **state)
+{
+    static const char pair[] = "{\"system\": \" Be kind\", \"prompt\": \"a\", \"answer\": \"b\"}";
+    static const char too_long[] =
+        "1 January 2027, and so on and so on and so on until 65 bytes: 65!";
+    struct copse_language_params how = { .date = "1 Dec 2026" };
+    struct copse_conversations_info info;
+    char chat[400], seen[600];
+    size_t size;
+    copse_dataset *data;
+    (void)state;
+    make_folder(&llama, COPSE_F32);
+    folder_write(&made, ctx, &llama);
+    folder_text("chat_template.jinja", LLAMA_31);
+    OK(open_as(temp_path("model"), &how));
+    OK(copse_language_chat(language, "", "Why?", chat, sizeof chat, &size));
+    assert_string_equal(
+        chat, DATED("1 Dec 2026") "<|eot_id|>" HEAD("user") "Why?<|eot_id|>" HEAD("assistant"));
+    OK(copse_language_conversations(language, pair, sizeof pair - 1, 0, &info, &data));
+    row_text(data, &info, seen);
+    assert_string_equal(seen, DATED("1 Dec 2026") "Be kind<|eot_id|>" HEAD(
+                                  "user") "a<|eot_id|>" HEAD("assistant") "{b<|eot_id|>}");
+    copse_dataset_release(&data);
+    close_file();
+    how.date = too_long;
+    FAILS(COPSE_ERR_ARGUMENT, open_as(temp_path("model"), &how), "the date has more than 64 bytes");
+    copse_strategy_release(&st);
+    how.date = "1 Dec 2026";
+    folder_text("chat_template.jinja", cases[0].template);
+    FAILS(COPSE_ERR_UNSUPPORTED, open_as(temp_path("model"), &how), "leave the date out");
+    copse_strategy_release(&st);
+    open_with("{{- \"Today Date: \" + today }}{{- '<|start_header_id|>' + message['role'] }}");
+    FAILS(COPSE_ERR_UNSUPPORTED, copse_language_chat(language, NULL, "a", NULL, 0, &size),
+          "not known");
+    close_file();
+}
+
 /* A question and its answer; words of the system without a question; forms that are not known. */
 static void test_pairs(void **state)
 {
@@ -234,10 +301,8 @@ static void test_ends(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_questions),
-        cmocka_unit_test(test_turns),
-        cmocka_unit_test(test_pairs),
-        cmocka_unit_test(test_ends),
+        cmocka_unit_test(test_questions), cmocka_unit_test(test_turns), cmocka_unit_test(test_date),
+        cmocka_unit_test(test_pairs),     cmocka_unit_test(test_ends),
     };
     return cmocka_run_group_tests(tests, begin, end);
 }

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Language models from GGUF files: a small one, made here with random weights, predicts and writes
    what a reference in double precision says; files that are not as they must be are refused. */
+#include "core/language/language.h"
+
 #include "tests/language/language_rig.h"
 
 static int begin(void **state)
@@ -214,6 +216,23 @@ static void test_begins(void **state)
         close_file();
     }
     pre = "smollm";
+}
+
+/* A text ends with the token for that, and with the token for the end of a turn. */
+static void test_ends(void **state)
+{
+    (void)state;
+    fill_all();
+    for (int has_turn = 0; has_turn < 2; has_turn++) {
+        struct gguf_file f = { .key_count = 0 };
+        put_model(&f, &llama);
+        if (has_turn)
+            gguf_key_u32(&f, "tokenizer.ggml.eot_token_id", HELLO);
+        OK(open_file(&f));
+        assert_true(language->tokenizer.tokens[END].is_end);
+        assert_int_equal(language->tokenizer.tokens[HELLO].is_end, has_turn);
+        close_file();
+    }
 }
 
 /* A model with one head of two numbers, so that long texts are quick. */
@@ -485,9 +504,9 @@ int main(void)
         cmocka_unit_test(test_losses),         cmocka_unit_test(test_writes),
         cmocka_unit_test(test_tokens),         cmocka_unit_test(test_refused),
         cmocka_unit_test(test_damaged),        cmocka_unit_test(test_begins),
-        cmocka_unit_test(test_longest),        cmocka_unit_test(test_longest_window),
-        cmocka_unit_test(test_without_memory), cmocka_unit_test(test_lost_bytes),
-        cmocka_unit_test(test_weights),
+        cmocka_unit_test(test_ends),           cmocka_unit_test(test_longest),
+        cmocka_unit_test(test_longest_window), cmocka_unit_test(test_without_memory),
+        cmocka_unit_test(test_lost_bytes),     cmocka_unit_test(test_weights),
     };
     return cmocka_run_group_tests(tests, begin, end);
 }

@@ -10,7 +10,11 @@
 
 #include "tests/language/folder_rig.h"
 
+#include "copse/data/checkpoint.h"
+#include "copse/data/readers.h"
 #include "copse/nn/onnx.h"
+#include "copse/train/adapt.h"
+#include "copse/train/model_file.h"
 
 #define MIB ((size_t)1 << 20)
 
@@ -42,6 +46,16 @@ static void save(const char *path)
 {
     temp_write(path, out.at, out.size);
     out.size = 0;
+}
+
+/* The number of bytes of a header, which are after eight, is there. */
+static void end_header(const char *words, const char *path)
+{
+    say(words);
+    const uint64_t size = out.size - 8;
+    for (int i = 0; i < 8; i++)
+        out.at[i] = (unsigned char)(size >> 8 * i);
+    save(path);
 }
 
 static void write_folder(void)
@@ -232,11 +246,7 @@ static void long_header(void)
     write_folder();
     say("12345678{\"a\":{\"dtype\":\"F32\",\"shape\":[0],\"data_offsets\":[0,0]}");
     count_up(",\"%zx\":{\"dtype\":\"F32\",\"shape\":[0],\"data_offsets\":[0,0]}", 60000);
-    say("}");
-    const uint64_t size = out.size - 8;
-    for (int i = 0; i < 8; i++)
-        out.at[i] = (unsigned char)(size >> 8 * i);
-    save("model/model.safetensors");
+    end_header("}", "model/model.safetensors");
 }
 
 static void lying_header(void)
@@ -316,11 +326,89 @@ static void lying_message(void)
     save("model.onnx");
 }
 
+/* ---- schemas of model files ---- */
+
+/* Begin the file of a model whose schema follows, with a backslash before each quotation mark. */
+static void begin_schema(void)
+{
+    say("12345678{\"__metadata__\":{\"format\":\"copse-model-1\",\"network\":\"mlp:3\","
+        "\"seed\":\"1\",\"schema\":\"");
+}
+
+static void schema_of_numbers(void)
+{
+    begin_schema();
+    say("{\\\"scaling\\\":{\\\"mean\\\":[0"), say_often(",0", 3 * MIB / 2);
+    end_header("]}}\"}}", "model.safetensors");
+}
+
+/* As many as are read. */
+static void schema_of_keys(void)
+{
+    begin_schema();
+    say("{\\\"a\\\":0"), say_often(",\\\"a\\\":0", MIB / 4);
+    end_header("}\"}}", "model.safetensors");
+}
+
+static void deep_schema(void)
+{
+    begin_schema();
+    say_often("[", MIB);
+    end_header("\"}}", "model.safetensors");
+}
+
+/* ---- adapters and conversations ---- */
+
+static void adapter_of_numbers(void)
+{
+    write_folder();
+    mkdir(temp_path("adapter"), 0700);
+    say("12345678");
+    end_header("{}", "adapter/adapter_model.safetensors");
+    say("{\"peft_type\":\"LORA\",\"x\":[0"), say_often(",0", MIB / 2 - 100), say("]}");
+    save("adapter/adapter_config.json");
+}
+
+static void write_chat(void)
+{
+    write_folder();
+    folder_text("chat_template.jinja", "'<|im_start|>' + message['role']");
+}
+
+static void line_of_letters(void)
+{
+    write_chat();
+    say("{\"prompt\":\"a\",\"answer\":\""), say_often("a", 32 * MIB), say("\"}\n");
+    save("lines.jsonl");
+}
+
+static void line_of_numbers(void)
+{
+    write_chat();
+    say("{\"prompt\":\"a\",\"answer\":\"b\",\"x\":[0"), say_often(",0", MIB - 100), say("]}\n");
+    save("lines.jsonl");
+}
+
+static void line_of_keys(void)
+{
+    write_chat();
+    say("{\"prompt\":\"a\",\"answer\":\"b\""), count_up(",\"%zx\":0", MIB / 8), say("}\n");
+    save("lines.jsonl");
+}
+
+static void deep_line(void)
+{
+    write_chat();
+    say_often("[", 2 * MIB);
+    save("lines.jsonl");
+}
+
 /* ---- opening ---- */
 
 static const struct hostile {
     const char *name, *path;
     void (*write)(void);
+    const char *says; /* the error [NULL: any, or none] */
 } files[] = {
     { "many keys", "model.gguf", many_keys },
     { "many tensors", "model.gguf", many_tensors },
@@ -342,6 +430,14 @@ static const struct hostile {
     { "empty tensors", "model.onnx", empty_tensors },
     { "empty names", "model.onnx", empty_names },
     { "a lying message", "model.onnx", lying_message },
+    { "a schema of numbers", "model.safetensors", schema_of_numbers, "values in" },
+    { "a schema of keys", "model.safetensors", schema_of_keys, "unknown field" },
+    { "a deep schema", "model.safetensors", deep_schema, "values in" },
+    { "an adapter of numbers", "adapter", adapter_of_numbers, "not one JSON object" },
+    { "a line of letters", "lines.jsonl", line_of_letters, "bytes, at most" },
+    { "a line of numbers", "lines.jsonl", line_of_numbers, "not one JSON object" },
+    { "a line of keys", "lines.jsonl", line_of_keys, "not one JSON object" },
+    { "a deep line", "lines.jsonl", deep_line, "not one JSON object" },
 };
 
 /* Runs in a process of its own; returns its peak of resident memory. */
@@ -395,16 +491,58 @@ static void write_files(const struct hostile *h)
     h->write();
 }
 
+static copse_status open_model(const char *path)
+{
+    copse_checkpoint *file;
+    copse_schema *schema;
+    copse_layer *layer;
+    OK(copse_checkpoint_open(ctx, path, &file));
+    return copse_model_describe(ctx, file, &schema, &layer);
+}
+
+static copse_status open_adapter(const char *path)
+{
+    OK(open_path(temp_path("model")));
+    return copse_language_load_adapter(language, path);
+}
+
+static copse_status open_lines(const char *path)
+{
+    copse_array *lines;
+    copse_dataset *data;
+    OK(open_path(temp_path("model")));
+    OK(copse_read_text(ctx, path, NULL, &lines));
+    const struct copse_array_view *view = copse_array_view(lines);
+    return copse_language_conversations(language, view->data, (size_t)view->shape[0], 0, NULL,
+                                        &data);
+}
+
+static copse_status open_network(const char *path)
+{
+    copse_onnx *network;
+    return copse_onnx_open(ctx, path, &network);
+}
+
 /* An error, or a model that can be used. */
 static void open_files(const struct hostile *h)
 {
-    copse_onnx *network = NULL;
+    static const struct {
+        const char *ending;
+        copse_status (*open)(const char *path);
+    } kinds[] = { { ".onnx", open_network },
+                  { ".safetensors", open_model },
+                  { "adapter", open_adapter },
+                  { ".jsonl", open_lines },
+                  { "", open_path } };
+    size_t kind = 0;
+    while (!strstr(h->path, kinds[kind].ending))
+        kind++;
     begin_context();
-    const copse_status s = strstr(h->path, ".onnx")
-                               ? copse_onnx_open(ctx, temp_path(h->path), &network)
-                               : open_path(temp_path(h->path));
+    const copse_status s = kinds[kind].open(temp_path(h->path));
     if (s != COPSE_OK && s != COPSE_ERR_FORMAT && s != COPSE_ERR_UNSUPPORTED &&
         s != COPSE_ERR_NO_MEMORY)
+        fail_msg("%s: %s: %s", h->name, copse_status_name(s), copse_last_error());
+    if (h->says && (s == COPSE_OK || !strstr(copse_last_error(), h->says)))
         fail_msg("%s: %s: %s", h->name, copse_status_name(s), copse_last_error());
 }
 

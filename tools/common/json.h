@@ -18,4 +18,9 @@ copse_status json_write(FILE *to, cJSON *o);
 /* Print on a separate line, flush, and delete. */
 copse_status json_print(cJSON *o);
 
+/* The value of a text that a file has; delete it. NULL: the text is none, or has more than
+   JSON_VALUES values, of which each takes about 100 bytes of memory. */
+#define JSON_VALUES (1u << 18)
+cJSON *json_parse(const char *text, size_t size);
+
 #endif

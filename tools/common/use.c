@@ -190,6 +190,7 @@ copse_status use_load(struct use *u)
     if (is_language) {
         const struct copse_language_params params = {
             .weights = u->weights ? (copse_weights)u->weights->value : COPSE_WEIGHTS_FILE,
+            .date = u->date,
         };
         COPSE_TRY(copse_language_open(u->strategy, u->model_path, &params, &u->language));
         return use_load_adapters(u->language, &u->lora);
@@ -198,6 +199,8 @@ copse_status use_load(struct use *u)
         return session_set_error(COPSE_ERR_ARGUMENT, "--lora is for language models");
     if (u->weights && u->weights != use_weights)
         return session_set_error(COPSE_ERR_ARGUMENT, "--weights is for language models");
+    if (u->date)
+        return session_set_error(COPSE_ERR_ARGUMENT, "--date is for language models");
     COPSE_TRY(copse_model_load(u->strategy, u->model_path, NULL, &u->model));
     u->schema = copse_model_schema(u->model);
     return copse_schema_describe(u->schema, &u->info);

@@ -21,6 +21,7 @@ struct use {
     copse_missing missing;
     copse_unknown unknown;
     const struct option_name *weights; /* of --weights [NULL = the first one] */
+    const char *date;                  /* of conversations with one [NULL = the one in the model] */
     struct standard_input input;       /* where data_path was "-" */
     copse_context *ctx;
     copse_strategy *strategy;
@@ -36,6 +37,7 @@ struct use {
 extern const struct option_name use_missings[], use_unknowns[], use_weights[];
 #define USE_MISSING_HELP "missing cells: mean, refuse, auto (mean, warns of news) [auto]"
 #define USE_LORA_HELP    "of a language model; ADAPTER=0.5: half of it; up to 16 add up"
+#define USE_DATE_HELP    "in conversations of Llama 3.1 to 3.3 [as in its template]"
 #define USE_WEIGHTS_HELP "a language model in memory: file (as there), f32 [file]"
 #define USE_UNKNOWN_HELP "categories that training did not have: ignore, refuse [ignore]"
 

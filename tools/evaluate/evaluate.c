@@ -369,6 +369,7 @@ int cmd_evaluate(int argc, char **argv)
                                  .missing = (copse_missing)p->missing.at->value,
                                  .unknown = (copse_unknown)p->unknown.at->value,
                                  .weights = p->weights.at,
+                                 .date = p->date,
                                  .devices = p->devices,
                                  .how = p->how };
         const struct evaluate_outputs out = {

@@ -189,10 +189,11 @@ static copse_status generate_text(struct job *j)
 
 static const char *generate_wrong(const struct job *j, const struct option_words *words)
 {
-    return words->count != 1           ? "give MODEL"
-           : j->system && !j->is_chat  ? "--system belongs to --chat"
-           : j->how.length == 0        ? "--length: it must be at least 1"
-           : j->how.temperature < 0.0f ? "--temperature: it must be at least 0"
+    return words->count != 1            ? "give MODEL"
+           : j->system && !j->is_chat   ? "--system belongs to --chat"
+           : j->use.date && !j->is_chat ? "--date belongs to --chat"
+           : j->how.length == 0         ? "--length: it must be at least 1"
+           : j->how.temperature < 0.0f  ? "--temperature: it must be at least 0"
            : !(j->how.top_p > 0.0f && j->how.top_p <= 1.0f)
                ? "--top-p: it must be above 0 and at most 1"
                : NULL;
@@ -212,6 +213,7 @@ int cmd_generate(int argc, char **argv)
           "TEXT is a question in a conversation; only the answer is printed" },
         { "system", OPTION_TEXT, &j.system, "TEXT",
           "with --chat: what the model is told first [what its file says]" },
+        { "date", OPTION_TEXT, &j.use.date, "TEXT", USE_DATE_HELP },
         { "lora", OPTION_TEXTS, &j.use.lora, "ADAPTER", USE_LORA_HELP },
         { "length", OPTION_U64, &j.how.length, "N", "tokens to write [200]" },
         { "temperature", OPTION_FLOAT, &j.how.temperature, "T",

@@ -41,7 +41,7 @@ static copse_status read_object(const char *path, size_t most, cJSON **out)
     FILE *f = is_file(path) ? system_open(path, "rb") : NULL;
     char *text = f ? malloc(most + 1) : NULL;
     const size_t size = text ? fread(text, 1, most + 1, f) : 0;
-    *out = size <= most && size > 0 ? cJSON_ParseWithLength(text, size) : NULL;
+    *out = size <= most && size > 0 ? json_parse(text, size) : NULL;
     free(text);
     if (f)
         fclose(f);
@@ -50,8 +50,8 @@ static copse_status read_object(const char *path, size_t most, cJSON **out)
     cJSON_Delete(*out);
     *out = NULL;
     return f ? session_set_error(COPSE_ERR_FORMAT,
-                                 "%s: this is not one JSON object of at most %zu MiB", path,
-                                 most >> 20)
+                                 "%s: this is not one JSON object of at most %zu MiB and %u values",
+                                 path, most >> 20, JSON_VALUES)
              : session_set_error(COPSE_ERR_IO, "%s: there is no file that can be read", path);
 }
 

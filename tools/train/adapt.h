@@ -12,6 +12,7 @@
 
 struct adapt_settings {
     const char *model, *data, *held_out, *save, *init, *devices, *schedule, *targets, *checkpoint;
+    const char *date;     /* of conversations [NULL = the one in the model] */
     uint32_t rank;        /* 0: 8, or that of --init */
     float alpha, dropout; /* alpha 0: the default; below 0: not given */
     bool is_rank_stabilised, is_dora;

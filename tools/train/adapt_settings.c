@@ -240,6 +240,7 @@ int adapt_settings_parse(int argc, char **argv, struct adapt_settings *s)
         { "", OPTION_GROUP, NULL, NULL, "Data" },
         { "data", OPTION_TEXT, &s->data, "FILE",
           "a text, or conversations: lines {\"prompt\": ..., \"answer\": ...}" },
+        { "date", OPTION_TEXT, &s->date, "TEXT", USE_DATE_HELP },
         { "context", OPTION_COUNT, &s->context, "N",
           "tokens of a window [512; of conversations 0: the longest one]" },
         { "held-out", OPTION_TEXT, &s->held_out, "X|FILE",

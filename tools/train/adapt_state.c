@@ -78,7 +78,8 @@ static copse_status state_describe(const struct adapt_run *r, char text[SETTINGS
     state_add(&t, "--lora-rank-stabilised=%s\n--lora-dora=%s\n--lora-targets=%s, %u weights\n",
               state_yes(a.is_rank_stabilised), state_yes(a.is_dora),
               s->targets ? s->targets : "all", a.weights);
-    state_add(&t, "--data=sum %016llx\n--context=%u\n", (unsigned long long)d->sum, s->context);
+    state_add(&t, "--data=sum %016llx%s%s\n--context=%u\n", (unsigned long long)d->sum,
+              s->date ? ", date " : "", s->date ? s->date : "", s->context);
     state_add(&t, "--held-out=%llu windows beside %llu, sum %016llx\n",
               (unsigned long long)d->held_windows, (unsigned long long)d->windows,
               (unsigned long long)d->held_sum);

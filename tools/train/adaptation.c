@@ -139,7 +139,8 @@ static copse_status adapt_open_model(struct adaptation *a)
                                               .is_dora = s->is_dora,
                                               .targets = s->targets,
                                               .seed = s->seed };
-    const struct copse_language_params params = { .weights = (copse_weights)s->weights.at->value };
+    const struct copse_language_params params = { .weights = (copse_weights)s->weights.at->value,
+                                                  .date = s->date };
     COPSE_TRY(copse_language_open(a->strategy, s->model, &params, &a->language));
     COPSE_TRY(s->init ? copse_language_load_adapter(a->language, s->init)
                       : copse_language_adapt(a->language, &how));

@@ -93,7 +93,7 @@ static copse_status sum_indexed(const char *model, uint64_t *sum)
         fits && system_look(path, &file) && file.size <= INDEX_MAX ? system_open(path, "rb") : NULL;
     char *text = f ? malloc((size_t)file.size + 1) : NULL;
     const size_t size = text ? fread(text, 1, (size_t)file.size, f) : 0;
-    cJSON *index = size > 0 ? cJSON_ParseWithLength(text, size) : NULL;
+    cJSON *index = size > 0 ? json_parse(text, size) : NULL;
     const cJSON *map = cJSON_GetObjectItemCaseSensitive(index, "weight_map");
     const copse_status s = map ? sum_named(model, map, sum) : sum_failed(path);
     cJSON_Delete(index);

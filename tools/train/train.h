@@ -52,6 +52,7 @@ struct train_settings {
     const char *resize, *augment; /* of pictures; NULL: neither */
     struct option_choice scale, task, missing, header;
     struct option_choice unknown, weights; /* of `copse evaluate` */
+    const char *date;                      /* likewise: of conversations */
     struct option_texts lora;              /* likewise: adapters of a language model */
     struct option_choice tokens;           /* of a text */
     uint32_t context, stride;              /* 0 = default */

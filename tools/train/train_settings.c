@@ -660,6 +660,7 @@ int evaluate_settings_parse(int argc, char **argv, struct train_settings *s)
         { "missing", OPTION_CHOICE, &s->missing, "NAME", "MODEL: " USE_MISSING_HELP },
         { "unknown", OPTION_CHOICE, &s->unknown, "NAME", "MODEL: " USE_UNKNOWN_HELP },
         { "weights", OPTION_CHOICE, &s->weights, "NAME", "MODEL: " USE_WEIGHTS_HELP },
+        { "date", OPTION_TEXT, &s->date, "TEXT", "MODEL: " USE_DATE_HELP },
         { "lora", OPTION_TEXTS, &s->lora, "ADAPTER", "MODEL: " USE_LORA_HELP },
         { "checkpoint", OPTION_TEXT, &s->checkpoint, "PATH",
           "instead of MODEL: checkpoints of a run, a folder or FILE.safetensors" },
@@ -706,11 +707,12 @@ int evaluate_settings_parse(int argc, char **argv, struct train_settings *s)
         : s->logdir && !is_model         ? "--logdir belongs to MODEL and DATA"
         : s->held_out && is_model        ? "--held-out belongs to --checkpoint: DATA is what judges"
         : has_cells && !is_model         ? "--missing and --unknown belong to MODEL and DATA"
-        : s->weights.at != use_weights && !is_model ? "--weights belongs to MODEL and DATA"
-        : s->logdir && !*s->logdir                  ? "--logdir: the path is empty"
-        : is_model                                  ? s->is_watching || s->evaluator_patience > 0
-                                                          ? "--watch and --evaluator-patience belong to --checkpoint"
-                                                          : NULL
+        : (s->weights.at != use_weights || s->date) && !is_model
+            ? "--weights and --date belong to MODEL and DATA"
+        : s->logdir && !*s->logdir ? "--logdir: the path is empty"
+        : is_model                 ? s->is_watching || s->evaluator_patience > 0
+                                         ? "--watch and --evaluator-patience belong to --checkpoint"
+                                         : NULL
         : !s->checkpoint || !*s->checkpoint
             ? "which model? give MODEL and DATA, or --checkpoint PATH"
         : s->evaluator_patience > 0 && !s->is_watching ? "--evaluator-patience belongs to --watch"

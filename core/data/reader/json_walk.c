@@ -123,8 +123,8 @@ copse_status copse__json_elements(struct copse_json *c, copse_json_fn *fn, void 
     return json_take(c, ']') ? COPSE_OK : copse__json_wrong(c);
 }
 
-/* At most COPSE_JSON_VALUES values: each begins the text, or follows one of these characters. */
-static bool has_few_values(const char *text, size_t size)
+/* Each value begins the text, or follows one of these characters. */
+size_t copse__json_count(const char *text, size_t size)
 {
     size_t count = 1;
     bool in_string = false;
@@ -136,14 +136,15 @@ static bool has_few_values(const char *text, size_t size)
         else if (!in_string && (text[i] == ',' || text[i] == '[' || text[i] == '{'))
             count++;
     }
-    return count <= COPSE_JSON_VALUES;
+    return count;
 }
 
 cJSON *copse__json_parse(const char *text, size_t size)
 {
     const char *end = NULL;
-    cJSON *value =
-        has_few_values(text, size) ? cJSON_ParseWithLengthOpts(text, size, &end, false) : NULL;
+    cJSON *value = copse__json_count(text, size) <= COPSE_JSON_VALUES
+                       ? cJSON_ParseWithLengthOpts(text, size, &end, false)
+                       : NULL;
     while (value != NULL && end < text + size && copse__json_is_space(*end))
         end++;
     if (value != NULL && end == text + size)

@@ -35,6 +35,8 @@ copse_status copse__json_elements(struct copse_json *c, copse_json_fn *fn, void 
 /* COPSE_ERR_FORMAT with the text of the place. */
 copse_status copse__json_wrong(const struct copse_json *c);
 
+/* How many values a text has at most. */
+size_t copse__json_count(const char *text, size_t size);
 /* The value of a text that is one value; free it with cJSON_Delete. NULL: the text is none, or it has
    more than COPSE_JSON_VALUES values. A value takes about 100 bytes of memory. */
 #define COPSE_JSON_VALUES 65536

@@ -142,6 +142,8 @@ copse_status copse__schema_create(copse_context *ctx, const struct copse_schema_
     ok = ok && copy_doubles(&s->arena, parts->scales, parts->scaling_count, &s->is.scales);
     if (ok)
         s->text = copse__schema_print(&s->is); /* before names are added */
+    const copse_status status =
+        s->text == NULL ? COPSE_OK : copse__schema_check_size(s->text, strlen(s->text));
     s->is_counted = parts->task != COPSE_TASK_REGRESSION && parts->classes == NULL;
     if (ok && s->is_counted)
         ok = name_classes(s);
@@ -149,8 +151,10 @@ copse_status copse__schema_create(copse_context *ctx, const struct copse_schema_
         copse_schema_release(&s);
         return no_memory();
     }
+    if (status != COPSE_OK)
+        copse_schema_release(&s);
     *out = s;
-    return COPSE_OK;
+    return status;
 }
 
 copse_schema *copse_schema_retain(copse_schema *schema)

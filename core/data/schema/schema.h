@@ -14,6 +14,10 @@ struct copse_schema {
     char *text;      /* JSON, of cJSON */
 };
 
+/* COPSE_ERR_UNSUPPORTED: the text has more values than are read, for which the memory is bounded.
+   (schema_text.c) */
+copse_status copse__schema_check_size(const char *json, size_t size);
+
 /* Copies `parts`, which must be consistent; `shape` of a table is set from its columns. */
 copse_status copse__schema_create(copse_context *ctx, const struct copse_schema_parts *parts,
                                   copse_schema **out);

@@ -566,6 +566,7 @@ copse_status copse_schema_parse(copse_context *ctx, const char *json, copse_sche
     if (copse__utf8_valid(json, size) < size)
         return copse_fail(COPSE_ERR_FORMAT, "schema: invalid UTF-8 at byte %zu",
                           copse__utf8_valid(json, size));
+    COPSE_TRY(copse__schema_check_size(json, size));
     cJSON *root = cJSON_ParseWithLengthOpts(json, size + 1, &end, true);
     if (root == NULL)
         return copse_fail(COPSE_ERR_FORMAT, "schema: it is not JSON: an error at byte %zu",

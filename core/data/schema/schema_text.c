@@ -3,10 +3,14 @@
    schema_parse.c reads it. */
 #include <cjson/cJSON.h>
 
+#include "core/data/reader/json_walk.h"
 #include "core/data/schema/schema.h"
 #include "core/data/schema/schema_names.h"
 #include "core/data/text/tokens.h"
 #include "core/graph/type.h"
+
+#define VALUES_MAX  ((size_t)1 << 18) /* 112 bytes of memory each with a name */
+#define VALUE_BYTES 16u /* of text, for each further value: a number of a scaling has about 18 */
 
 const char *const copse__schema_kinds[COPSE_SCHEMA_KINDS] = { "array", "table", "pictures",
                                                               "text" };
@@ -182,4 +186,14 @@ char *copse__schema_print(const struct copse_schema_parts *p)
         text = cJSON_PrintUnformatted(root);
     cJSON_Delete(root);
     return text;
+}
+
+copse_status copse__schema_check_size(const char *json, size_t size)
+{
+    const size_t values = copse__json_count(json, size), most = VALUES_MAX + size / VALUE_BYTES;
+    return values <= most ? COPSE_OK
+                          : copse_fail(COPSE_ERR_UNSUPPORTED,
+                                       "schema: %zu values in %zu bytes, at most %zu are read: "
+                                       "take fewer columns, categories or inputs",
+                                       values, size, most);
 }

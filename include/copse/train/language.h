@@ -31,7 +31,11 @@ typedef enum copse_weights {
 /** How to open a model. */
 struct copse_language_params {
     copse_weights weights; /**< [COPSE_WEIGHTS_FILE] */
-    uint64_t reserved[4];  /**< 0 */
+    /** What conversations of Llama 3.1 to 3.3 say is today's date, at most 64 bytes. The clock is
+        never asked. [NULL or "": what the template of the file says for want of a date, such as
+        "26 Jul 2024"] */
+    const char *date;
+    uint64_t reserved[3]; /**< 0 */
 };
 
 /** What a model is. */
@@ -62,7 +66,8 @@ struct copse_language_evaluation {
  * @retval COPSE_ERR_FORMAT       The file breaks a rule; a weight is missing or has another shape.
  * @retval COPSE_ERR_UNSUPPORTED  Its architecture, its tokenizer, a setting of config.json, the
  *                                type of a weight, or a weight that the architecture does not
- *                                have; the text names it.
+ *                                have; the text names it. Also: a date, and conversations
+ *                                of the model have none.
  * @retval COPSE_ERR_NO_MEMORY    Also: of the device.
  * After an error the strategy has no variable of the model.
  * Blocks until the weights are on the device.

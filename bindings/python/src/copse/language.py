@@ -38,11 +38,14 @@ class LanguageModel:
     windows of a text."""
 
     @named_options()
-    def __init__(self, strategy: Strategy, path: PathLike, *, float_weights: bool = False) -> None:
-        """float_weights: quantised weights become f32 on the device."""
+    def __init__(self, strategy: Strategy, path: PathLike, *, float_weights: bool = False,
+                 date: Optional[str] = None) -> None:
+        """float_weights: quantised weights become f32 on the device. date: what conversations of Llama 3.1 to 3.3 say is
+        today's date; None: what the template of the model has."""
         self.strategy = strategy
+        told = c_string(date)
         params = ffi.new("struct copse_language_params *", {
-            "weights": lib.COPSE_WEIGHTS_F32 if float_weights else lib.COPSE_WEIGHTS_FILE})
+            "date": told, "weights": lib.COPSE_WEIGHTS_F32 if float_weights else lib.COPSE_WEIGHTS_FILE})
         self._pointer = make("language", lib.copse_language_open, strategy._pointer, c_string(path), params)
         info = ffi.new("struct copse_language_info *")
         check(lib.copse_language_describe(self._pointer, info))
