@@ -161,7 +161,7 @@ struct copse_cl_kernel {
 struct copse_cl_landing {
     void *dst;
     size_t at, size;      /* in staging memory */
-    uint64_t end, ticket; /* the ring's head behind it; its submission */
+    uint64_t end, ticket; /* the ring's head after it; its submission */
     cl_event read;
 };
 
