@@ -182,6 +182,12 @@ static void describe_rest(struct vk_device *vd, VkPhysicalDevice physical,
     copse_vk_occupancy_chain(&occupancy, NULL, false);
     if (describe_has(e, COPSE_VK_OCCUPANCY))
         f16.pNext = &occupancy;
+    VkPhysicalDeviceTimelineSemaphoreFeatures timeline = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_TIMELINE_SEMAPHORE_FEATURES,
+        .pNext = f16.pNext,
+    };
+    if (t->version >= VK_API_VERSION_1_2)
+        f16.pNext = &timeline;
     VkPhysicalDeviceFeatures2 features = { .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2,
                                            .pNext = &f16 };
     vd->vk.GetPhysicalDeviceFeatures2(physical, &features);
@@ -213,6 +219,8 @@ static void describe_rest(struct vk_device *vd, VkPhysicalDevice physical,
 
     struct copse_limits *out = &info->limits;
     out->has_unified_memory = is_unified(info->kind, &memory.memoryProperties);
+    if (!out->has_unified_memory && timeline.timelineSemaphore)
+        copse_vk_lane_find(vd, physical, t);
     t->atom = l->nonCoherentAtomSize;
     t->has_budget = describe_has(e, VK_EXT_MEMORY_BUDGET_EXTENSION_NAME);
     t->global_priority = describe_has(e, COPSE_VK_GLOBAL_PRIORITY) ? COPSE_VK_GLOBAL_PRIORITY

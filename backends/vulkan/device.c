@@ -90,9 +90,16 @@ static VkResult device_create(copse_device *dev)
     void *chain = t->cooperative_shape[0] ? &matrices : NULL;
     copse_vk_occupancy_chain(&occupancy, chain, true);
 
+    if (copse_vk_wants_occupancy(dev))
+        chain = &occupancy;
+    VkPhysicalDeviceTimelineSemaphoreFeatures timeline = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_TIMELINE_SEMAPHORE_FEATURES,
+        .pNext = chain,
+        .timelineSemaphore = VK_TRUE,
+    };
     VkPhysicalDevice16BitStorageFeatures f16 = {
         .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_16BIT_STORAGE_FEATURES,
-        .pNext = copse_vk_wants_occupancy(dev) ? &occupancy : chain,
+        .pNext = t->has_transfer_lane ? &timeline : chain,
         .storageBuffer16BitAccess = t->has_f16_storage,
     };
     const VkPhysicalDeviceFeatures2 features = {
@@ -104,19 +111,22 @@ static VkResult device_create(copse_device *dev)
         .sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_GLOBAL_PRIORITY_CREATE_INFO_EXT,
         .globalPriority = copse_vk_global_priority(dev->priority),
     };
-    const float priority = 1.0f;
-    const VkDeviceQueueCreateInfo queue = {
+    const float priorities[] = { 1.0f, 1.0f };
+    const bool has_second = t->has_transfer_lane && t->transfer_family == t->family;
+    VkDeviceQueueCreateInfo queues[2] = { {
         .sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO,
         .pNext = copse_vk_wants_global_priority(dev) ? &among_processes : NULL,
         .queueFamilyIndex = t->family,
-        .queueCount = 1,
-        .pQueuePriorities = &priority,
-    };
+        .queueCount = has_second ? 2 : 1,
+        .pQueuePriorities = priorities,
+    } };
+    queues[1] = queues[0];
+    queues[1].queueFamilyIndex = t->transfer_family;
     const VkDeviceCreateInfo info = {
         .sType = VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO,
         .pNext = &features,
-        .queueCreateInfoCount = 1,
-        .pQueueCreateInfos = &queue,
+        .queueCreateInfoCount = t->has_transfer_lane && !has_second ? 2 : 1,
+        .pQueueCreateInfos = queues,
         .enabledExtensionCount = count,
         .ppEnabledExtensionNames = extensions,
     };
@@ -136,9 +146,8 @@ static copse_status make_device(copse_device *dev)
     if (missing)
         return copse_fail(COPSE_ERR_UNSUPPORTED,
                           "vulkan: the driver lacks %s; install a newer driver", missing);
-    vd->vk.GetDeviceQueue(vd->device, vd->traits.family, 0, &vd->queue);
     copse_vk_priority_given(dev);
-    return COPSE_OK;
+    return copse_vk_lanes_init(vd, VK_NULL_HANDLE);
 }
 
 static void lock_queue(void *user)
@@ -196,6 +205,7 @@ static void close_device(copse_device *dev)
     copse_vk_memory_fini(vd);
     /* The driver still runs abandoned work, so its device must not be destroyed. */
     if (!atomic_load(&vd->is_abandoned)) {
+        copse_vk_lanes_fini(vd);
         if (vd->owns_device && vd->vk.DestroyDevice)
             vd->vk.DestroyDevice(vd->device, NULL);
         copse_vk_instance_close(vd);

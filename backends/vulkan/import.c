@@ -136,6 +136,7 @@ static void keep_enabled(const struct vk_lent *h, struct copse_device_info *info
                          struct vk_traits *t)
 {
     t->family = h->family;
+    t->has_transfer_lane = false;
     t->has_f64 = t->has_f64 && h->has_f64;
     t->has_f16_storage = t->has_f16_storage && h->has_f16_storage;
     t->import_alignment = h->has_host_import ? t->import_alignment : 0;
@@ -157,7 +158,6 @@ copse_status copse_vk_attach(struct vk_device *vd, const struct copse_foreign_de
     vd->instance = h->instance;
     vd->physical = h->physical;
     vd->device = h->device;
-    vd->queue = h->queue;
     const char *missing = copse_vk_instance_entries(vd);
     if (missing)
         return copse_fail(COPSE_ERR_UNSUPPORTED,
@@ -172,7 +172,7 @@ copse_status copse_vk_attach(struct vk_device *vd, const struct copse_foreign_de
     missing = copse_vk_device_entries(vd);
     if (missing)
         return copse_fail(COPSE_ERR_UNSUPPORTED, "vulkan: import: the device lacks %s", missing);
-    return COPSE_OK;
+    return copse_vk_lanes_init(vd, h->queue);
 }
 
 copse_status copse_vk_import(struct copse_base *base, const struct copse_foreign_device *foreign,
@@ -216,7 +216,7 @@ copse_status copse_vk_lend(copse_queue *q, const struct copse_queue_guard *guard
                                    .physical_device = vd->physical,
                                    .device = vd->device,
                                    .queue_family = t->family,
-                                   .queue = vd->queue,
+                                   .queue = vd->lanes[0].queue,
                                    .extensions = extensions,
                                    .extension_count = extension_count,
                                    .features = &features,

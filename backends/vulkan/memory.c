@@ -284,12 +284,16 @@ copse_status copse_vk_buffer_init(copse_buffer *buf)
         .sType = VK_STRUCTURE_TYPE_EXTERNAL_MEMORY_BUFFER_CREATE_INFO,
         .handleTypes = VK_EXTERNAL_MEMORY_HANDLE_TYPE_HOST_ALLOCATION_BIT_EXT,
     };
+    const uint32_t families[] = { vd->traits.family, vd->traits.transfer_family };
+    const bool is_shared = vd->traits.has_transfer_lane && families[0] != families[1];
     const VkBufferCreateInfo info = {
         .sType = VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO,
         .pNext = buf->host ? &external : NULL,
         .size = create_size(buf),
         .usage = copse_vk_buffer_usage(vd->traits.max_texel_args > 0),
-        .sharingMode = VK_SHARING_MODE_EXCLUSIVE,
+        .sharingMode = is_shared ? VK_SHARING_MODE_CONCURRENT : VK_SHARING_MODE_EXCLUSIVE,
+        .queueFamilyIndexCount = is_shared ? 2 : 0,
+        .pQueueFamilyIndices = families,
     };
     VkResult r = vd->vk.CreateBuffer(vd->device, &info, NULL, &vb->handle);
     if (r != VK_SUCCESS)

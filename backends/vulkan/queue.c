@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: MIT */
-/* Queues: submissions ("frames") in a ring, with one fence each. All queues of a device share one
-   VkQueue and every command buffer begins with a barrier, so submission order is execution order
-   and no other synchronization is needed. */
+/* Queues: submissions ("frames") in a ring, with one fence each. Every command buffer begins with a
+   barrier after the earlier ones of its lane (lane.c). */
 #include "vk_internal.h"
 
 /* ---- frames ---- */
 
-static copse_status frame_init(struct vk_device *vd, struct vk_frame *f)
+static copse_status frame_init(struct vk_device *vd, const struct vk_lane *lane, struct vk_frame *f)
 {
     const VkFenceCreateInfo fence = { .sType = VK_STRUCTURE_TYPE_FENCE_CREATE_INFO };
     const VkCommandPoolCreateInfo pool = {
         .sType = VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO,
-        .queueFamilyIndex = vd->traits.family,
+        .queueFamilyIndex = lane->family,
     };
     VkResult r = f->fence ? VK_SUCCESS : vd->vk.CreateFence(vd->device, &fence, NULL, &f->fence);
     if (r != VK_SUCCESS)
@@ -34,7 +33,7 @@ static copse_status open_frame(copse_queue *q)
     while (f->is_busy)
         f++;
     if (!f->pool) {
-        COPSE_TRY(frame_init(vd, f));
+        COPSE_TRY(frame_init(vd, vq->lane, f));
     } else {
         VkResult r = vd->vk.ResetCommandPool(vd->device, f->pool, 0);
         if (r != VK_SUCCESS)
@@ -124,7 +123,7 @@ copse_status copse_vk_queue_recorder(copse_queue *q, struct vk_recorder **out)
     VkCommandBuffer commands = VK_NULL_HANDLE;
     COPSE_TRY(next_commands(vd, f, &commands));
     vq->recorder = (struct vk_recorder){
-        .vd = vd, .commands = commands, .sets = &f->sets, .views = &f->views
+        .vd = vd, .lane = vq->lane, .commands = commands, .sets = &f->sets, .views = &f->views
     };
     COPSE_TRY(copse_vk_record_begin(&vq->recorder, VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT));
     f->list.at[f->list.count++] = commands;
@@ -138,12 +137,11 @@ static void show_to_host(struct vk_recorder *r)
 {
     const VkMemoryBarrier memory = {
         .sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER,
-        .srcAccessMask = VK_ACCESS_SHADER_WRITE_BIT | VK_ACCESS_TRANSFER_WRITE_BIT,
+        .srcAccessMask = r->lane->writes,
         .dstAccessMask = VK_ACCESS_HOST_READ_BIT,
     };
-    r->vd->vk.CmdPipelineBarrier(
-        r->commands, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_TRANSFER_BIT,
-        VK_PIPELINE_STAGE_HOST_BIT, 0, 1, &memory, 0, NULL, 0, NULL);
+    r->vd->vk.CmdPipelineBarrier(r->commands, r->lane->stages, VK_PIPELINE_STAGE_HOST_BIT, 0, 1,
+                                 &memory, 0, NULL, 0, NULL);
 }
 
 static copse_status end_commands(struct vk_device *vd, struct vk_queue *vq)
@@ -195,14 +193,7 @@ copse_status copse_vk_flush(copse_queue *q)
     }
     COPSE_TRY(end_commands(vd, vq));
     struct vk_frame *f = vq->open;
-    const VkSubmitInfo info = {
-        .sType = VK_STRUCTURE_TYPE_SUBMIT_INFO,
-        .commandBufferCount = (uint32_t)f->list.count,
-        .pCommandBuffers = f->list.at,
-    };
-    vd->guard.lock(vd->guard.user);
-    VkResult r = vd->vk.QueueSubmit(vd->queue, 1, &info, f->fence);
-    vd->guard.unlock(vd->guard.user);
+    const VkResult r = copse_vk_lane_submit(vd, vq, f);
     if (r != VK_SUCCESS)
         return copse_vk_fail(r, "submit work");
     f->staging_end = vq->ring.head;
@@ -216,6 +207,7 @@ copse_status copse_vk_submit(copse_queue *q, uint64_t *ticket)
     struct vk_queue *vq = q->priv;
     COPSE_TRY(copse_vk_flush(q));
     *ticket = q->submitted + 1;
+    copse_vk_lane_mark(q->dev->priv, vq, *ticket);
     if (vq->in_flight)
         vq->flying[(vq->first + vq->in_flight - 1) % VK_FRAMES]->ticket = *ticket;
     else
@@ -256,11 +248,7 @@ copse_status copse_vk_settle(copse_queue *q, uint64_t timeout_ns)
 
 copse_status copse_vk_wait_queue(copse_queue *q, copse_queue *other, uint64_t ticket)
 {
-    /* The ticket's work is already in the shared VkQueue, and later submissions of q begin with a
-       barrier. */
-    (void)q;
-    (void)other;
-    (void)ticket;
+    copse_vk_lane_wait(q->dev->priv, q->priv, other->priv, ticket);
     return COPSE_OK;
 }
 
@@ -269,7 +257,9 @@ copse_status copse_vk_wait_queue(copse_queue *q, copse_queue *other, uint64_t ti
 copse_status copse_vk_queue_init(copse_queue *q)
 {
     struct copse_mem *mem = &q->dev->base->mem;
+    struct vk_device *vd = q->dev->priv;
     struct vk_queue *vq = q->priv;
+    vq->lane = &vd->lanes[q->is_for_transfers && vd->traits.has_transfer_lane];
     /* Capacity for usual submissions, so that none of them allocates on the host. */
     for (size_t i = 0; i < VK_FRAMES; i++) {
         struct vk_frame *f = &vq->frames[i];

@@ -119,15 +119,14 @@ static copse_status make_view(struct vk_device *vd, struct vk_views *v,
 
 static void record_barrier(struct vk_recorder *r)
 {
-    const VkPipelineStageFlags stages =
-        VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_TRANSFER_BIT;
-    const VkAccessFlags writes = VK_ACCESS_SHADER_WRITE_BIT | VK_ACCESS_TRANSFER_WRITE_BIT;
+    const struct vk_lane *lane = r->lane;
     const VkMemoryBarrier memory = {
         .sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER,
-        .srcAccessMask = writes,
-        .dstAccessMask = writes | VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_TRANSFER_READ_BIT,
+        .srcAccessMask = lane->writes,
+        .dstAccessMask = lane->writes | lane->reads,
     };
-    r->vd->vk.CmdPipelineBarrier(r->commands, stages, stages, 0, 1, &memory, 0, NULL, 0, NULL);
+    r->vd->vk.CmdPipelineBarrier(r->commands, lane->stages, lane->stages, 0, 1, &memory, 0, NULL, 0,
+                                 NULL);
     r->seen_count = 0;
 }
 
@@ -141,7 +140,8 @@ copse_status copse_vk_record_begin(struct vk_recorder *r, VkCommandBufferUsageFl
     if (result != VK_SUCCESS)
         return copse_vk_fail(result, "begin a command buffer");
     r->bound = VK_NULL_HANDLE;
-    copse_vk_priority_record(r->vd, r->commands);
+    if (r->lane->stages & VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT)
+        copse_vk_priority_record(r->vd, r->commands);
     record_barrier(r);
     return COPSE_OK;
 }

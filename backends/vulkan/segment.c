@@ -21,11 +21,12 @@ static copse_status make_sets(struct vk_device *vd, struct copse_segment *seg)
 copse_status copse_vk_segment_init(struct copse_segment *seg)
 {
     struct vk_device *vd = seg->queue->dev->priv;
+    const struct vk_queue *vq = seg->queue->priv;
     struct vk_segment *vs = seg->priv;
     COPSE_TRY(make_sets(vd, seg));
     const VkCommandPoolCreateInfo pool = {
         .sType = VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO,
-        .queueFamilyIndex = vd->traits.family,
+        .queueFamilyIndex = vq->lane->family,
     };
     VkResult r = vd->vk.CreateCommandPool(vd->device, &pool, NULL, &vs->pool);
     if (r != VK_SUCCESS)
@@ -41,7 +42,11 @@ copse_status copse_vk_segment_init(struct copse_segment *seg)
         return copse_vk_fail(r, "allocate a command buffer");
 
     struct vk_recorder recorder = {
-        .vd = vd, .commands = vs->commands, .sets = &vs->sets, .views = &vs->views
+        .vd = vd,
+        .lane = vq->lane,
+        .commands = vs->commands,
+        .sets = &vs->sets,
+        .views = &vs->views,
     };
     COPSE_TRY(copse_vk_record_begin(&recorder, VK_COMMAND_BUFFER_USAGE_SIMULTANEOUS_USE_BIT));
     for (size_t i = 0; i < seg->count; i++)

@@ -10,13 +10,16 @@ static copse_status find_clock(copse_queue *q)
     VkQueueFamilyProperties list[VK_FAMILIES];
     uint32_t count = COPSE_COUNT(list);
     vd->vk.GetPhysicalDeviceQueueFamilyProperties(vd->physical, &count, list);
-    const uint32_t bits =
-        vd->traits.family < count ? list[vd->traits.family].timestampValidBits : 0;
+    const uint32_t family = ((struct vk_queue *)q->priv)->lane->family;
+    /* a pool is reset by a family that computes */
+    const uint32_t bits = family < count && (list[family].queueFlags & VK_QUEUE_COMPUTE_BIT)
+                              ? list[family].timestampValidBits
+                              : 0;
     vd->vk.GetPhysicalDeviceProperties(vd->physical, &properties);
     st->period = (double)properties.limits.timestampPeriod;
     if (bits == 0 || !(st->period > 0))
         return copse_fail(COPSE_ERR_UNSUPPORTED, "vulkan: queue family %u of %s has no timestamps",
-                          (unsigned)vd->traits.family, q->dev->info.id);
+                          (unsigned)family, q->dev->info.id);
     st->mask = bits >= 64 ? UINT64_MAX : ((uint64_t)1 << bits) - 1;
     return COPSE_OK;
 }

@@ -82,6 +82,8 @@ copse_status copse_vk_facts(uint32_t index, struct copse_fact_sink *to);
     X(CmdCopyBuffer)                \
     X(CmdFillBuffer)                \
     X(CmdPipelineBarrier)           \
+    X(CreateSemaphore)              \
+    X(DestroySemaphore)             \
     X(CreateFence)                  \
     X(DestroyFence)                 \
     X(ResetFences)                  \
@@ -108,7 +110,9 @@ struct vk_api {
 struct vk_traits {
     uint32_t version; /* of the API, at most the version that we support */
     uint32_t family;  /* queue family */
-    uint32_t driver;  /* driver version, vendor's own encoding */
+    bool has_transfer_lane;
+    uint32_t transfer_family; /* of that lane: another one, or the second queue of `family` */
+    uint32_t driver;          /* driver version, vendor's own encoding */
     uint32_t vendor, device;
     uint8_t cache_uuid[VK_UUID_SIZE];
     VkDeviceSize atom;             /* nonCoherentAtomSize */
@@ -135,6 +139,16 @@ struct vk_block {
     struct vk_block *next;
 };
 
+/* A VkQueue (lane.c). */
+struct vk_lane {
+    VkQueue queue;
+    uint32_t family;
+    VkPipelineStageFlags stages; /* of its commands */
+    VkAccessFlags writes, reads;
+    VkSemaphore done; /* counts its submissions; VK_NULL_HANDLE: there is one lane only */
+    uint64_t value;   /* of the newest one; guarded by the guard */
+};
+
 struct vk_device {
     struct copse_base *base;
     struct vk_api vk;
@@ -144,7 +158,7 @@ struct vk_device {
     VkInstance instance;
     VkPhysicalDevice physical;
     VkDevice device;
-    VkQueue queue;
+    struct vk_lane lanes[2];         /* computes; moves data, if traits.has_transfer_lane */
     bool owns_instance, owns_device; /* false for an application's */
     /* the loader failed to make an instance although there is a driver */
     bool is_refused;
@@ -153,7 +167,7 @@ struct vk_device {
     float occupancy;
     VkPhysicalDeviceMemoryProperties memory;
     copse_mutex memory_lock;        /* guards blocks */
-    copse_mutex queue_lock;         /* one submission at a time: all our queues share one VkQueue */
+    copse_mutex queue_lock;         /* one submission at a time */
     struct copse_queue_guard guard; /* locks it, or the application's lock */
     bool has_locks;
     struct vk_block *blocks;
@@ -319,6 +333,7 @@ struct vk_access {
 /* A command buffer being recorded, with the accesses since its last barrier. */
 struct vk_recorder {
     struct vk_device *vd;
+    const struct vk_lane *lane;
     VkCommandBuffer commands;
     struct vk_sets *sets;
     struct vk_views *views;
@@ -337,6 +352,7 @@ struct vk_access copse_vk_access(const struct copse_binding *b, bool is_write);
 
 #define VK_FAMILIES   16 /* queue families that are looked at */
 #define VK_FRAMES     16 /* submissions in flight */
+#define VK_MARKS      64 /* tickets whose submissions are known */
 #define VK_RING_BYTES (16u << 20)
 /* one transfer; smaller than the ring so that host and device overlap */
 #define VK_PIECE_BYTES (VK_RING_BYTES / 4)
@@ -366,6 +382,10 @@ struct vk_frame {
 };
 
 struct vk_queue {
+    struct vk_lane *lane;
+    /* In submissions of the lane: the newest one of the queue, those of its newest tickets (guarded by
+       the guard), and the one of the other lane that the next submission waits for; 0: none. */
+    uint64_t newest_value, newest_ticket, values[VK_MARKS], wait_value;
     struct vk_frame frames[VK_FRAMES];
     struct vk_frame *flying[VK_FRAMES]; /* ring of those in flight, oldest first */
     uint32_t first, in_flight;
@@ -400,6 +420,20 @@ copse_status copse_vk_submit(copse_queue *q, uint64_t *ticket);
 copse_status copse_vk_wait(copse_queue *q, uint64_t ticket, uint64_t timeout_ns);
 copse_status copse_vk_settle(copse_queue *q, uint64_t timeout_ns);
 copse_status copse_vk_wait_queue(copse_queue *q, copse_queue *other, uint64_t ticket);
+
+/* lane.c */
+void copse_vk_lane_find(struct vk_device *vd, VkPhysicalDevice physical, struct vk_traits *t);
+/* Set what its barriers order. */
+void copse_vk_lane_uses(struct vk_lane *lane, bool has_kernels);
+/* `lent`: the application's queue, or NULL. */
+copse_status copse_vk_lanes_init(struct vk_device *vd, VkQueue lent);
+void copse_vk_lanes_fini(struct vk_device *vd);
+VkResult copse_vk_lane_submit(struct vk_device *vd, struct vk_queue *vq, const struct vk_frame *f);
+/* All submissions so far are those of the ticket. */
+void copse_vk_lane_mark(struct vk_device *vd, struct vk_queue *vq, uint64_t ticket);
+/* The next submission of the queue runs after the other queue's ticket. */
+void copse_vk_lane_wait(struct vk_device *vd, struct vk_queue *vq, const struct vk_queue *other,
+                        uint64_t ticket);
 
 /* stamp.c */
 copse_status copse_vk_stamp(copse_queue *q, uint32_t slot);

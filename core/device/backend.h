@@ -108,13 +108,14 @@ struct copse_buffer {
 struct copse_queue {
     copse_refs refs;
     copse_device *dev;
-    uint64_t submitted;   /* newest ticket given out */
-    uint64_t reached;     /* newest ticket known to have completed */
-    bool has_open_work;   /* commands since the last submit */
-    uint64_t paced_ns;    /* estimate of its segments (pace.h) */
-    uint64_t read_ticket; /* the ticket of the newest read into host memory; 0: none */
-    bool is_unsettled;    /* a call has failed, and work may use host memory for good */
-    uint32_t slot;        /* index into copse_buffer.after */
+    uint64_t submitted;    /* newest ticket given out */
+    uint64_t reached;      /* newest ticket known to have completed */
+    bool has_open_work;    /* commands since the last submit */
+    bool is_for_transfers; /* takes no kernels: may run beside the other queues */
+    uint64_t paced_ns;     /* estimate of its segments (pace.h) */
+    uint64_t read_ticket;  /* the ticket of the newest read into host memory; 0: none */
+    bool is_unsettled;     /* a call has failed, and work may use host memory for good */
+    uint32_t slot;         /* index into copse_buffer.after */
     /* for traces: when the work that is not known to have completed began, 0: not recorded; and
        the replica, as "replica 3: " */
     uint64_t work_began;
@@ -217,6 +218,7 @@ struct copse_backend {
     /* NULL where no kernel sets keeps_later: before kernel_fini, when the device closes. Seconds. */
     void (*kernel_keep)(struct copse_kernel *k);
 
+    /* q->is_for_transfers is set. */
     copse_status (*queue_init)(copse_queue *q);
     void (*queue_fini)(copse_queue *q); /* drains, with a deadline */
 

@@ -251,6 +251,9 @@ size_t copse__buffer_room(const copse_device *dev, size_t size);
 COPSE_PRIVATE copse_status copse__buffer_on(copse_device *dev, void *host, size_t size,
                                             copse_buffer **out);
 
+/* copse_queue_create; `is_for_transfers`: the queue takes writes, reads, copies and fills only, and
+   runs beside the kernels of other queues where the device can do that. */
+copse_status copse__queue_create(copse_device *dev, bool is_for_transfers, copse_queue **out);
 /* copse_queue_write of any number of bytes; the word with the last bytes is written completely. */
 copse_status copse__queue_write_bytes(copse_queue *queue, copse_buffer *dst, size_t offset,
                                       const void *src, size_t size);

@@ -31,6 +31,9 @@ copse_status copse__queue_encode(copse_queue *q, const struct copse_command *c)
 {
     bool is_empty = false;
     COPSE_TRY(copse__command_check(q->dev, c, &is_empty));
+    if (q->is_for_transfers && c->kind != COPSE_COMMAND_COPY && c->kind != COPSE_COMMAND_FILL)
+        return copse_fail(COPSE_ERR_ARGUMENT, "queue: %s: a queue for transfers takes no kernels",
+                          copse__command_name(c));
     if (is_empty)
         return copse__device_check(q->dev);
     COPSE_TRY(copse__queue_begin(q));

@@ -144,7 +144,7 @@ static void queue_leave(copse_device *dev, copse_queue *q)
     copse__mutex_unlock(&dev->lock);
 }
 
-copse_status copse_queue_create(copse_device *dev, copse_queue **out)
+copse_status copse__queue_create(copse_device *dev, bool is_for_transfers, copse_queue **out)
 {
     COPSE_TRY(copse_need("queue", dev, out));
     *out = NULL;
@@ -157,6 +157,7 @@ copse_status copse_queue_create(copse_device *dev, copse_queue **out)
         return copse_fail(COPSE_ERR_NO_MEMORY, "queue: no memory for the handle");
     atomic_init(&q->refs, 1);
     q->dev = dev;
+    q->is_for_transfers = is_for_transfers;
     q->priv = priv;
     if (!queue_join(dev, q)) {
         copse__free(&dev->base->mem, q);
@@ -173,6 +174,11 @@ copse_status copse_queue_create(copse_device *dev, copse_queue **out)
     copse_device_retain(dev);
     *out = q;
     return COPSE_OK;
+}
+
+copse_status copse_queue_create(copse_device *dev, copse_queue **out)
+{
+    return copse__queue_create(dev, false, out);
 }
 
 copse_queue *copse_queue_retain(copse_queue *queue)

@@ -101,6 +101,8 @@ static copse_status divide_commands(copse_queue *q, const struct copse_command *
     size_t taken = 0;
     *out = NULL;
     COPSE_TRY(copse__device_check(q->dev));
+    if (q->is_for_transfers)
+        return copse_fail(COPSE_ERR_ARGUMENT, "segment: a queue for transfers takes no segments");
     do {
         size_t more = 0;
         const copse_status s = create_part(q, commands + taken, units ? units + taken : NULL,

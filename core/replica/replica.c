@@ -52,7 +52,7 @@ static copse_status open_one(copse_strategy *st, const char *const *devices, siz
 
 copse_status copse__replica_transfer(struct copse_replica *r)
 {
-    return r->transfer ? COPSE_OK : copse_queue_create(r->dev, &r->transfer);
+    return r->transfer ? COPSE_OK : copse__queue_create(r->dev, true, &r->transfer);
 }
 
 copse_status copse__replicas_open(copse_strategy *st, const char *const *devices, size_t count)

@@ -33,7 +33,7 @@ struct copse_limits {
     uint32_t max_bindings;          /**< buffers per kernel */
     uint32_t max_param_bytes;       /**< parameter bytes per kernel */
     uint32_t subgroup_size;         /**< invocations in lock step, 0 = unknown */
-    uint32_t compute_units;         /**< processors that run groups */
+    uint32_t compute_units;         /**< processors that run groups; 0 = not known, of a GPU */
     uint32_t host_import_alignment; /**< of host memory that can be bound */
     uint64_t max_texel_elements;    /**< of a formatted read-only view */
     bool has_unified_memory;        /**< device memory is host memory */

@@ -96,8 +96,9 @@ void one_queue_uploads_ahead_of_another(void **state)
     uint64_t written, read[2] = { 0, 0 };
     const struct copse_command c = negate_all(r, in, out, N);
 
-    OK(copse_queue_create(r->dev, &uploads));
+    OK(copse__queue_create(r->dev, true, &uploads));
     FAILS(COPSE_ERR_ARGUMENT, copse__queue_wait_for(r->queue, uploads, 1), "not given out");
+    FAILS(COPSE_ERR_ARGUMENT, copse__queue_encode(uploads, &c), "takes no kernels");
     for (int k = 0; k < ROUNDS; k++) {
         for (size_t i = 0; i < N; i++)
             x[i] = (float)(k * 10 + (int)(i % 7));
