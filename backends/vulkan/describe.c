@@ -188,6 +188,12 @@ static void describe_rest(struct vk_device *vd, VkPhysicalDevice physical,
     };
     if (t->version >= VK_API_VERSION_1_2)
         f16.pNext = &timeline;
+    VkPhysicalDeviceMemoryPriorityFeaturesEXT priority = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_PRIORITY_FEATURES_EXT,
+        .pNext = f16.pNext,
+    };
+    if (describe_has(e, VK_EXT_MEMORY_PRIORITY_EXTENSION_NAME))
+        f16.pNext = &priority;
     VkPhysicalDeviceFeatures2 features = { .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2,
                                            .pNext = &f16 };
     vd->vk.GetPhysicalDeviceFeatures2(physical, &features);
@@ -223,6 +229,7 @@ static void describe_rest(struct vk_device *vd, VkPhysicalDevice physical,
         copse_vk_lane_find(vd, physical, t);
     t->atom = l->nonCoherentAtomSize;
     t->has_budget = describe_has(e, VK_EXT_MEMORY_BUDGET_EXTENSION_NAME);
+    t->has_memory_priority = priority.memoryPriority;
     t->global_priority = describe_has(e, COPSE_VK_GLOBAL_PRIORITY) ? COPSE_VK_GLOBAL_PRIORITY
                          : describe_has(e, VK_EXT_GLOBAL_PRIORITY_EXTENSION_NAME)
                              ? VK_EXT_GLOBAL_PRIORITY_EXTENSION_NAME

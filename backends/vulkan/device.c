@@ -72,7 +72,7 @@ static VkResult device_create(copse_device *dev)
 {
     struct vk_device *vd = dev->priv;
     const struct vk_traits *t = &vd->traits;
-    const char *extensions[5];
+    const char *extensions[6];
     struct copse_vk_cooperative_features matrices;
     struct copse_vk_occupancy_features occupancy;
     uint32_t count = 0;
@@ -86,6 +86,8 @@ static VkResult device_create(copse_device *dev)
         extensions[count++] = t->global_priority;
     if (copse_vk_wants_occupancy(dev))
         extensions[count++] = COPSE_VK_OCCUPANCY;
+    if (t->has_memory_priority)
+        extensions[count++] = VK_EXT_MEMORY_PRIORITY_EXTENSION_NAME;
     copse_vk_cooperative_chain(&matrices, true);
     void *chain = t->cooperative_shape[0] ? &matrices : NULL;
     copse_vk_occupancy_chain(&occupancy, chain, true);
@@ -97,9 +99,16 @@ static VkResult device_create(copse_device *dev)
         .pNext = chain,
         .timelineSemaphore = VK_TRUE,
     };
+    if (t->has_transfer_lane)
+        chain = &timeline;
+    VkPhysicalDeviceMemoryPriorityFeaturesEXT of_memory = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_PRIORITY_FEATURES_EXT,
+        .pNext = chain,
+        .memoryPriority = VK_TRUE,
+    };
     VkPhysicalDevice16BitStorageFeatures f16 = {
         .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_16BIT_STORAGE_FEATURES,
-        .pNext = t->has_transfer_lane ? &timeline : chain,
+        .pNext = t->has_memory_priority ? &of_memory : chain,
         .storageBuffer16BitAccess = t->has_f16_storage,
     };
     const VkPhysicalDeviceFeatures2 features = {

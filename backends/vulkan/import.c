@@ -136,7 +136,7 @@ static void keep_enabled(const struct vk_lent *h, struct copse_device_info *info
                          struct vk_traits *t)
 {
     t->family = h->family;
-    t->has_transfer_lane = false;
+    t->has_transfer_lane = t->has_memory_priority = false;
     t->has_f64 = t->has_f64 && h->has_f64;
     t->has_f16_storage = t->has_f16_storage && h->has_f16_storage;
     t->import_alignment = h->has_host_import ? t->import_alignment : 0;

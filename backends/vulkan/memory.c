@@ -79,8 +79,14 @@ static VkResult memory_allocate(struct vk_device *vd, VkDeviceSize size, uint32_
                                 VkDeviceMemory *out)
 {
     const uint32_t heap = vd->memory.memoryTypes[type].heapIndex;
+    /* The last to be moved to the host when memory is short. */
+    const VkMemoryPriorityAllocateInfoEXT priority = {
+        .sType = VK_STRUCTURE_TYPE_MEMORY_PRIORITY_ALLOCATE_INFO_EXT,
+        .priority = 1.0f,
+    };
     const VkMemoryAllocateInfo info = {
         .sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO,
+        .pNext = vd->traits.has_memory_priority ? &priority : NULL,
         .allocationSize = size,
         .memoryTypeIndex = type,
     };

@@ -120,7 +120,7 @@ struct vk_traits {
     uint32_t max_texel_args;       /* texel buffers per kernel, 0 = none */
     /* what kernels may ask for: bits of enum copse_vk_float_mode (portable.c) */
     uint8_t float_modes;
-    bool has_budget, has_portability_subset, has_f64, has_f16_storage;
+    bool has_budget, has_memory_priority, has_portability_subset, has_f64, has_f16_storage;
     /* the extension of priorities among processes, NULL = none */
     const char *global_priority;
     bool has_occupancy;           /* VK_NV_compute_occupancy_priority */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A Vulkan layer that describes a device as a discrete GPU with a queue family for transfers, and
-   keeps the submissions of its two queues until they must run: VK_INSTANCE_LAYERS=VK_LAYER_COPSE_lanes.
+/* A Vulkan layer that describes a device as a discrete GPU with a queue family for transfers and
+   priorities of memory, and keeps the submissions of its two queues until they must run: VK_INSTANCE_LAYERS=VK_LAYER_COPSE_lanes.
    COPSE_LANES says which of them run as soon as their semaphores let them, "transfers" or "kernels".
    The others run when the host or these wait for them. So work that does not wait for the other
    queue comes too early in one of the two orders. Uses that the specification forbids end the
@@ -44,6 +44,8 @@ static struct instance {
     PFN_vkGetPhysicalDeviceProperties properties;
     PFN_vkGetPhysicalDeviceProperties2 properties2;
     PFN_vkGetPhysicalDeviceQueueFamilyProperties families;
+    PFN_vkGetPhysicalDeviceFeatures2 features2;
+    PFN_vkEnumerateDeviceExtensionProperties extensions;
 } instances[64];
 
 /* A submission that has not run. */
@@ -65,6 +67,7 @@ static struct device {
     VkQueue queue;
     void **transfers; /* as a VkQueue: its first word is the loader's */
     struct held *first[LANES];
+    unsigned long storage_buffers, with_priority;
     PFN_vkDestroyDevice destroy;
     PFN_vkGetDeviceQueue get_queue;
     PFN_vkQueueSubmit submit;
@@ -75,6 +78,7 @@ static struct device {
     PFN_vkCmdDispatch dispatch;
     PFN_vkCreateBuffer create_buffer;
     PFN_vkCreateSemaphore create_semaphore;
+    PFN_vkAllocateMemory allocate_memory;
 } devices[64];
 
 static void *key_of(const void *handle)
@@ -377,6 +381,7 @@ static VKAPI_ATTR VkResult VKAPI_CALL create_buffer(VkDevice device, const VkBuf
                                                     const VkAllocationCallbacks *calls,
                                                     VkBuffer *out)
 {
+    struct device *d = device_of(device);
     VkBufferCreateInfo own = *info;
 
     if ((info->usage & VK_BUFFER_USAGE_STORAGE_BUFFER_BIT) &&
@@ -384,7 +389,10 @@ static VKAPI_ATTR VkResult VKAPI_CALL create_buffer(VkDevice device, const VkBuf
         give_up("a buffer of one family");
     own.sharingMode = VK_SHARING_MODE_EXCLUSIVE;
     own.queueFamilyIndexCount = 0;
-    return device_of(device)->create_buffer(device, &own, calls, out);
+    pthread_mutex_lock(&lock);
+    d->storage_buffers += (info->usage & VK_BUFFER_USAGE_STORAGE_BUFFER_BIT) != 0;
+    pthread_mutex_unlock(&lock);
+    return d->create_buffer(device, &own, calls, out);
 }
 
 /* The handle may have been another semaphore's. */
@@ -400,6 +408,78 @@ static VKAPI_ATTR VkResult VKAPI_CALL create_semaphore(VkDevice device,
         *value_of(*out) = 0;
     pthread_mutex_unlock(&lock);
     return r;
+}
+
+/* ---- priorities of memory ---- */
+
+#define MEMORY_PRIORITY VK_EXT_MEMORY_PRIORITY_EXTENSION_NAME
+
+static VKAPI_ATTR VkResult VKAPI_CALL extensions(VkPhysicalDevice device, const char *layer,
+                                                 uint32_t *count, VkExtensionProperties *list)
+{
+    const uint32_t room = *count;
+    const VkResult r = instance_of(device)->extensions(device, layer, count, list);
+
+    for (uint32_t i = 0; list != NULL && i < *count; i++)
+        if (strcmp(list[i].extensionName, MEMORY_PRIORITY) == 0)
+            give_up("the driver has priorities of memory");
+    if (layer != NULL || r != VK_SUCCESS)
+        return r;
+    if (list != NULL && room == *count)
+        return VK_INCOMPLETE;
+    if (list != NULL)
+        list[*count] = (VkExtensionProperties){ .extensionName = MEMORY_PRIORITY };
+    (*count)++;
+    return VK_SUCCESS;
+}
+
+static VKAPI_ATTR void VKAPI_CALL features2(VkPhysicalDevice device, VkPhysicalDeviceFeatures2 *out)
+{
+    instance_of(device)->features2(device, out);
+    for (VkBaseOutStructure *s = (VkBaseOutStructure *)out; s != NULL; s = s->pNext)
+        if (s->sType == VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_PRIORITY_FEATURES_EXT)
+            ((VkPhysicalDeviceMemoryPriorityFeaturesEXT *)s)->memoryPriority = VK_TRUE;
+}
+
+static VKAPI_ATTR VkResult VKAPI_CALL allocate_memory(VkDevice device,
+                                                      const VkMemoryAllocateInfo *info,
+                                                      const VkAllocationCallbacks *calls,
+                                                      VkDeviceMemory *out)
+{
+    struct device *d = device_of(device);
+    const VkBaseInStructure *s = info->pNext;
+
+    pthread_mutex_lock(&lock);
+    while (s != NULL && s->sType != VK_STRUCTURE_TYPE_MEMORY_PRIORITY_ALLOCATE_INFO_EXT)
+        s = s->pNext;
+    d->with_priority += s != NULL;
+    pthread_mutex_unlock(&lock);
+    return d->allocate_memory(device, info, calls, out);
+}
+
+/* The driver gets the device without the extension. */
+static void leave_out_priority(VkDeviceCreateInfo *info, const char *names[32])
+{
+    uint32_t count = 0;
+    bool has = false, has_feature = false;
+
+    if (info->enabledExtensionCount > 32)
+        give_up("a device with many extensions");
+    for (uint32_t i = 0; i < info->enabledExtensionCount; i++)
+        if (strcmp(info->ppEnabledExtensionNames[i], MEMORY_PRIORITY) == 0)
+            has = true;
+        else
+            names[count++] = info->ppEnabledExtensionNames[i];
+    for (VkBaseOutStructure *s = (VkBaseOutStructure *)info->pNext; s != NULL; s = s->pNext)
+        if (s->sType == VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_PRIORITY_FEATURES_EXT) {
+            VkPhysicalDeviceMemoryPriorityFeaturesEXT *f = (void *)s;
+            has_feature = f->memoryPriority;
+            f->memoryPriority = VK_FALSE;
+        }
+    if (!has || !has_feature)
+        give_up("a device without priorities of memory");
+    info->enabledExtensionCount = count;
+    info->ppEnabledExtensionNames = names;
 }
 
 /* ---- the chain of layers ---- */
@@ -436,6 +516,9 @@ static VKAPI_ATTR VkResult VKAPI_CALL create_instance(const VkInstanceCreateInfo
             (PFN_vkGetPhysicalDeviceProperties2)get(*out, "vkGetPhysicalDeviceProperties2"),
         .families = (PFN_vkGetPhysicalDeviceQueueFamilyProperties)get(
             *out, "vkGetPhysicalDeviceQueueFamilyProperties"),
+        .features2 = (PFN_vkGetPhysicalDeviceFeatures2)get(*out, "vkGetPhysicalDeviceFeatures2"),
+        .extensions = (PFN_vkEnumerateDeviceExtensionProperties)get(
+            *out, "vkEnumerateDeviceExtensionProperties"),
     };
     pthread_mutex_unlock(&lock);
     return result;
@@ -459,6 +542,7 @@ static VKAPI_ATTR VkResult VKAPI_CALL create_device(VkPhysicalDevice physical,
     VkLayerDeviceCreateInfo *link = NULL;
     PFN_vkSetDeviceLoaderData set_loader_data = NULL;
     VkDeviceCreateInfo own = *info;
+    const char *names[32];
     uint32_t count = 0;
 
     for (VkLayerDeviceCreateInfo *l = (VkLayerDeviceCreateInfo *)info->pNext; l != NULL;
@@ -478,6 +562,7 @@ static VKAPI_ATTR VkResult VKAPI_CALL create_device(VkPhysicalDevice physical,
     if (info->queueCreateInfoCount != 2 || info->pQueueCreateInfos[1].queueFamilyIndex != count)
         give_up("a device without a queue for transfers");
     own.queueCreateInfoCount = 1;
+    leave_out_priority(&own, names);
     const VkResult result = of->create_device(physical, &own, calls, out);
     if (result != VK_SUCCESS)
         return result;
@@ -503,6 +588,7 @@ static VKAPI_ATTR VkResult VKAPI_CALL create_device(VkPhysicalDevice physical,
         .dispatch = (PFN_vkCmdDispatch)get(*out, "vkCmdDispatch"),
         .create_buffer = (PFN_vkCreateBuffer)get(*out, "vkCreateBuffer"),
         .create_semaphore = (PFN_vkCreateSemaphore)get(*out, "vkCreateSemaphore"),
+        .allocate_memory = (PFN_vkAllocateMemory)get(*out, "vkAllocateMemory"),
     };
     devices[i].transfers[0] = key_of(*out);
     pthread_mutex_unlock(&lock);
@@ -516,6 +602,9 @@ static VKAPI_ATTR void VKAPI_CALL destroy_device(VkDevice device,
 
     if (d->first[COMPUTE] != NULL || d->first[TRANSFERS] != NULL)
         give_up("a device that is destroyed while it has work");
+    /* all but the staging memory of queues, which is the host's */
+    if (d->storage_buffers > 0 && d->with_priority == 0)
+        give_up("memory without a priority");
     free(d->transfers);
     d->key = NULL;
     d->destroy(device, calls);
@@ -538,6 +627,9 @@ static const struct {
     OF("GetPhysicalDeviceProperties", properties, true),
     OF("GetPhysicalDeviceProperties2", properties2, true),
     OF("GetPhysicalDeviceQueueFamilyProperties", families, true),
+    OF("GetPhysicalDeviceFeatures2", features2, true),
+    OF("GetPhysicalDeviceFeatures2KHR", features2, true),
+    OF("EnumerateDeviceExtensionProperties", extensions, true),
     OF("DestroyDevice", destroy_device, false),
     OF("GetDeviceQueue", get_queue, false),
     OF("QueueSubmit", submit, false),
@@ -548,6 +640,7 @@ static const struct {
     OF("CmdDispatch", dispatch, false),
     OF("CreateBuffer", create_buffer, false),
     OF("CreateSemaphore", create_semaphore, false),
+    OF("AllocateMemory", allocate_memory, false),
 #undef OF
 };
 
