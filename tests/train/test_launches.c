@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The launches of a step of known networks, and the barriers between them, do not grow. A barrier
    stands between two launches that touch the same memory, one of which writes it: the backend for
-   Vulkan records such. */
+   Vulkan records such. No order of these launches needs fewer than they have there. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -148,6 +148,37 @@ static bool take_command(struct seen *s, const struct copse_command *c)
     return must;
 }
 
+/* The longest chain of commands each of which depends on the one before: no order has fewer than this
+   number of barriers and one. */
+struct chain {
+    const struct copse_command *at[4096];
+    uint32_t depth[4096], count, longest;
+};
+
+static bool depends(const struct copse_command *a, const struct copse_command *b)
+{
+    for (uint32_t i = 0; i < a->binding_count; i++)
+        for (uint32_t k = 0; k < b->binding_count; k++) {
+            const struct copse_binding *x = &a->bindings[i], *y = &b->bindings[k];
+            if ((is_written(a, i) || is_written(b, k)) && x->buffer == y->buffer &&
+                x->offset < y->offset + y->size && y->offset < x->offset + x->size)
+                return true;
+        }
+    return false;
+}
+
+static void chain_command(struct chain *c, const struct copse_command *command)
+{
+    uint32_t depth = 1;
+    for (uint32_t i = 0; i < c->count; i++)
+        if (c->depth[i] >= depth && depends(c->at[i], command))
+            depth = c->depth[i] + 1;
+    assert_true(c->count < 4096);
+    c->at[c->count] = command;
+    c->depth[c->count++] = depth;
+    c->longest = depth > c->longest ? depth : c->longest;
+}
+
 struct by_kernel {
     const char *name[64];
     uint32_t times[64], count;
@@ -164,18 +195,24 @@ static void note_kernel(struct by_kernel *k, const char *name)
     k->count = i < k->count ? k->count : i + 1;
 }
 
-static struct most count_program(const copse_program *p, struct by_kernel *kernels)
+/* *least: the barriers that any order has. */
+static struct most count_program(const copse_program *p, struct by_kernel *kernels, size_t *least)
 {
     static struct seen seen;
+    static struct chain chain;
     struct most most = { .launches = 0 };
+    *least = 0;
     for (uint32_t i = 0; i < copse__program_segments(p); i++) {
         seen.count = 0;
+        chain.count = chain.longest = 0;
         for (const struct copse_segment *s = copse__program_list(p)[i]; s; s = s->rest)
             for (size_t c = 0; c < s->count; c++) {
                 most.launches++;
                 most.barriers += take_command(&seen, &s->commands[c]);
+                chain_command(&chain, &s->commands[c]);
                 note_kernel(kernels, copse__command_name(&s->commands[c]));
             }
+        *least += chain.longest > 0 ? chain.longest - 1 : 0;
     }
     return most;
 }
@@ -224,12 +261,16 @@ static struct most count_network(copse_context *of, const struct network *n, con
     copse__recordings_begin(t);
     OK(copse__trainer_take(t, &batch, COPSE_PASS_TRAIN, false, &shards));
     const copse_program *p = shards.recordings[0]->base.program;
-    const struct most found_here = count_program(p, &kernels);
+    size_t least;
+    const struct most found_here = count_program(p, &kernels, &least);
     printf("  %s on %s: %zu launches, %zu barriers, %u segments, %zu KiB:", n->name, device,
            found_here.launches, found_here.barriers, copse__program_segments(p),
            copse__program_arena_bytes(p) >> 10);
     for (uint32_t i = 0; i < kernels.count; i++)
         printf(" %u %s%s", kernels.times[i], kernels.name[i], i + 1 < kernels.count ? "," : "\n");
+    if (st->replicas[0].dev->backend->overlaps && found_here.barriers != least)
+        fail_msg("%s on %s: %zu barriers, and %zu in another order", n->name, device,
+                 found_here.barriers, least);
     copse_trainer_release(&t);
     copse_layer_release(&layers);
     copse_strategy_release(&st);
