@@ -31,6 +31,9 @@
 #define PICK_QUAD(cond, a, b) mix(b, a, bvec4(cond))
 #define PUT_IN_QUADS(x, i, v) (x[(i) / 4u][(i) % 4u] = (v))
 #define UNROLL [[unroll]]
+/* Eights of numbers of 16 bits, likewise. */
+#define EIGHT_VIEW(i, x)                                                                           \
+    layout(set = 0, binding = i, std430) restrict readonly buffer x##_eight_slot { uvec4 x##_eights[]; };
 
 #define L_(i) layout(set = 0, binding = i,
 #define KERNEL1(k, a) L_(0) a; void main()

@@ -1,117 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* Cooperative matrices: the shape that a device reports for f16 operands with f32 sums, and the
-   form of SPIR-V that drivers take. Kernels use GL_NV_cooperative_matrix, because compilers have it
-   since 2019 and GL_KHR_cooperative_matrix since 2023. The instructions are the same, but a type of
-   VK_KHR_cooperative_matrix names the operand that it is for, and a load or store takes a layout
-   instead of a flag. */
+/* Cooperative matrices: the form of SPIR-V that drivers take. Kernels use GL_NV_cooperative_matrix,
+   because compilers have it since 2019 and GL_KHR_cooperative_matrix since 2023. The instructions are
+   the same, but a type of VK_KHR_cooperative_matrix names the operand that it is for, and a load or
+   store takes a layout instead of a flag. Compilers that know bf16 are of 2025: kernels use f16 in
+   matrices and nowhere else, and its type is what changes for bf16 (SPV_KHR_bfloat16). */
 #include "vk_internal.h"
-
-/* ---- what the device reports ---- */
-
-/* Declarations of VK_KHR_cooperative_matrix, which headers before 1.3.255 lack. */
-#define TYPE_FEATURES   ((VkStructureType)1000506000)
-#define TYPE_PROPERTIES ((VkStructureType)1000506001)
-enum { COMPONENT_F16 = 0, COMPONENT_F32 = 1, SCOPE_SUBGROUP = 3 };
-
-struct matrix_properties {
-    VkStructureType type;
-    void *next;
-    uint32_t m, n, k, a, b, c, result;
-    VkBool32 saturates;
-    uint32_t scope;
-};
-typedef VkResult(VKAPI_PTR *matrix_properties_fn)(VkPhysicalDevice, uint32_t *,
-                                                  struct matrix_properties *);
-
-/* The kernel's tiles of 64 x 64 sums and strips of 32 terms are whole matrices. */
-static bool fits_tiles(const struct matrix_properties *p)
-{
-    return p->m > 0 && p->n > 0 && p->k > 0 && 64 % p->m == 0 && 64 % p->n == 0 && 32 % p->k == 0 &&
-           p->m >= 4 && p->n >= 4 && p->k >= 2;
-}
-
-static bool is_wanted(const struct matrix_properties *p)
-{
-    return p->scope == SCOPE_SUBGROUP && p->a == COMPONENT_F16 && p->b == COMPONENT_F16 &&
-           p->c == COMPONENT_F32 && p->result == COMPONENT_F32 && !p->saturates && fits_tiles(p);
-}
-
-static bool has_features(struct vk_device *vd, VkPhysicalDevice physical)
-{
-    struct copse_vk_cooperative_features f;
-    copse_vk_cooperative_chain(&f, false);
-    VkPhysicalDeviceFeatures2 all = { .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2,
-                                      .pNext = &f };
-    vd->vk.GetPhysicalDeviceFeatures2(physical, &all);
-    return f.has_matrices && f.arithmetic.shaderFloat16 && f.memory.vulkanMemoryModel;
-}
-
-copse_status copse_vk_cooperative_shape(struct vk_device *vd, VkPhysicalDevice physical,
-                                        uint8_t shape[3])
-{
-    const matrix_properties_fn ask = (matrix_properties_fn)vd->vk.GetInstanceProcAddr(
-        vd->instance, "vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR");
-    uint32_t count = 0;
-    uint64_t most = 0;
-    if (!ask || !has_features(vd, physical) || ask(physical, &count, NULL) != VK_SUCCESS ||
-        count == 0)
-        return COPSE_OK;
-    struct matrix_properties *list = copse__alloc(&vd->base->mem, count, sizeof *list);
-    if (!list)
-        return copse_fail(COPSE_ERR_NO_MEMORY, "vulkan: no host memory to list shapes of matrices");
-    for (uint32_t i = 0; i < count; i++)
-        list[i].type = TYPE_PROPERTIES;
-    if (ask(physical, &count, list) < 0)
-        count = 0;
-    for (uint32_t i = 0; i < count; i++) {
-        const uint64_t size = (uint64_t)list[i].m * list[i].n * list[i].k;
-        if (!is_wanted(&list[i]) || size <= most)
-            continue;
-        most = size;
-        shape[0] = (uint8_t)list[i].m;
-        shape[1] = (uint8_t)list[i].n;
-        shape[2] = (uint8_t)list[i].k;
-    }
-    copse__free(&vd->base->mem, list);
-    return COPSE_OK;
-}
-
-void copse_vk_cooperative_chain(struct copse_vk_cooperative_features *f, bool is_enabled)
-{
-    *f = (struct copse_vk_cooperative_features){
-        .type = TYPE_FEATURES,
-        .next = &f->arithmetic,
-        .has_matrices = is_enabled,
-        .arithmetic = { .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_FLOAT16_INT8_FEATURES,
-                        .pNext = &f->memory,
-                        .shaderFloat16 = is_enabled },
-        .memory = { .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_MEMORY_MODEL_FEATURES,
-                    .vulkanMemoryModel = is_enabled },
-    };
-}
-
-bool copse_vk_cooperative_is_enabled(const VkPhysicalDeviceFeatures2 *features)
-{
-    bool has_matrices = false, has_arithmetic = false, has_memory = false;
-    for (const VkBaseInStructure *s = (const void *)features; s; s = s->pNext) {
-        const void *x = s;
-        if (s->sType == TYPE_FEATURES)
-            has_matrices |= ((const struct copse_vk_cooperative_features *)x)->has_matrices != 0;
-        if (s->sType == VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_FLOAT16_INT8_FEATURES)
-            has_arithmetic |=
-                ((const VkPhysicalDeviceShaderFloat16Int8Features *)x)->shaderFloat16 != 0;
-        if (s->sType == VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_MEMORY_MODEL_FEATURES)
-            has_memory |=
-                ((const VkPhysicalDeviceVulkanMemoryModelFeatures *)x)->vulkanMemoryModel != 0;
-        if (s->sType == VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES) {
-            has_arithmetic |= ((const VkPhysicalDeviceVulkan12Features *)x)->shaderFloat16 != 0;
-            has_memory |= ((const VkPhysicalDeviceVulkan12Features *)x)->vulkanMemoryModel != 0;
-        }
-    }
-    return has_matrices && has_arithmetic && has_memory;
-}
-
-/* ---- SPIR-V ---- */
 
 #define HEADER   5u /* words before the first instruction; the fourth one is the bound of ids */
 #define BOUND    3u
@@ -121,6 +14,7 @@ enum {
     OP_MEMBER_NAME = 6,
     OP_EXTENSION = 10,
     OP_CAPABILITY = 17,
+    OP_TYPE_FLOAT = 22,
     OP_CONSTANT_TRUE = 41,
     OP_CONSTANT_FALSE = 42,
     OP_CONSTANT = 43,
@@ -139,6 +33,9 @@ enum {
     KHR_MUL_ADD,
     KHR_LENGTH,
     KHR_CAPABILITY = 6022,
+    BFLOAT_TYPE = 5116, /* capabilities */
+    BFLOAT_MATRIX = 5118,
+    BFLOAT_ENCODING = 0,
 };
 enum use { USE_A, USE_B, USE_SUM, USE_NONE };
 
@@ -173,6 +70,7 @@ struct module {
     uint32_t bound; /* of ids; the last two are new constants */
     uint32_t scope; /* a constant of 32 bits without sign */
     uint32_t types;
+    bool is_bfloat;
     uint32_t *out;
     size_t at;
 };
@@ -210,6 +108,8 @@ static bool is_valid(const struct module *m)
         for (uint32_t i = 1; is_ours && i < least[code - NV_CAPABILITY]; i++)
             if (w[i] >= m->words[BOUND])
                 return false;
+        if (code == OP_TYPE_FLOAT && length < 3)
+            return false;
         if ((code == OP_CONSTANT || code == OP_SPEC_CONSTANT || code == OP_CONSTANT_TRUE ||
              code == OP_CONSTANT_FALSE) &&
             (length < 3 || w[1] >= m->words[BOUND] || w[2] >= m->words[BOUND]))
@@ -313,17 +213,38 @@ static bool names_extension(const uint32_t *w, const char *name)
            memcmp(w + 1, name, strlen(name) + 1) == 0;
 }
 
+static void put_extension(struct module *m, const char *name, size_t words)
+{
+    cooperative_put(m, cooperative_head(1 + (uint32_t)words, OP_EXTENSION));
+    memcpy(m->out + m->at, name, words * sizeof *m->out);
+    m->at += words;
+}
+
+static void put_capability(struct module *m, uint32_t capability)
+{
+    cooperative_put(m, cooperative_head(2, OP_CAPABILITY));
+    cooperative_put(m, capability);
+}
+
 static copse_status put_changed(struct module *m, const uint32_t *w)
 {
-    static const char khr[28] = "SPV_KHR_cooperative_matrix"; /* whole words */
+    static const char khr[28] = "SPV_KHR_cooperative_matrix", /* whole words */
+        bfloat[20] = "SPV_KHR_bfloat16";
     const uint32_t code = code_of(w);
     if (names_extension(w, "SPV_NV_cooperative_matrix")) {
-        cooperative_put(m, cooperative_head(1 + sizeof khr / sizeof *w, OP_EXTENSION));
-        memcpy(m->out + m->at, khr, sizeof khr);
-        m->at += sizeof khr / sizeof *w;
+        put_extension(m, khr, sizeof khr / sizeof *w);
+        if (m->is_bfloat)
+            put_extension(m, bfloat, sizeof bfloat / sizeof *w);
     } else if (code == OP_CAPABILITY && w[1] == NV_CAPABILITY) {
-        cooperative_put(m, w[0]);
-        cooperative_put(m, KHR_CAPABILITY);
+        put_capability(m, KHR_CAPABILITY);
+        if (m->is_bfloat) {
+            put_capability(m, BFLOAT_TYPE);
+            put_capability(m, BFLOAT_MATRIX);
+        }
+    } else if (m->is_bfloat && code == OP_TYPE_FLOAT && w[2] == 16) {
+        cooperative_put(m, cooperative_head(4, OP_TYPE_FLOAT));
+        put_all(m, w + 1, 2);
+        cooperative_put(m, BFLOAT_ENCODING);
     } else if (code == NV_TYPE) {
         put_type(m, w);
     } else if (code == NV_LOAD || code == NV_STORE) {
@@ -343,7 +264,7 @@ static copse_status cooperative_convert(struct module *m)
     COPSE_TRY(cooperative_visit(m, note_uses));
     if (m->types == 0 || m->ids[m->scope].type == 0)
         return cooperative_bad("the scope of a matrix is no constant");
-    const size_t room = m->count + m->types + 3 * 4 + 1;
+    const size_t room = m->count + m->types + 3 * 4 + 1 + (m->is_bfloat ? 4 + 6 + 1 : 0);
     m->out = copse__alloc(m->mem, room, sizeof *m->out);
     if (!m->out)
         return copse_no_memory("vulkan");
@@ -362,9 +283,11 @@ static bool has_capability(const uint32_t *words, size_t count)
 }
 
 copse_status copse_vk_cooperative_code(struct copse_mem *mem, const uint32_t *words, size_t bytes,
-                                       uint32_t **out, size_t *out_bytes)
+                                       bool is_bfloat, uint32_t **out, size_t *out_bytes)
 {
-    struct module m = { .mem = mem, .words = words, .count = bytes / sizeof *words };
+    struct module m = {
+        .mem = mem, .words = words, .count = bytes / sizeof *words, .is_bfloat = is_bfloat
+    };
     *out = NULL;
     if (m.count < HEADER || !has_capability(words, m.count))
         return COPSE_OK;

@@ -282,15 +282,23 @@ static void describe_rest(struct vk_device *vd, VkPhysicalDevice physical,
     out->keeps_denormals = false;
 }
 
-/* Kernels with cooperative matrices use Vulkan 1.2, and subgroups of whole groups. */
+/* Kernels with cooperative matrices use Vulkan 1.2. */
 static copse_status describe_matrices(struct vk_device *vd, VkPhysicalDevice physical,
                                       const struct extensions *e, struct copse_limits *out,
                                       struct vk_traits *t)
 {
-    if (t->version >= VK_API_VERSION_1_2 && describe_has(e, COPSE_VK_COOPERATIVE_MATRIX) &&
-        out->subgroup_size > 0)
-        COPSE_TRY(copse_vk_cooperative_shape(vd, physical, t->cooperative_shape));
-    memcpy(out->cooperative_shape, t->cooperative_shape, sizeof out->cooperative_shape);
+    const bool is_new = t->version >= VK_API_VERSION_1_3;
+    struct copse_vk_matrix_facts f = {
+        .vendor = t->vendor,
+        .subgroup = out->subgroup_size,
+        .has_sizes = is_new || describe_has(e, VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME),
+        .has_dot = is_new || describe_has(e, VK_KHR_SHADER_INTEGER_DOT_PRODUCT_EXTENSION_NAME),
+        .has_bfloat = describe_has(e, COPSE_VK_BFLOAT),
+    };
+    if (t->version >= VK_API_VERSION_1_2 && describe_has(e, COPSE_VK_COOPERATIVE_MATRIX))
+        COPSE_TRY(copse_vk_matrices_describe(vd, physical, &f, &t->matrices));
+    memcpy(out->cooperative_shape, t->matrices.shape, sizeof out->cooperative_shape);
+    out->matrix_units = t->matrices.units;
     return COPSE_OK;
 }
 

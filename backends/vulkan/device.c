@@ -72,7 +72,7 @@ static VkResult device_create(copse_device *dev)
 {
     struct vk_device *vd = dev->priv;
     const struct vk_traits *t = &vd->traits;
-    const char *extensions[6];
+    const char *extensions[5 + COPSE_VK_MATRIX_EXTENSIONS];
     struct copse_vk_cooperative_features matrices;
     struct copse_vk_occupancy_features occupancy;
     uint32_t count = 0;
@@ -80,16 +80,15 @@ static VkResult device_create(copse_device *dev)
         extensions[count++] = VK_EXT_EXTERNAL_MEMORY_HOST_EXTENSION_NAME;
     if (t->has_portability_subset)
         extensions[count++] = "VK_KHR_portability_subset";
-    if (t->cooperative_shape[0])
-        extensions[count++] = COPSE_VK_COOPERATIVE_MATRIX;
+    count += copse_vk_matrix_extensions(t, extensions + count);
     if (copse_vk_wants_global_priority(dev))
         extensions[count++] = t->global_priority;
     if (copse_vk_wants_occupancy(dev))
         extensions[count++] = COPSE_VK_OCCUPANCY;
     if (t->has_memory_priority)
         extensions[count++] = VK_EXT_MEMORY_PRIORITY_EXTENSION_NAME;
-    copse_vk_cooperative_chain(&matrices, true);
-    void *chain = t->cooperative_shape[0] ? &matrices : NULL;
+    copse_vk_cooperative_chain(&matrices, &t->matrices, true);
+    void *chain = t->matrices.units ? &matrices : NULL;
     copse_vk_occupancy_chain(&occupancy, chain, true);
 
     if (copse_vk_wants_occupancy(dev))

@@ -12,7 +12,8 @@ struct vk_lent {
     VkDevice device;
     VkQueue queue;
     uint32_t family, api_version;
-    bool has_f64, has_f16_storage, has_host_import, has_matrices; /* enabled */
+    bool has_f64, has_f16_storage, has_host_import; /* enabled */
+    struct copse_vk_matrices matrices;              /* likewise */
 };
 
 /* ---- the public handles ---- */
@@ -71,9 +72,9 @@ static copse_status take_handles(const struct copse_vulkan_handles *h, struct vk
         .has_f64 = h->features && h->features->features.shaderFloat64,
         .has_f16_storage = has_f16_storage(h->features),
         .has_host_import = import_lists(h, VK_EXT_EXTERNAL_MEMORY_HOST_EXTENSION_NAME),
-        .has_matrices = import_lists(h, COPSE_VK_COOPERATIVE_MATRIX) &&
-                        copse_vk_cooperative_is_enabled(h->features),
     };
+    copse_vk_matrices_enabled(h->features, import_lists(h, COPSE_VK_COOPERATIVE_MATRIX),
+                              import_lists(h, COPSE_VK_BFLOAT), &out->matrices);
     return COPSE_OK;
 }
 
@@ -143,10 +144,9 @@ static void keep_enabled(const struct vk_lent *h, struct copse_device_info *info
     info->limits.has_f64 = t->has_f64;
     info->limits.has_f16_storage = t->has_f16_storage;
     info->limits.host_import_alignment = (uint32_t)t->import_alignment;
-    if (!h->has_matrices) {
-        memset(t->cooperative_shape, 0, sizeof t->cooperative_shape);
-        memset(info->limits.cooperative_shape, 0, sizeof info->limits.cooperative_shape);
-    }
+    copse_vk_matrices_keep(&h->matrices, info->limits.subgroup_size, &t->matrices);
+    memcpy(info->limits.cooperative_shape, t->matrices.shape, sizeof t->matrices.shape);
+    info->limits.matrix_units = t->matrices.units;
 }
 
 copse_status copse_vk_attach(struct vk_device *vd, const struct copse_foreign_device *foreign,
@@ -189,12 +189,12 @@ copse_status copse_vk_lend(copse_queue *q, const struct copse_queue_guard *guard
 {
     struct vk_device *vd = q->dev->priv;
     const struct vk_traits *t = &vd->traits;
-    const char *extensions[2];
+    const char *extensions[1 + COPSE_VK_MATRIX_EXTENSIONS];
     uint32_t extension_count = 0;
     struct copse_vk_cooperative_features matrices;
     VkPhysicalDevice16BitStorageFeatures f16 = {
         .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_16BIT_STORAGE_FEATURES,
-        .pNext = t->cooperative_shape[0] ? &matrices : NULL,
+        .pNext = t->matrices.units ? &matrices : NULL,
         .storageBuffer16BitAccess = t->has_f16_storage,
     };
     const VkPhysicalDeviceFeatures2 features = {
@@ -202,11 +202,10 @@ copse_status copse_vk_lend(copse_queue *q, const struct copse_queue_guard *guard
         .pNext = &f16,
         .features.shaderFloat64 = t->has_f64,
     };
-    copse_vk_cooperative_chain(&matrices, true);
+    copse_vk_cooperative_chain(&matrices, &t->matrices, true);
     if (t->import_alignment)
         extensions[extension_count++] = VK_EXT_EXTERNAL_MEMORY_HOST_EXTENSION_NAME;
-    if (t->cooperative_shape[0])
-        extensions[extension_count++] = COPSE_VK_COOPERATIVE_MATRIX;
+    extension_count += copse_vk_matrix_extensions(t, extensions + extension_count);
     vd->guard = *guard;
     return copse_vulkan_import(q->dev->ctx,
                                &(struct copse_vulkan_handles){

@@ -45,7 +45,7 @@ static void cache_key(const struct copse_kernel *k, const struct vk_traits *t, c
     if (k->dev->is_portable)
         h = copse__hash(h, "portable 2", 10);
     if (k->row->is_cooperative)
-        h = copse__hash(h, t->cooperative_shape, sizeof t->cooperative_shape);
+        h = copse__hash(h, &t->matrices, sizeof t->matrices);
     snprintf(key, 32, "vk-%016llx", (unsigned long long)h);
 }
 
@@ -162,25 +162,35 @@ struct code {
     size_t bytes;
 };
 
-/* The specialisation constants of shaders/prelude.glsl; a cooperative kernel has the shape of a
-   matrix at the end. */
+/* The constants 8 to 11 of a kernel on matrix units. */
+static uint32_t add_shape(const struct copse_vk_matrices *m, VkSpecializationMapEntry *entries,
+                          uint32_t *values, uint32_t count)
+{
+    const uint32_t shape[] = { m->shape[0], m->shape[1], m->shape[2], m->subgroup };
+    for (uint32_t i = 0; i < COPSE_COUNT(shape); i++, count++) {
+        values[count] = shape[i];
+        entries[count] = (VkSpecializationMapEntry){ .constantID = 2 + COPSE_MAX_SPECS + i,
+                                                     .offset = 4 * count,
+                                                     .size = 4 };
+    }
+    return count;
+}
+
+/* The specialisation constants of shaders/prelude.glsl. */
 static VkResult make_pipeline(struct vk_device *vd, struct copse_kernel *k, const struct code *from,
                               VkPipelineCache cache)
 {
     struct vk_kernel *vk = k->priv;
     const struct copse_kernel_row *row = k->row;
-    uint32_t values[2 + COPSE_MAX_SPECS + 3] = { k->group_x, k->group_y };
+    const struct copse_vk_matrices *matrices = &vd->traits.matrices;
+    uint32_t values[2 + COPSE_MAX_SPECS + 4] = { k->group_x, k->group_y };
     VkSpecializationMapEntry entries[COPSE_COUNT(values)];
     uint32_t count = 2u + row->spec_count;
     memcpy(values + 2, k->spec, row->spec_count * sizeof k->spec[0]);
     for (uint32_t i = 0; i < count; i++)
         entries[i] = (VkSpecializationMapEntry){ .constantID = i, .offset = 4 * i, .size = 4 };
-    for (uint32_t i = 0; row->is_cooperative && i < 3; i++, count++) {
-        values[count] = vd->traits.cooperative_shape[i];
-        entries[count] = (VkSpecializationMapEntry){ .constantID = 2 + COPSE_MAX_SPECS + i,
-                                                     .offset = 4 * count,
-                                                     .size = 4 };
-    }
+    if (row->is_cooperative)
+        count = add_shape(matrices, entries, values, count);
     const VkSpecializationInfo spec = {
         .mapEntryCount = count, .pMapEntries = entries, .dataSize = 4 * count, .pData = values
     };
@@ -194,11 +204,20 @@ static VkResult make_pipeline(struct vk_device *vd, struct copse_kernel *k, cons
     VkResult r = vd->vk.CreateShaderModule(vd->device, &code, NULL, &module);
     if (r != VK_SUCCESS)
         return r;
+    const VkPipelineShaderStageRequiredSubgroupSizeCreateInfo subgroup = {
+        .sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_REQUIRED_SUBGROUP_SIZE_CREATE_INFO,
+        .requiredSubgroupSize = matrices->subgroup,
+    };
+    const bool sets_subgroup = row->is_cooperative && matrices->sets_subgroup;
     const VkComputePipelineCreateInfo info = {
         .sType = VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO,
         .stage =
             {
                 .sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_CREATE_INFO,
+                .pNext = sets_subgroup ? &subgroup : NULL,
+                .flags = sets_subgroup
+                             ? VK_PIPELINE_SHADER_STAGE_CREATE_REQUIRE_FULL_SUBGROUPS_BIT
+                             : 0u,
                 .stage = VK_SHADER_STAGE_COMPUTE_BIT,
                 .module = module,
                 .pName = "main",
@@ -218,12 +237,18 @@ copse_status copse_vk_kernel_init(struct copse_kernel *k)
     if (!k->row->spirv)
         return copse_fail(COPSE_ERR_UNSUPPORTED, "vulkan: kernel %s has no SPIR-V in this build",
                           k->row->name);
+    const bool is_bfloat = k->row->is_cooperative && k->spec[4] != 0;
+    if (is_bfloat && !(vd->traits.matrices.units & COPSE_MATRIX_BF16))
+        return copse_fail(COPSE_ERR_UNSUPPORTED,
+                          "vulkan: kernel %s: %s reports no cooperative matrices of bf16 "
+                          "(VK_KHR_shader_bfloat16)",
+                          k->row->name, k->dev->info.name);
     COPSE_TRY(make_layout(vd, k));
     uint32_t *words;
     struct code code = { k->row->spirv, k->row->spirv_bytes };
-    COPSE_TRY(copse_note(
-        copse_vk_cooperative_code(&vd->base->mem, code.words, code.bytes, &words, &code.bytes),
-        "in kernel %s", k->row->name));
+    COPSE_TRY(copse_note(copse_vk_cooperative_code(&vd->base->mem, code.words, code.bytes,
+                                                   is_bfloat, &words, &code.bytes),
+                         "in kernel %s", k->row->name));
     code.words = words ? words : code.words;
     if (k->dev->is_portable) {
         uint32_t *portable;

@@ -7,6 +7,7 @@
 #define VK_NO_PROTOTYPES
 #include <vulkan/vulkan_core.h>
 
+#include "copse/device/choice.h"
 #include "copse/device/queue.h"
 
 #include "core/base/deadline.h"
@@ -106,6 +107,14 @@ struct vk_api {
 
 /* ---- device ---- */
 
+/* Cooperative matrices (matrix_units.c). */
+struct copse_vk_matrices {
+    uint8_t shape[3];   /* as in copse_limits */
+    uint8_t units;      /* as in copse_limits */
+    uint8_t subgroup;   /* invocations in a subgroup that multiplies */
+    bool sets_subgroup; /* the size has to be set, and can be */
+};
+
 /* The properties of a physical device that this backend uses. */
 struct vk_traits {
     uint32_t version; /* of the API, at most the version that we support */
@@ -123,8 +132,8 @@ struct vk_traits {
     bool has_budget, has_memory_priority, has_portability_subset, has_f64, has_f16_storage;
     /* the extension of priorities among processes, NULL = none */
     const char *global_priority;
-    bool has_occupancy;           /* VK_NV_compute_occupancy_priority */
-    uint8_t cooperative_shape[3]; /* as in copse_limits */
+    bool has_occupancy; /* VK_NV_compute_occupancy_priority */
+    struct copse_vk_matrices matrices;
 };
 
 /* A block of device memory that several buffers share. */
@@ -238,33 +247,63 @@ copse_status copse_vk_kernel_init(struct copse_kernel *k);
 void copse_vk_kernel_fini(struct copse_kernel *k);
 bool copse_vk_is_stored(const struct copse_kernel *k);
 
-/* ---- cooperative.c ---- */
-
-/* Set the shape to the largest one of f16 operands and f32 sums that the device reports and the
-   kernel can take; left alone if there is none. The device lists VK_KHR_cooperative_matrix. */
-copse_status copse_vk_cooperative_shape(struct vk_device *vd, VkPhysicalDevice physical,
-                                        uint8_t shape[3]);
+/* ---- matrix_units.c, cooperative.c ---- */
 
 #define COPSE_VK_COOPERATIVE_MATRIX "VK_KHR_cooperative_matrix"
+#define COPSE_VK_BFLOAT             "VK_KHR_shader_bfloat16"
+
+/* What is known of a device that lists VK_KHR_cooperative_matrix. The first row are inputs of
+   copse_vk_matrices_describe, which asks for the others. */
+struct copse_vk_matrix_facts {
+    uint32_t vendor, subgroup;           /* the default size */
+    bool has_sizes, has_dot, has_bfloat; /* what may be asked for, by version or extension */
+    uint32_t min_subgroup, max_subgroup;
+    bool can_set_subgroup, has_mixed_dot;
+};
+/* The largest shape of f16 operands and f32 sums that the device reports and the kernel can take, and
+   how it is used; left alone if there is none. Fails only without host memory. */
+copse_status copse_vk_matrices_describe(struct vk_device *vd, VkPhysicalDevice physical,
+                                        struct copse_vk_matrix_facts *f,
+                                        struct copse_vk_matrices *m);
+/* With shape and units of the types set: the size of subgroups, and whether the units are preferred,
+   or cannot be used. */
+void copse_vk_matrix_judge(const struct copse_vk_matrix_facts *f, struct copse_vk_matrices *m);
+
 /* The features that kernels with cooperative matrices need: a chain for VkPhysicalDeviceFeatures2.
-   The first four members are VkPhysicalDeviceCooperativeMatrixFeaturesKHR, which older headers
-   lack. */
+   The first four members are VkPhysicalDeviceCooperativeMatrixFeaturesKHR, and `bfloat` is
+   VkPhysicalDeviceShaderBfloat16FeaturesKHR, which older headers lack. */
 struct copse_vk_cooperative_features {
     VkStructureType type;
     void *next;
     VkBool32 has_matrices, has_robust_access;
     VkPhysicalDeviceShaderFloat16Int8Features arithmetic;
     VkPhysicalDeviceVulkanMemoryModelFeatures memory;
+    VkPhysicalDeviceSubgroupSizeControlFeatures sizes; /* in the chain if m->sets_subgroup */
+    struct copse_vk_bfloat_features {
+        VkStructureType type;
+        void *next;
+        VkBool32 has_type, has_dot, has_matrices;
+    } bfloat; /* in the chain with units of bf16 */
 };
-void copse_vk_cooperative_chain(struct copse_vk_cooperative_features *f, bool is_enabled);
-/* Whether the chain enables all of them; NULL = it does not. */
-bool copse_vk_cooperative_is_enabled(const VkPhysicalDeviceFeatures2 *features);
+void copse_vk_cooperative_chain(struct copse_vk_cooperative_features *f,
+                                const struct copse_vk_matrices *m, bool is_enabled);
+/* The extensions of a device with these traits, at most COPSE_VK_MATRIX_EXTENSIONS; returns their
+   number. */
+#define COPSE_VK_MATRIX_EXTENSIONS 3
+uint32_t copse_vk_matrix_extensions(const struct vk_traits *t, const char **names);
+/* What an application enabled; NULL = nothing. */
+void copse_vk_matrices_enabled(const VkPhysicalDeviceFeatures2 *features, bool lists_matrices,
+                               bool lists_bfloat, struct copse_vk_matrices *out);
+/* Leave what is enabled; `subgroup` is the default size. */
+void copse_vk_matrices_keep(const struct copse_vk_matrices *enabled, uint32_t subgroup,
+                            struct copse_vk_matrices *m);
 
 /* SPIR-V with the instructions of SPV_NV_cooperative_matrix as SPIR-V with those of
-   SPV_KHR_cooperative_matrix; the caller frees *out. NULL: the module has no such instructions.
+   SPV_KHR_cooperative_matrix; with bf16 where it has f16 if is_bfloat; the caller frees *out. NULL:
+   the module has no such instructions.
    COPSE_ERR_COMPILE: it cannot be converted. */
 copse_status copse_vk_cooperative_code(struct copse_mem *mem, const uint32_t *words, size_t bytes,
-                                       uint32_t **out, size_t *out_bytes);
+                                       bool is_bfloat, uint32_t **out, size_t *out_bytes);
 
 /* portable.c */
 enum copse_vk_float_mode {

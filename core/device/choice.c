@@ -93,9 +93,10 @@ void copse__choices_close(struct copse_choices *c)
 
 /* ---- the drivers of a physical device ---- */
 
+/* Those that products take without measurement. */
 static bool has_matrix_units(const struct copse_device_info *d)
 {
-    return d->limits.cooperative_shape[0] > 0;
+    return (d->limits.matrix_units & COPSE_MATRIX_PREFERRED) != 0;
 }
 
 /* The fastest variant of the same work; 0: not measured. */

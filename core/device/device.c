@@ -112,6 +112,7 @@ static copse_status make_portable(copse_device *dev)
     l->compute_units = UNITS;
     l->is_gpu = l->has_wide_vectors = l->has_fast_texels = l->has_library_gemm = false;
     memset(l->cooperative_shape, 0, sizeof l->cooperative_shape);
+    l->matrix_units = 0;
     copse__free(&dev->base->mem, dev->tuning.at);
     memset(&dev->tuning, 0, sizeof dev->tuning);
     return COPSE_OK;
@@ -191,6 +192,7 @@ copse_status copse__device_limit(copse_device *dev, const struct copse_limits *s
 #undef LOWER
     if (!smaller->cooperative_shape[0])
         memset(l.cooperative_shape, 0, sizeof l.cooperative_shape);
+    l.matrix_units &= smaller->matrix_units;
     l.is_gpu = smaller->is_gpu; /* no limit: what the device is taken for */
     l.offset_alignment = COPSE_MAX(l.offset_alignment, smaller->offset_alignment);
     l.host_import_alignment =

@@ -39,6 +39,8 @@ bool copse__kernel_is_compiled(copse_device *dev, const struct copse_kernel_row 
     return k != NULL;
 }
 
+#define MATRIX_GROUP 128u /* whole subgroups of any size */
+
 static copse_status check_matrices(const copse_device *dev, enum copse_kernel_id id)
 {
     const struct copse_limits *l = dev->limits;
@@ -47,16 +49,19 @@ static copse_status check_matrices(const copse_device *dev, enum copse_kernel_id
     if (!l->cooperative_shape[0])
         return copse_fail(
             COPSE_ERR_UNSUPPORTED,
-            "kernel: %s multiplies cooperative matrices of f16 with f32 sums, %s reports "
+            "kernel: %s multiplies cooperative matrices of 16 bits with f32 sums, %s reports "
             "no shape of them (VK_KHR_cooperative_matrix)",
             name, dev->info.id);
+    if (!l->matrix_units)
+        return copse_fail(COPSE_ERR_UNSUPPORTED,
+                          "kernel: %s needs subgroups of the size that the matrix units of %s work "
+                          "with; their size is another one, and the driver cannot set it "
+                          "(VK_EXT_subgroup_size_control)",
+                          name, dev->info.id);
     copse__kernel_group(l, id, &x, &y);
-    if (l->subgroup_size == 0 || x % l->subgroup_size != 0)
-        return copse_fail(
-            COPSE_ERR_UNSUPPORTED,
-            "kernel: %s needs groups of whole subgroups, %s has subgroups of %u and groups "
-            "of %u",
-            name, dev->info.id, l->subgroup_size, x);
+    if (x * y < MATRIX_GROUP)
+        return copse_fail(COPSE_ERR_UNSUPPORTED, "kernel: %s needs groups of %u, %s allows %u",
+                          name, MATRIX_GROUP, dev->info.id, x * y);
     return COPSE_OK;
 }
 

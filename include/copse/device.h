@@ -47,6 +47,7 @@ struct copse_limits {
     bool keeps_denormals;           /**< of f32, likewise */
     uint8_t cooperative_shape[3];   /**< m, n, k of f16 matrices, f32 sums */
     bool is_gpu;                    /**< by the driver; chooses kernels */
+    uint8_t matrix_units;           /**< device/choice.h: enum copse_matrix_unit */
     uint64_t reserved[8];
 };
 

@@ -164,7 +164,6 @@ static void plan_texel(struct copse_launch *l)
 
 #define HALVES(n) (((size_t)(n) + 1) / 2) /* words of n elements of f16 */
 
-/* matmul_cooperative has the parameters of matmul_half. */
 static void plan_halves(struct copse_launch *l, const struct copse_params_matmul_half *p,
                         uint64_t groups)
 {
@@ -216,19 +215,50 @@ static void plan_half_part(struct copse_launch *l)
     ((struct copse_params_matmul_half *)(void *)l->params)->k_begin = 2;
 }
 
-/* Whole tiles would take 600 MiB with more groups than an axis. */
-static void plan_cooperative(struct copse_launch *l)
+/* With more groups than an axis, items of one incomplete tile. */
+static void plan_units(struct copse_launch *l, uint32_t terms, uint32_t part)
 {
-    if (l->regime == COPSE_REGIME_AXIS)
-        plan_half_batch(l);
-    else
-        plan_one_half(l, 64, 64);
+    const int32_t form = l->spec[5];
+    const uint32_t whole = form % COPSE_COOPERATIVE_LARGE ? 8 : 1,
+                   tile = copse__cooperative_tile(form), k = divide_up(terms, whole) * whole,
+                   parts = divide_up(k, part);
+    struct tiles t = tiles_of(l, tile, tile);
+    uint32_t batch = 1;
+    if (l->regime == COPSE_REGIME_AXIS) {
+        batch = divide_up(l->want, parts);
+        t = (struct tiles){ whole > 1 ? whole : 3, whole > 1 ? whole : 2, batch };
+    }
+    const struct copse_params_matmul_cooperative p = { .m = t.m / whole * whole,
+                                                       .n = t.n / whole * whole,
+                                                       .k = k,
+                                                       .batch = batch,
+                                                       .a_each = 1,
+                                                       .a_count = batch,
+                                                       .b_each = 2,
+                                                       .b_count = 3,
+                                                       .part = part,
+                                                       .parts = parts };
+    const size_t count = (size_t)parts * batch * p.m * p.n;
+    COPSE_LAUNCH_PLAN(
+        l, p, parts * t.groups, HALVES((size_t)batch * p.m * p.k), HALVES(3 * (size_t)p.k * p.n),
+        words_of_bias(l, (size_t)parts * batch, p.m, p.n), words_of_kept(l, count), count);
 }
 
-static void plan_cooperative_part(struct copse_launch *l)
+static void plan_cooperative(struct copse_launch *l)
 {
-    plan_cooperative(l);
-    ((struct copse_params_matmul_cooperative *)(void *)l->params)->k_begin = 2;
+    const uint32_t k = products_terms(l);
+    plan_units(l, k, divide_up(k, 16) * 16);
+}
+
+static void plan_cooperative_parts(struct copse_launch *l)
+{
+    plan_units(l, 116, 48);
+}
+
+/* Sums that are added to C twice. */
+static void plan_chunks(struct copse_launch *l)
+{
+    plan_units(l, 2 * 4096 + 40, 8192 + 48);
 }
 
 static void arrange_halves(const struct copse_launch *l, uint32_t *const *words)
@@ -261,10 +291,15 @@ static void any_wide(const struct copse_launch *l, uint32_t *const *words)
     copse__launch_any(l, words, p->k, p->b_step);
 }
 
-/* The parameters of matmul_cooperative are those of matmul_half. */
 static void any_halves(const struct copse_launch *l, uint32_t *const *words)
 {
     const struct copse_params_matmul_half *p = (const void *)l->params;
+    copse__launch_any_halves(l, l->spec[4] != 0, words, p->k, p->n);
+}
+
+static void any_cooperative(const struct copse_launch *l, uint32_t *const *words)
+{
+    const struct copse_params_matmul_cooperative *p = (const void *)l->params;
     copse__launch_any_halves(l, l->spec[4] != 0, words, p->k, p->n);
 }
 
@@ -453,14 +488,14 @@ static void plan_pad(struct copse_launch *l)
 /* a group of matmul_texel has 8 invocations on every device */
 #define TEXEL_LANES                         8
 #define PRODUCT(kernel_, label, plan_, ...) TO(kernel_, label, plan_, RESULT, __VA_ARGS__)
-#define OF_HALVES(kernel_, group_, apart_, label, plan_, c, ...)                                  \
-    {                                                                                             \
-        .kernel = COPSE_KERNEL_##kernel_, .name = label,                                          \
-        .contents = { COPSE_CONTENT_ARRANGED, COPSE_CONTENT_ARRANGED, VALUES, c }, .plan = plan_, \
-        .arrange = arrange_halves, .cap = 0x1p15f, .is_rare = true, .least_group = group_,        \
-        .apart = apart_, .spec = {                                                                \
-            __VA_ARGS__                                                                           \
-        }                                                                                         \
+#define OF_HALVES(kernel_, group_, apart_, label, plan_, c, ...)                           \
+    {                                                                                      \
+        .kernel = COPSE_KERNEL_##kernel_, .name = label,                                   \
+        .contents = { COPSE_CONTENT_ARRANGED, COPSE_CONTENT_ARRANGED, VALUES, c, RESULT }, \
+        .plan = plan_, .arrange = arrange_halves, .cap = 0x1p15f, .is_rare = true,         \
+        .least_group = group_, .apart = apart_, .spec = {                                  \
+            __VA_ARGS__                                                                    \
+        }                                                                                  \
     }
 #define TILE(label, plan_, ...)                                                                \
     {                                                                                          \
@@ -483,12 +518,28 @@ static void plan_pad(struct copse_launch *l)
 #define SLOPE_OF_GELU              (COPSE_END_SLOPE + 12)
 #define SLOPE_BY_RELU              (COPSE_END_SLOPE_BY_Y + COPSE_RELU)
 #define HALF(label, plan_, c, ...) OF_HALVES(matmul_half, 0, 0, label, plan_, c, __VA_ARGS__)
+#define SUBNORMAL                  COPSE_BIT(COPSE_VALUES_SUBNORMALS)
 /* The product of infinity and a subnormal bf16 number, which is subnormal in f32, too, is NaN where
    these are flushed. */
 #define BFLOAT(label, plan_, c, ...) \
-    OF_HALVES(matmul_half, 0, COPSE_BIT(COPSE_VALUES_SUBNORMALS), label, plan_, c, __VA_ARGS__)
-#define COOPERATIVE(label, plan_, c, ...) \
-    OF_HALVES(matmul_cooperative, 128, 0, label, plan_, c, __VA_ARGS__)
+    OF_HALVES(matmul_half, 0, SUBNORMAL, label, plan_, c, __VA_ARGS__)
+#define UNITS(label, apart_, ...)                                                                 \
+    OF_HALVES(matmul_cooperative, COPSE_COOPERATIVE_LEAST_GROUP, apart_, label, plan_cooperative, \
+              RESULT, __VA_ARGS__)
+/* Each of so many groups multiplies a whole tile of zeros, which takes a CPU a minute. */
+#define LARGE_UNITS(label, apart_, ...)                                                         \
+    {                                                                                           \
+        .kernel = COPSE_KERNEL_matmul_cooperative, .name = label,                               \
+        .contents = { COPSE_CONTENT_ARRANGED, COPSE_CONTENT_ARRANGED, VALUES, RESULT, RESULT }, \
+        .plan = plan_cooperative, .arrange = arrange_halves, .cap = 0x1p15f, .is_rare = true,   \
+        .least_group = COPSE_COOPERATIVE_LEAST_GROUP, .apart = apart_,                          \
+        .no_regimes = COPSE_BIT(COPSE_REGIME_AXIS), .why = "small tiles have as many groups",   \
+        .spec = {                                                                               \
+            __VA_ARGS__                                                                         \
+        }                                                                                       \
+    }
+#define WHOLE 3 /* rows of A and B are whole eights */
+#define LARGE COPSE_COOPERATIVE_LARGE
 /* Equal and lost terms, in sums of 300. */
 #define ANY(kernel_, plan_, arrange_, contents_, lanes, ...)                                    \
     {                                                                                           \
@@ -527,12 +578,41 @@ static const struct copse_launch_form forms[] = {
     BFLOAT("bf16, both transposed", plan_half, RESULT, 0, 0, 1, 1, 1),
     BFLOAT("bf16, batch", plan_half_batch, RESULT, 0, 0, 0, 0, 1),
     HALF("f16, second part", plan_half_part, VALUES, 1, COPSE_RELU),
-    COOPERATIVE("", plan_cooperative, RESULT, 0),
-    COOPERATIVE("bias, relu", plan_cooperative, RESULT, 1, COPSE_RELU),
-    COOPERATIVE("A transposed", plan_cooperative, RESULT, 0, 0, 1, 0),
-    COOPERATIVE("B transposed", plan_cooperative, RESULT, 0, 0, 0, 1),
-    COOPERATIVE("batch", plan_half_batch, RESULT, 0),
-    COOPERATIVE("second part", plan_cooperative_part, VALUES, 1, COPSE_RELU),
+    UNITS("small", 0, 0, 0, 0, 0, 0, WHOLE),
+    UNITS("small, odd, bias, relu", 0, 1, COPSE_RELU),
+    UNITS("small, both transposed", 0, 0, 0, 1, 1, 0, WHOLE),
+    UNITS("small, odd, B transposed", 0, 0, 0, 0, 1),
+    LARGE_UNITS("large", 0, 0, 0, 0, 0, 0, LARGE + WHOLE),
+    LARGE_UNITS("large, odd, both transposed", 0, 0, 0, 1, 1, 0, LARGE),
+    LARGE_UNITS("large, B transposed, bias, relu", 0, 1, COPSE_RELU, 0, 1, 0, LARGE + WHOLE),
+    UNITS("bf16, small", SUBNORMAL, 0, 0, 0, 0, 1, WHOLE),
+    LARGE_UNITS("bf16, large, odd, A transposed, bias, relu", SUBNORMAL, 1, COPSE_RELU, 1, 0, 1,
+                LARGE),
+    UNITS("small, gelu, its operand kept", 0, 1, KEPT_GELU),
+    UNITS("small, odd, slope of gelu, B transposed", 0, 0, SLOPE_OF_GELU, 0, 1),
+    LARGE_UNITS("large, slope by relu", 0, 0, SLOPE_BY_RELU, 0, 0, 0, LARGE),
+    { .kernel = COPSE_KERNEL_matmul_cooperative,
+      .name = "parts",
+      .contents = { COPSE_CONTENT_ARRANGED, COPSE_CONTENT_ARRANGED, VALUES, RESULT, RESULT },
+      .plan = plan_cooperative_parts,
+      .arrange = arrange_halves,
+      .cap = 0x1p15f,
+      .is_rare = true,
+      .least_group = COPSE_COOPERATIVE_LEAST_GROUP,
+      .no_regimes = COPSE_BIT(COPSE_REGIME_ONE),
+      .why = "three parts have three groups" },
+    { .kernel = COPSE_KERNEL_matmul_cooperative,
+      .name = "chunks",
+      .contents = { COPSE_CONTENT_ARRANGED, COPSE_CONTENT_ARRANGED, VALUES, RESULT, RESULT },
+      .plan = plan_chunks,
+      .arrange = arrange_halves,
+      .cap = 0x1p12f,
+      .is_rare = true,
+      .least_group = COPSE_COOPERATIVE_LEAST_GROUP,
+      .no_values = COPSE_ALL_VALUES & ~1u,
+      .no_regimes = COPSE_ALL_REGIMES & ~COPSE_BIT(COPSE_REGIME_FEW),
+      .why = "long sums take one launch",
+      .spec = { 1, COPSE_RELU, 0, 0, 0, WHOLE } },
     PRODUCT(matmul_wide, "16 columns", plan_wide, 0),
     PRODUCT(matmul_wide, "batch", plan_wide_batch, 0),
     PRODUCT(matmul_wide, "64 columns, bias, relu", plan_wide, 1, COPSE_RELU, 2),
@@ -572,19 +652,8 @@ static const struct copse_launch_form forms[] = {
     ANY(matmul_texel, plan_texel, any_texel, VALUES, TEXEL_LANES, 1),
     ANY(matmul_wide, plan_wide, any_wide, VALUES, 0, 1),
     ANY(matmul_half, plan_half, any_halves, ARRANGED, 0, 1),
-    { .kernel = COPSE_KERNEL_matmul_cooperative,
-      .name = "any terms",
-      .contents = { COPSE_CONTENT_ARRANGED, COPSE_CONTENT_ARRANGED, VALUES, RESULT },
-      .plan = plan_cooperative,
-      .arrange = any_halves,
-      .is_proven = true,
-      .cap = 0x1p15f,
-      .is_rare = true,
-      .least_group = 128,
-      .no_values = COPSE_ALL_VALUES & ~1u,
-      .no_regimes = COPSE_ALL_REGIMES & ~COPSE_BIT(COPSE_REGIME_FEW),
-      .why = "launches of few groups have the longest sums",
-      .spec = { 1 } },
+    ANY(matmul_cooperative, plan_cooperative, any_cooperative, ARRANGED,
+        COPSE_COOPERATIVE_LEAST_GROUP, 1),
     MOVE(matmul_pad, "", plan_pad, 0),
     MOVE(matmul_wide_pack, "16 columns", plan_pack, 0),
     MOVE(matmul_wide_pack, "64 columns", plan_pack_wide, COPSE_BIT(COPSE_REGIME_AXIS),

@@ -2,6 +2,7 @@
 /* A device as JSON: identity, limits, blocked kernels. */
 #include <stdlib.h>
 
+#include "copse/device/choice.h"
 #include "copse/device/tuning.h"
 #include "prover/conformance/verdict/library.h"
 #include "prover/report/report.h"
@@ -33,6 +34,9 @@ static bool add_limits(cJSON *to, const struct copse_limits *l)
         bool value;
     } flags[] = {
         { "gpu", l->is_gpu },
+        { "matrix_units_f16", (l->matrix_units & COPSE_MATRIX_F16) != 0 },
+        { "matrix_units_bf16", (l->matrix_units & COPSE_MATRIX_BF16) != 0 },
+        { "matrix_units_preferred", (l->matrix_units & COPSE_MATRIX_PREFERRED) != 0 },
         { "unified_memory", l->has_unified_memory },
         { "library_gemm", l->has_library_gemm },
         { "f64", l->has_f64 },

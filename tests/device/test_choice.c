@@ -11,6 +11,7 @@ enum kind {
     CL_CARD,
     VK_CARD,
     VK_UNITS,
+    VK_SLOW_UNITS,
     CL_CHIP,
     VK_CHIP,
     CARD_B,
@@ -24,12 +25,14 @@ static void describe_as(struct copse_device_info *d, enum kind kind)
 {
     static const copse_device_kind kinds[] = {
         [CL_CARD] = COPSE_DEVICE_DISCRETE,   [VK_CARD] = COPSE_DEVICE_DISCRETE,
-        [VK_UNITS] = COPSE_DEVICE_DISCRETE,  [CL_CHIP] = COPSE_DEVICE_INTEGRATED,
-        [VK_CHIP] = COPSE_DEVICE_INTEGRATED, [CARD_B] = COPSE_DEVICE_DISCRETE,
-        [BROKEN] = COPSE_DEVICE_DISCRETE,    [VIRTUAL] = COPSE_DEVICE_OTHER,
-        [CL_CPU] = COPSE_DEVICE_CPU,         [VK_CPU] = COPSE_DEVICE_CPU,
+        [VK_UNITS] = COPSE_DEVICE_DISCRETE,  [VK_SLOW_UNITS] = COPSE_DEVICE_DISCRETE,
+        [CL_CHIP] = COPSE_DEVICE_INTEGRATED, [VK_CHIP] = COPSE_DEVICE_INTEGRATED,
+        [CARD_B] = COPSE_DEVICE_DISCRETE,    [BROKEN] = COPSE_DEVICE_DISCRETE,
+        [VIRTUAL] = COPSE_DEVICE_OTHER,      [CL_CPU] = COPSE_DEVICE_CPU,
+        [VK_CPU] = COPSE_DEVICE_CPU,
     };
-    const bool is_card = kind == CL_CARD || kind == VK_CARD || kind == VK_UNITS;
+    const bool is_card =
+        kind == CL_CARD || kind == VK_CARD || kind == VK_UNITS || kind == VK_SLOW_UNITS;
     d->kind = kinds[kind];
     if (kind == CL_CARD) { /* the UUID alone, as drivers of OpenCL report it */
         d->has_uuid = true;
@@ -41,7 +44,9 @@ static void describe_as(struct copse_device_info *d, enum kind kind)
         d->has_pci = true;
         d->pci[1] = 5;
     }
-    memset(d->limits.cooperative_shape, kind == VK_UNITS ? 16 : 0, 3);
+    d->limits.matrix_units = kind == VK_UNITS        ? COPSE_MATRIX_F16 | COPSE_MATRIX_PREFERRED
+                             : kind == VK_SLOW_UNITS ? COPSE_MATRIX_F16
+                                                     : 0;
     d->limits.has_wide_vectors = kind == CL_CPU;
     if (kind == BROKEN) {
         d->is_usable = false;
@@ -144,6 +149,10 @@ static const struct row {
       "fake:1",
       { "the same device as fake:1, which has matrix units",
         "a discrete GPU; of its drivers this one has matrix units" } },
+    { { CL_CARD, VK_SLOW_UNITS },
+      "fake:0",
+      "fake:0",
+      { "has not measured both", "the same device as fake:0, which is listed first" } },
     { { VK_UNITS, CL_CARD, CL_CPU },
       "fake:0",
       "fake:0 fake:2",

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* The bound of sums of products: the roundings of a term, counted by the loops of the kernels; what
    copse/matmul.h states; numbers that need the bound are no fault of a device. */
+#include <math.h>
+
 #include "copse/copse.h"
 #include "copse/train/audit.h"
 #include "core/device/device.h"
@@ -84,7 +86,101 @@ static void products_have_the_roundings_of_their_loops(void **state)
     }
     /* 9 parts of 15,568 terms; the last one is shorter */
     assert_int_equal(copse_law_matmul_tile.roundings(140000), 256 + 60 + 8);
-    assert_int_equal(copse_law_matmul_cooperative.roundings(257), 4 * 256 + 1);
+}
+
+/* A matrix unit cuts off what it adds. The operations of a strip of 32 terms make a chain, which is
+   added to the sums of a chunk; these are added to those of earlier chunks. A part of `part` terms. */
+static uint64_t count_units(uint64_t terms, uint64_t part)
+{
+    struct sum all = { 0, false }, piece = all, chunk = all, chain = all;
+    for (uint64_t i = 0; i < terms; i++) {
+        if (i > 0 && i % part % 32 == 0)
+            add_sum(&chunk, &chain);
+        if (i > 0 && (i % part % 4096 == 0))
+            add_sum(&piece, &chunk);
+        if (i > 0 && i % part == 0)
+            add_sum(&all, &piece);
+        add_term(&chain);
+        add_term(&chain);
+    }
+    add_sum(&chunk, &chain);
+    add_sum(&piece, &chunk);
+    add_sum(&all, &piece);
+    return all.roundings;
+}
+
+/* The bound of copse/matmul.h, from 66 terms on; below, as for a device that does not round to
+   nearest, at most twice of it. */
+static void matrix_units_stay_within_the_bound(void **state)
+{
+    (void)state;
+    const struct copse_law *law = &copse_law_matmul_cooperative;
+    const struct copse_params_matmul_cooperative launch = { .k = 9000, .part = 8240, .parts = 2 };
+    const int32_t spec[COPSE_MAX_SPECS] = { 1 };
+    assert_int_equal(law->roundings(0), 0);
+    assert_int_equal(law->roundings(1), 2);
+    assert_int_equal(law->roundings(33), 64 + 1);
+    assert_int_equal(law->roundings(8192), 64 + 127 + 1);
+    assert_int_equal(law->sum(&launch, spec).roundings, count_units(8240, 8240) + 1);
+    for (uint64_t k = 1; k < 300000; k += 1 + k / 300) {
+        const uint64_t n = law->roundings(k),
+                       stated = COPSE_MIN(k, 256) + COPSE_MIN((k - 1) / 256, 255) + (k - 1) / 8192;
+        assert_true(n <= (k < 66 ? 2 * k : stated));
+        assert_true(k > 16384 || n >= count_units(k, k));
+        assert_true(k > 511 || n == count_units(k, k)); /* one part */
+    }
+}
+
+/* An operation of a unit that aligns `terms` and the chain to the largest of them, cuts each off
+   there, adds exactly, and cuts the result off. */
+static double cut_at(double x, int place)
+{
+    return ldexp(trunc(ldexp(x, -place)), place);
+}
+
+static double unit_adds(double chain, const double *terms, size_t count)
+{
+    double most = fabs(chain), sum;
+    int top;
+    for (size_t i = 0; i < count; i++)
+        most = fmax(most, fabs(terms[i]));
+    frexp(most, &top);
+    sum = cut_at(chain, top - 24);
+    for (size_t i = 0; i < count; i++)
+        sum += cut_at(terms[i], top - 24);
+    frexp(sum, &top);
+    return cut_at(sum, top - 24);
+}
+
+/* Chains of operations of 8 and of 16 terms, with terms at which the unit loses most, and at random:
+   the error is within 2 roundings for each term. */
+static void a_unit_that_cuts_off_stays_within_its_chain(void **state)
+{
+    double terms[32], worst = 0;
+    uint32_t seed = 1;
+    (void)state;
+    for (int turn = 0; turn < 4000; turn++) {
+        const size_t count = 1 + (size_t)turn % 32, each = turn / 32 % 2 ? 8 : 16;
+        const int kind = turn / 64 % 4;
+        double sum = 0, size = 0, chain = 0;
+        for (size_t i = 0; i < count; i++) {
+            seed = seed * 1664525u + 1013904223u;
+            const double x = 1 + (double)(seed >> 10) * 0x1p-22;
+            terms[i] = kind == 0   ? x
+                       : kind == 1 ? (i == 0 ? 1 : 0x1.fffffep-24)
+                       : kind == 2 ? (i % each == 0 ? 1 : -x * 0x1p-24)
+                                   : ldexp(seed & 512 ? x : -x, -(int)(seed >> 4 & 31));
+            sum += terms[i];
+            size += fabs(terms[i]);
+        }
+        for (size_t i = 0; i < count; i += each)
+            chain = unit_adds(chain, terms + i, COPSE_MIN(each, count - i));
+        const double error = fabs(chain - sum) / size / 0x1p-24, n = 2 * (double)count;
+        assert_true(error <= n / (1 - n * 0x1p-24));
+        worst = fmax(worst, error / n);
+    }
+    printf("  at most %.2f of the bound\n", worst);
+    assert_true(worst > 0.5); /* so a bound of half as many would be wrong */
 }
 
 /* Launches of parts of the channels; a chain ends where those of the next tap do not fit. */
@@ -273,6 +369,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(products_have_the_roundings_of_their_loops),
+        cmocka_unit_test(matrix_units_stay_within_the_bound),
+        cmocka_unit_test(a_unit_that_cuts_off_stays_within_its_chain),
         cmocka_unit_test(convolutions_have_at_most_the_roundings_of_the_bound),
         cmocka_unit_test(tiles_of_convolutions_have_the_roundings_of_their_parts),
         cmocka_unit_test(a_device_that_does_not_round_to_nearest_has_twice_the_bound),

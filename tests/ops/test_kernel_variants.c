@@ -285,7 +285,7 @@ static void a_device_says_what_it_would_choose(void **state)
     FAILS(COPSE_ERR_UNSUPPORTED,
           copse_kernel_choice(dev, "matmul=cooperative", "matmul", "nn-32-32-32_f16", &v),
           "cannot run the variant matmul_cooperative: kernel: matmul_cooperative multiplies "
-          "cooperative matrices of f16 "
+          "cooperative matrices of 16 bits "
           "with f32 sums, fake:0 reports no shape of them");
     OK(copse_kernel_choice(dev, NULL, "matmul", "nn-32-32-32_f16", &v));
     assert_string_equal(v.kernel, "matmul");

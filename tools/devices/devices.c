@@ -79,6 +79,23 @@ static void print_state(copse_context *ctx, const struct copse_device_info *d)
         printf("           not tested with this driver: copse conformance --device %s\n", d->id);
 }
 
+static void print_matrix_units(const struct copse_limits *l)
+{
+    const bool has_f16 = l->matrix_units & COPSE_MATRIX_F16,
+               has_bf16 = l->matrix_units & COPSE_MATRIX_BF16;
+    if (!l->cooperative_shape[0])
+        return;
+    printf(
+        "           matrix units: %u x %u x %u%s%s: %s\n", l->cooperative_shape[0],
+        l->cooperative_shape[1], l->cooperative_shape[2], has_f16 ? " of f16" : "",
+        has_bf16 ? " and bf16" : "",
+        !l->matrix_units ? "not used, since the driver cannot set the size of their subgroups"
+        : l->matrix_units & COPSE_MATRIX_PREFERRED
+            ? "used by products of 16 bits"
+            : "not known to be fast here; used where `copse tune` measures them as faster, or by "
+              "--kernel matmul=cooperative");
+}
+
 static void print_limits(const struct copse_device_info *d)
 {
     const struct copse_limits *l = &d->limits;
@@ -92,6 +109,7 @@ static void print_limits(const struct copse_device_info *d)
            bytes_text(l->group_memory_bytes, c, sizeof c), l->compute_units,
            l->has_unified_memory ? ", shares the host's memory" : "",
            l->has_library_gemm ? ", CLBlast" : "", l->is_gpu ? ", kernels for GPUs" : "");
+    print_matrix_units(l);
     if (l->has_library_gemm)
         printf(
             "           CLBlast: %s\n",

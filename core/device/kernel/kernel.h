@@ -32,8 +32,9 @@ struct copse_kernel_row {
     size_t spirv_bytes;
     const struct copse_law *law;
     bool is_variant; /* of another kernel, which every device and host:0 can run */
-    /* Vulkan only: for devices with limits.cooperative_shape, which is in the specialisation
-       constants 8 to 10 */
+    /* Vulkan only: for devices with limits.matrix_units. Specialisation constants 8 to 10 are
+       limits.cooperative_shape, constant 11 is the size of subgroups; the fifth constant of the kernel
+       says that operands are bf16, not f16 */
     bool is_cooperative;
 };
 

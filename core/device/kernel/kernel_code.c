@@ -166,11 +166,11 @@ enum {
     DECORATION_SET = 34,
 };
 
-/* The shape of cooperative matrices. */
+/* The shape of cooperative matrices, and the size of subgroups. */
 static bool is_shape(const struct copse_kernel_row *row, uint32_t constant)
 {
     return row->is_cooperative && constant >= 2 + COPSE_MAX_SPECS &&
-           constant < 2 + COPSE_MAX_SPECS + 3;
+           constant < 2 + COPSE_MAX_SPECS + 4;
 }
 
 /* Bindings missing from the layout are undefined behaviour in drivers, so they are checked here. */

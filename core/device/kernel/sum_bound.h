@@ -16,8 +16,8 @@
      chains, of parts of several chains, and of launches.
    - The bias is added last: 1.
    A vendor's library may add all terms of a command in one chain, so a command has at most 256. A
-   matrix unit may align all addends of an operation to the largest one and cut them off there: 2 u
-   of each, at most 4 roundings for a term.
+   matrix unit may cut off what it adds instead of rounding it: 2 for a term of its chain, which is a
+   strip of 32 (matmul_cooperative.c has the proof).
    A device that does not round to nearest has 2 u for u. Overflow and underflow are left out. The
    laws of the kernels count n; docs/internals/conformance.md, "Sums of products", has it for each
    kernel, copse/matmul.h and copse/ops/conv.h one for all. */

@@ -63,10 +63,8 @@ static void multiply_block(struct blocks *x, size_t rows, size_t depth)
         }
 }
 
-/* The parameters of matmul_half and matmul_cooperative are those of matmul. */
+/* The parameters of matmul_half are those of matmul. */
 _Static_assert(sizeof(struct copse_params_matmul) == sizeof(struct copse_params_matmul_half),
-               "parameters");
-_Static_assert(sizeof(struct copse_params_matmul) == sizeof(struct copse_params_matmul_cooperative),
                "parameters");
 
 static void matmul_kernels_product(const struct copse_params_matmul *p, const int32_t *spec,
@@ -413,8 +411,7 @@ static void matmul_texel_test(const struct copse_kernel *k, struct copse_self_te
     copse__matmul_soften(t, 0, k->spec[1]);
 }
 
-/* Whole numbers from -4 to 4, divided by `by`. */
-static void set_halves(struct copse_self_test *t, uint32_t buffer, float by, bool is_bfloat)
+void copse__matmul_halves(struct copse_self_test *t, uint32_t buffer, float by, bool is_bfloat)
 {
     for (uint32_t i = 0; i < COPSE_SELF_TEST_WORDS; i++) {
         t->words[buffer][i] = 0;
@@ -442,28 +439,8 @@ static void matmul_half_test(const struct copse_kernel *k, struct copse_self_tes
     COPSE_SELF_TEST(t, p, 2 * (uint64_t)divide_up(M, 4 * k->group_y) * divide_up(N, 4 * k->group_x),
                     M * TERMS, TERMS * N / 2, N, 2 * M * N);
     copse__matmul_soften(t, 2, k->spec[1]);
-    set_halves(t, 0, 16, k->spec[4] != 0);
-    set_halves(t, 1, 1, k->spec[4] != 0);
-}
-
-static void matmul_cooperative_test(const struct copse_kernel *k, struct copse_self_test *t)
-{
-    enum { TERMS = 40 }; /* more than a strip */
-    /* Two products with one B. */
-    const struct copse_params_matmul_cooperative p = { .m = M,
-                                                       .n = N,
-                                                       .k = TERMS,
-                                                       .k_end = TERMS,
-                                                       .batch = 2,
-                                                       .a_each = 1,
-                                                       .a_count = 2,
-                                                       .b_each = 2,
-                                                       .b_count = 1 };
-    COPSE_SELF_TEST(t, p, 2 * (uint64_t)divide_up(M, 64) * divide_up(N, 64), M * TERMS,
-                    TERMS * N / 2, N, 2 * M * N);
-    copse__matmul_soften(t, 2, k->spec[1]);
-    set_halves(t, 0, 16, false);
-    set_halves(t, 1, 1, false);
+    copse__matmul_halves(t, 0, 16, k->spec[4] != 0);
+    copse__matmul_halves(t, 1, 1, k->spec[4] != 0);
 }
 
 static void bias_activation_test(const struct copse_kernel *k, struct copse_self_test *t)
@@ -500,13 +477,6 @@ static struct copse_elements matmul_texel_elements(const void *params, const int
 static struct copse_elements matmul_half_elements(const void *params, const int32_t *spec)
 {
     const struct copse_params_matmul_half *p = params;
-    (void)spec;
-    return (struct copse_elements){ (uint64_t)p->batch * p->m * p->n, p->k_end - p->k_begin };
-}
-
-static struct copse_elements matmul_cooperative_elements(const void *params, const int32_t *spec)
-{
-    const struct copse_params_matmul_cooperative *p = params;
     (void)spec;
     return (struct copse_elements){ (uint64_t)p->batch * p->m * p->n, p->k_end - p->k_begin };
 }
@@ -573,12 +543,6 @@ static uint64_t matmul_wide_roundings(uint64_t terms)
     return copse__sum_levels(terms, 64, (uint64_t)64 * COPSE_SUM_CHAIN);
 }
 
-/* A matrix unit may cut off addends: three roundings more of each term of a chain. */
-static uint64_t matmul_cooperative_roundings(uint64_t terms)
-{
-    return matmul_roundings(terms) + 3 * COPSE_MIN(terms, COPSE_SUM_CHAIN);
-}
-
 #define SUM_OF_PARTS(kernel_)                                                                   \
     static struct copse_sum kernel_##_sum(const void *params, const int32_t *spec)              \
     {                                                                                           \
@@ -589,7 +553,6 @@ static uint64_t matmul_cooperative_roundings(uint64_t terms)
 SUM_OF_PARTS(matmul)
 SUM_OF_PARTS(matmul_half)
 SUM_OF_PARTS(matmul_texel)
-SUM_OF_PARTS(matmul_cooperative)
 
 static struct copse_sum matmul_wide_sum(const void *params, const int32_t *spec)
 {
@@ -616,16 +579,6 @@ const struct copse_law copse_law_matmul_half = {
     .roundings = matmul_half_roundings,
     .sum = matmul_half_sum,
     .self_test = matmul_half_test,
-};
-const struct copse_law copse_law_matmul_cooperative = {
-    .host = matmul_half_host,
-    .at = matmul_half_at,
-    .elements = matmul_cooperative_elements,
-    .limit = { .ulp = 0.5, .ratio = 64 },
-    .magnitudes = matmul_half_magnitudes,
-    .roundings = matmul_cooperative_roundings,
-    .sum = matmul_cooperative_sum,
-    .self_test = matmul_cooperative_test,
 };
 const struct copse_law copse_law_matmul_pad = {
     .host = matmul_pad_host,

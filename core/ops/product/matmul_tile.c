@@ -16,7 +16,7 @@
 #define BUSY          128u /* groups that a product is divided into */
 
 /* 3.2 rounds of loops per term; some drivers leave a loop after 65535 */
-static const struct copse_tile_split tile_split = { COPSE_SUM_CHAIN, 16384, 16 };
+const struct copse_tile_split copse__tile_split = { COPSE_SUM_CHAIN, 16384, 16 };
 
 static uint64_t divide_up(uint64_t n, uint64_t by)
 {
@@ -105,16 +105,20 @@ struct copse_tile_choice copse__tile_choice_of(const struct copse_limits *limits
 struct copse_tile_choice copse__tile_choice(const struct copse_limits *limits,
                                             const struct copse_product *p)
 {
-    return copse__tile_choice_of(limits, p, tile_split);
+    return copse__tile_choice_of(limits, p, copse__tile_split);
+}
+
+bool copse__parts_fit(const struct copse_limits *limits, const struct copse_product *p)
+{
+    const uint64_t parts = divide_up(p->k, tile_part(p, copse__tile_split));
+    return parts == 1 ||
+           parts * p->batch * p->m * p->n <= limits->max_binding_bytes / sizeof(float);
 }
 
 bool copse__tile_fits(const struct copse_limits *limits, const struct copse_product *p)
 {
-    if (p->k == 0 || limits->max_group_size < COPSE_TILE_LEAST_GROUP)
-        return false;
-    const uint64_t parts = divide_up(p->k, tile_part(p, tile_split));
-    return parts == 1 ||
-           parts * p->batch * p->m * p->n <= limits->max_binding_bytes / sizeof(float);
+    return p->k > 0 && limits->max_group_size >= COPSE_TILE_LEAST_GROUP &&
+           copse__parts_fit(limits, p);
 }
 
 /* ---- launches ---- */
@@ -123,6 +127,16 @@ bool copse__tile_fits(const struct copse_limits *limits, const struct copse_prod
 static bool is_in_quads(uint32_t k, uint32_t size, bool is_along_k)
 {
     return (is_along_k ? k : size) % 4 == 0;
+}
+
+copse_status copse__join_parts(struct copse_lowering *l, const struct copse_product *p,
+                               uint32_t parts, struct copse_operand from, struct copse_operand kept)
+{
+    const int32_t ends[COPSE_MAX_SPECS] = { p->bias != NULL, copse__end_of(p) };
+    const struct copse_params_matmul_join join = { p->batch * p->m * p->n, p->n, parts };
+    return COPSE_LAUNCH(l, matmul_join, ends, join,
+                        copse__groups_for(l, COPSE_KERNEL_matmul_join, join.count), from,
+                        copse__bias_of(p), kept, p->c);
 }
 
 copse_status copse__lower_tile(struct copse_lowering *l, const struct copse_product *p)
@@ -135,11 +149,10 @@ copse_status copse__lower_tile(struct copse_lowering *l, const struct copse_prod
     const struct copse_operand bias = copse__bias_of(p);
     const int32_t in_quads =
         is_in_quads(p->k, p->m, !p->a_transposed) + 2 * is_in_quads(p->k, p->n, p->b_transposed);
-    const int32_t ends[COPSE_MAX_SPECS] = { p->bias != NULL, copse__end_of(p) };
     const int32_t spec[COPSE_MAX_SPECS] = {
-        is_whole ? ends[0] : 0, is_whole ? ends[1] : COPSE_LINEAR,
-        p->a_transposed,        p->b_transposed,
-        (int32_t)choice.shape,  in_quads
+        is_whole && p->bias,   is_whole ? copse__end_of(p) : COPSE_LINEAR,
+        p->a_transposed,       p->b_transposed,
+        (int32_t)choice.shape, in_quads
     };
     const struct copse_params_matmul_tile params = { p->m,         p->n,          p->k,
                                                      p->batch,     p->of_a.each,  p->of_a.count,
@@ -150,13 +163,10 @@ copse_status copse__lower_tile(struct copse_lowering *l, const struct copse_prod
     COPSE_TRY(copse__kept_of(l, p, &kept));
     if (is_whole)
         return COPSE_LAUNCH(l, matmul_tile, spec, params, groups, p->a, p->b, bias, kept, to);
-    const struct copse_params_matmul_join join = { p->batch * p->m * p->n, p->n, parts };
-    COPSE_TRY(copse__scratch(l, (uint64_t)parts * join.count, &to));
+    COPSE_TRY(copse__scratch(l, (uint64_t)parts * p->batch * p->m * p->n, &to));
     COPSE_TRY(copse__scratch(l, 1, &none));
     COPSE_TRY(COPSE_LAUNCH(l, matmul_tile, spec, params, groups, p->a, p->b, bias, none, to));
-    return COPSE_LAUNCH(l, matmul_join, ends, join,
-                        copse__groups_for(l, COPSE_KERNEL_matmul_join, join.count), to, bias, kept,
-                        p->c);
+    return copse__join_parts(l, p, parts, to, kept);
 }
 
 /* ---- references ---- */
@@ -267,23 +277,29 @@ uint64_t copse__tile_part_roundings(uint64_t terms)
     return copse__sum_levels(terms, terms, terms);
 }
 
-uint64_t copse__tile_roundings(uint64_t terms, struct copse_tile_split split)
+uint64_t copse__parts_roundings(uint64_t terms, struct copse_tile_split split,
+                                uint64_t (*part_of)(uint64_t terms))
 {
     const uint64_t least = divide_up(terms, split.most);
     const uint64_t last = COPSE_MAX(COPSE_MIN(terms / split.least, split.parts), least);
     uint64_t worst = 0;
-    for (uint64_t parts = COPSE_MAX(least, 1u); parts <= last || parts == 1; parts++) {
+    for (uint64_t parts = COPSE_MAX(least, 1u); terms > 0 && (parts <= last || parts == 1);
+         parts++) {
         const uint64_t part = part_length((uint32_t)terms, parts);
-        const uint64_t n =
-            copse__tile_part_roundings(COPSE_MIN(part, terms)) + divide_up(terms, part) - 1;
+        const uint64_t n = part_of(COPSE_MIN(part, terms)) + divide_up(terms, part) - 1;
         worst = COPSE_MAX(worst, n);
     }
-    return terms ? worst : 0;
+    return worst;
+}
+
+uint64_t copse__tile_roundings(uint64_t terms, struct copse_tile_split split)
+{
+    return copse__parts_roundings(terms, split, copse__tile_part_roundings);
 }
 
 static uint64_t matmul_tile_roundings(uint64_t terms)
 {
-    return copse__tile_roundings(terms, tile_split);
+    return copse__tile_roundings(terms, copse__tile_split);
 }
 
 static struct copse_sum matmul_tile_sum(const void *params, const int32_t *spec)

@@ -46,9 +46,33 @@ uint64_t copse__tile_count(const struct copse_product *p, enum copse_tile_shape 
    that are added one by one, for any number of parts that copse__tile_choice_of may choose. */
 uint64_t copse__tile_part_roundings(uint64_t terms);
 uint64_t copse__tile_roundings(uint64_t terms, struct copse_tile_split split);
+/* The same where a part of `terms` has the roundings of `part`. */
+uint64_t copse__parts_roundings(uint64_t terms, struct copse_tile_split split,
+                                uint64_t (*part)(uint64_t terms));
+/* The split of matmul_tile: whether its parts fit into the memory of a device, and the launch that
+   adds them, from `parts` results of p->c; `kept` is z (product_end.h). */
+extern const struct copse_tile_split copse__tile_split;
+bool copse__parts_fit(const struct copse_limits *limits, const struct copse_product *p);
+copse_status copse__join_parts(struct copse_lowering *l, const struct copse_product *p,
+                               uint32_t parts, struct copse_operand from,
+                               struct copse_operand kept);
 
 bool copse__tile_fits(const struct copse_limits *limits, const struct copse_product *p);
 /* `p` has operands of f32. */
 copse_status copse__lower_tile(struct copse_lowering *l, const struct copse_product *p);
+
+/* ---- matrix units: operands of 16 bits (matmul_cooperative.c) ---- */
+
+bool copse__cooperative_fits(const struct copse_limits *limits, const void *work);
+bool copse__cooperative_leads(const copse_device *dev, const void *work);
+copse_status copse__lower_cooperative(struct copse_lowering *l, const void *work);
+/* Rows and columns of a tile, for the constant FORM of the kernel. */
+#define COPSE_COOPERATIVE_IN_EIGHTS   1 /* the rows of A; 2 those of B */
+#define COPSE_COOPERATIVE_LARGE       4
+#define COPSE_COOPERATIVE_LEAST_GROUP 128u /* invocations; 256 where the device has them */
+static inline uint32_t copse__cooperative_tile(int32_t form)
+{
+    return form & COPSE_COOPERATIVE_LARGE ? 128 : 64;
+}
 
 #endif

@@ -293,93 +293,67 @@ static bool is_half(const struct copse_limits *limits, const void *work)
     return copse__type_is_half(p->type) && p->k > 0;
 }
 
-/* ---- cooperative matrices ---- */
-
-#define COOPERATIVE_TILE 64 /* rows and columns of C of a group */
-
-static copse_status lower_cooperative(struct copse_lowering *l, const void *work)
-{
-    const struct copse_product *p = work;
-    const int32_t spec[COPSE_MAX_SPECS] = { p->bias != NULL, (int32_t)p->activation,
-                                            p->a_transposed, p->b_transposed };
-    const uint64_t groups =
-        p->batch * divide_up(p->m, COOPERATIVE_TILE) * divide_up(p->n, COOPERATIVE_TILE);
-    struct copse_params_matmul_cooperative params = {
-        p->m, p->n, p->k, 0, 0, p->batch, p->of_a.each, p->of_a.count, p->of_b.each, p->of_b.count
-    };
-    do {
-        params.k_begin = params.k_end;
-        params.k_end += COPSE_MIN(p->k - params.k_begin, SHARED_MAX_K);
-        COPSE_TRY(COPSE_LAUNCH(l, matmul_cooperative, spec, params, groups, p->a, p->b,
-                               copse__bias_of(p), p->c));
-    } while (params.k_end < p->k);
-    return COPSE_OK;
-}
-
-static bool is_f16(const struct copse_limits *limits, const void *work)
-{
-    const struct copse_product *p = work;
-    (void)limits;
-    return p->type == COPSE_F16 && p->k > 0;
-}
-
 /* ---- the family ---- */
 
 #define MEASURED_ONLY COPSE_ON_GPUS_ONLY, COPSE_NO_PRIOR
 
 static const struct copse_variant variants[] = {
-    { "shared", COPSE_KERNEL_matmul, { 0, 1, 1, 2 }, .lower = lower_shared },
+    { "shared", COPSE_KERNEL_matmul, { 0, 1, 1, 3 }, .lower = lower_shared },
     { "wide",
       COPSE_KERNEL_matmul_wide,
-      { 1, 0, 2, 3 },
+      { 1, 0, 2, 4 },
       .fits = has_terms,
       .lower = lower_wide,
       COPSE_NEEDS(COPSE_KERNEL_matmul_wide_turn, COPSE_KERNEL_matmul_wide_pack) },
     { "texel",
       COPSE_KERNEL_matmul_texel,
-      { 2, 2, 0, 4 },
+      { 2, 2, 0, 5 },
       .fits = fits_texels,
       .lower = lower_texel,
       COPSE_NEEDS(COPSE_KERNEL_matmul_pad) },
     { "clblast",
       COPSE_LIBRARY_KERNEL,
-      { COPSE_ON_GPUS_ONLY, 0 },
+      { COPSE_ON_GPUS_ONLY, 1 },
       .fits = copse__library_fits,
       .leads = copse__library_leads,
       .lower = copse__library_lower,
       COPSE_NEEDS(COPSE_KERNEL_bias_activation) },
     { "tile",
       COPSE_KERNEL_matmul_tile,
-      { COPSE_ON_GPUS_ONLY, 1 },
+      { COPSE_ON_GPUS_ONLY, 2 },
       .fits = fits_tile,
       .lower = lower_tile,
       COPSE_NEEDS(COPSE_KERNEL_matmul_join) },
     { "half", COPSE_KERNEL_matmul_half, { MEASURED_ONLY }, .fits = is_half, .lower = lower_half },
     { "cooperative",
       COPSE_KERNEL_matmul_cooperative,
-      { MEASURED_ONLY },
-      .fits = is_f16,
-      .lower = lower_cooperative },
+      { COPSE_ON_GPUS_ONLY, 0 },
+      .fits = copse__cooperative_fits,
+      .leads = copse__cooperative_leads,
+      .lower = copse__lower_cooperative,
+      COPSE_NEEDS(COPSE_KERNEL_matmul_join) },
 };
 
 static bool takes_operands(const struct copse_variant *v, copse_type type)
 {
-    return v->kernel == COPSE_KERNEL_matmul_cooperative ? type == COPSE_F16
-           : v->kernel == COPSE_KERNEL_matmul_half      ? copse__type_is_half(type)
-                                                        : true;
+    return (v->kernel != COPSE_KERNEL_matmul_cooperative &&
+            v->kernel != COPSE_KERNEL_matmul_half) ||
+           copse__type_is_half(type);
 }
 
 /* m, n and k are each rounded to one of these. */
 static const uint32_t sizes[] = { 32, 128, 512 };
 enum { SIZES = COPSE_COUNT(sizes) };
 
+/* Kernels are as fast on bf16 as on f16: one is measured for both. */
 static bool size_class(const void *work, char name[COPSE_SIZE_CLASS])
 {
     const struct copse_product *p = work;
     snprintf(name, COPSE_SIZE_CLASS, "%c%c-%u-%u-%u%s", p->a_transposed ? 't' : 'n',
              p->b_transposed ? 't' : 'n', (unsigned)copse__size_class(sizes, SIZES, p->m),
              (unsigned)copse__size_class(sizes, SIZES, p->n),
-             (unsigned)copse__size_class(sizes, SIZES, p->k), p->type == COPSE_F16 ? "_f16" : "");
+             (unsigned)copse__size_class(sizes, SIZES, p->k),
+             copse__type_is_half(p->type) ? "_f16" : "");
     return p->batch == 1 && p->k > 0;
 }
 
@@ -426,8 +400,7 @@ static copse_tensor *matmul_build(copse_graph *g, const struct copse_tune_job *j
 /* On CPUs without cooperative matrices the measurements of f32 serve for f16. */
 static bool takes_job(const struct copse_limits *limits, const void *work)
 {
-    return ((const struct copse_product *)work)->type == COPSE_F32 ||
-           limits->cooperative_shape[0] > 0 ||
+    return ((const struct copse_product *)work)->type == COPSE_F32 || limits->matrix_units != 0 ||
            !(limits->has_wide_vectors || limits->has_fast_texels);
 }
 
@@ -464,7 +437,8 @@ bool copse__product_may_end(struct copse_lowering *l, const struct copse_product
     struct copse_product p = *product;
     const struct copse_variant *v;
     return choose_product(l, &p, &v) == COPSE_OK &&
-           (v->kernel == COPSE_KERNEL_matmul_tile || v->kernel == COPSE_KERNEL_matmul_texel);
+           (v->kernel == COPSE_KERNEL_matmul_tile || v->kernel == COPSE_KERNEL_matmul_texel ||
+            v->kernel == COPSE_KERNEL_matmul_cooperative);
 }
 
 copse_status copse__product_share(struct copse_lowering *l, struct copse_product *p)

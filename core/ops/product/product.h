@@ -34,6 +34,8 @@ struct copse_product {
    of activations and still exact. */
 struct copse_self_test;
 void copse__matmul_soften(struct copse_self_test *t, uint32_t buffer, int32_t activation);
+/* Numbers of 16 bits, two in a word: whole ones from -4 to 4, divided by `by`. */
+void copse__matmul_halves(struct copse_self_test *t, uint32_t buffer, float by, bool is_bfloat);
 
 /* f(z) in double, for references. */
 double copse__activate(int32_t activation, double z);

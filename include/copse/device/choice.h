@@ -2,8 +2,8 @@
 /** @file What the selector "auto" makes of each device, and why; selections for tests of drivers.
  *
  * "auto" takes each physical device once, through one driver, and only devices of one kind:
- * - The drivers of a GPU: the one that reports matrix units (`cooperative_shape`), else the one that
- *   was measured faster by `copse tune` in the mean over the sizes that both were measured in, else
+ * - The drivers of a GPU: the one with matrix units that are known to be fast
+ *   (COPSE_MATRIX_PREFERRED of copse_limits.matrix_units), else the one that was measured faster by `copse tune` in the mean over the sizes that both were measured in, else
  *   the first of the list. The drivers of the processor: one with wide vectors, else the first.
  * - All discrete GPUs; without one all integrated GPUs; without one all other accelerators; without
  *   one the processor; without one `host:0`. Replicas train in step, so a slower kind would slow
@@ -18,6 +18,16 @@
 #if defined(__cplusplus)
 extern "C" {
 #endif
+
+/** What a device multiplies on matrix units through Vulkan: bits of copse_limits.matrix_units. 0: it has
+    none, or none that can be used (docs/half-precision.md). */
+enum copse_matrix_unit {
+    COPSE_MATRIX_F16 = 1,
+    COPSE_MATRIX_BF16 = 2,
+    /** Known to be fast on this architecture, so products take them without measurement. Elsewhere
+        `copse tune` has to measure them. */
+    COPSE_MATRIX_PREFERRED = 4
+};
 
 /** What "auto" makes of a device. */
 struct copse_device_choice {
