@@ -6,10 +6,11 @@ GROUP(8, 1)
 SPEC(0, CAUSAL)
 SPEC(1, MASKED)
 SPEC(2, LENGTHS)
-SPEC(3, TEXELS)
+SPEC(3, CAPPED)
+SPEC(4, TEXELS)
 PARAMS(uint lines; uint queries; uint keys; uint heads; uint share; uint width; uint window; uint q_first; uint k_first; uint v_first;
        uint q_stride; uint k_stride; uint head; uint first; uint count; uint to_k; uint to_v; uint to_stride; uint mask_item;
-       uint mask_head; uint mask_query; float scale;)
+       uint mask_head; uint mask_query; float scale; float cap;)
 
 #include "attention/attention_texel.clh"
 
@@ -94,14 +95,19 @@ KERNEL7(attention_grad_key_texel, TEXEL(q), TEXEL(k), TEXEL(v), IN(real, mask), 
         EACH_TEXEL(SCORES)
         for (uint r = 0u; r < 4u; r++) {
             seen[r] = between(i, begin[r], end[r]);
-            vec4 x = s[r] * p.scale;
+            vec4 x = s[r] * p.scale, bend = vec4(1.0);
+            if (CAPPED != 0) {
+                const vec4 t = bents(x);
+                x = p.cap * t;
+                bend = 1.0 - t * t;
+            }
             if (MASKED != 0)
                 for (uint n = 0u; n < 4u; n++)
                     x[n] += LOAD(mask, item * p.mask_item + h * p.mask_head + min(i + n, p.queries - 1u) * p.mask_query +
                                            min(j0 + r, p.keys - 1u));
             x = exps(x - top) * inverse;
             s[r] = chosen(seen[r], x, vec4(0.0));
-            d[r] = chosen(seen[r], x * (d[r] - along) * p.scale, vec4(0.0));
+            d[r] = chosen(seen[r], x * (d[r] - along) * p.scale * bend, vec4(0.0));
         }
         EACH_TEXEL(SUMS)
         i += 4u;

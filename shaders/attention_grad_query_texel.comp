@@ -5,10 +5,11 @@ GROUP(8, 1)
 SPEC(0, CAUSAL)
 SPEC(1, MASKED)
 SPEC(2, LENGTHS)
-SPEC(3, TEXELS)
+SPEC(3, CAPPED)
+SPEC(4, TEXELS)
 PARAMS(uint lines; uint queries; uint keys; uint heads; uint share; uint width; uint window; uint q_first; uint k_first; uint v_first;
        uint q_stride; uint k_stride; uint first; uint count; uint to_first; uint to_stride; uint mask_item; uint mask_head;
-       uint mask_query; float scale;)
+       uint mask_query; float scale; float cap;)
 
 #include "attention/attention_texel.clh"
 
@@ -88,11 +89,16 @@ KERNEL8(attention_grad_query_texel, TEXEL(q), TEXEL(k), TEXEL(v), IN(real, mask)
         EACH_TEXEL(SCORES)
         for (uint r = 0u; r < 4u; r++) {
             seen[r] = between(j, begin[r], end[r]);
-            vec4 x = s[r] * p.scale;
+            vec4 x = s[r] * p.scale, bend = vec4(1.0);
+            if (CAPPED != 0) {
+                const vec4 t = bents(x);
+                x = p.cap * t;
+                bend = 1.0 - t * t;
+            }
             if (MASKED != 0)
                 for (uint n = 0u; n < 4u; n++)
                     x[n] += LOAD(mask, at_mask[r] + min(j + n, p.keys - 1u));
-            x = exps(x - m[r]) * inverse[r] * (d[r] - along[r]) * p.scale;
+            x = exps(x - m[r]) * inverse[r] * (d[r] - along[r]) * p.scale * bend;
             s[r] = chosen(seen[r], x, vec4(0.0));
         }
         EACH_TEXEL(SUMS)

@@ -6,9 +6,10 @@ SPEC(0, CAUSAL)
 SPEC(1, VALUES)
 SPEC(2, MASKED)
 SPEC(3, LENGTHS)
-SPEC(4, TEXELS)
+SPEC(4, CAPPED)
+SPEC(5, TEXELS)
 PARAMS(uint lines; uint queries; uint keys; uint heads; uint share; uint width; uint window; uint q_first; uint k_first; uint v_first;
-       uint q_stride; uint k_stride; uint first; uint count; uint mask_item; uint mask_head; uint mask_query; float scale;)
+       uint q_stride; uint k_stride; uint first; uint count; uint mask_item; uint mask_head; uint mask_query; float scale; float cap;)
 
 #include "attention/attention_texel.clh"
 
@@ -93,6 +94,8 @@ KERNEL7(attention_texel, TEXEL(q), TEXEL(k), TEXEL(v), IN(real, mask), IN(int, l
         for (uint r = 0u; r < 4u; r++) {
             seen[r] = between(j, begin[r], end[r]);
             vec4 x = s[r] * p.scale;
+            if (CAPPED != 0)
+                x = p.cap * bents(x);
             if (MASKED != 0)
                 for (uint n = 0u; n < 4u; n++)
                     x[n] += LOAD(mask, at_mask[r] + min(j + n, p.keys - 1u));

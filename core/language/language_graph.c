@@ -162,36 +162,6 @@ static copse_tensor *block_add(const struct block *b, copse_tensor *x, copse_ten
     return copse_add(b->g, x, y);
 }
 
-/* c tanh(x / c) */
-static copse_tensor *language_capped(copse_graph *g, copse_tensor *x, float cap)
-{
-    return copse_multiply_by(g, copse_tanh(g, copse_multiply_by(g, x, 1.0f / cap)), cap);
-}
-
-/* Attention whose scores have a cap, by products: all scores are in memory. `sees` has a mask. */
-static copse_tensor *attend_capped(const struct block *b, copse_tensor *q, copse_tensor *k,
-                                   copse_tensor *v, const struct copse_attention_params *sees)
-{
-    const struct copse_language_sizes *is = &b->l->is;
-    static const uint32_t by_heads[] = { 0, 2, 3, 1, 4 }, keys_last[] = { 0, 2, 1, 3 },
-                          by_tokens[] = { 0, 3, 1, 2, 4 };
-    const uint32_t kv = is->kv_heads, share = is->heads / kv, keys = b->slots + b->count,
-                   rows = share * b->count;
-    const copse_shape apart = COPSE_SHAPE(b->windows, b->count, kv, share, is->head),
-                      scores = COPSE_SHAPE(b->windows, is->heads, b->count, keys),
-                      flat = COPSE_SHAPE(b->windows, kv, rows, keys);
-    const float scale = sees->scale != 0.0f ? sees->scale : (float)(1 / sqrt((double)is->head));
-    copse_graph *g = b->g;
-    q = copse_transpose(g, copse_reshape(g, q, apart), by_heads);
-    q = copse_reshape(g, q, COPSE_SHAPE(b->windows, kv, rows, is->head));
-    copse_tensor *s = copse_matmul(g, q, copse_transpose(g, k, keys_last), false, true);
-    s = language_capped(g, copse_multiply_by(g, s, scale), is->cap);
-    s = copse_softmax(g, copse_add(g, copse_reshape(g, s, scores), sees->mask));
-    s = copse_matmul(g, copse_reshape(g, s, flat), copse_transpose(g, v, keys_last), false, false);
-    s = copse_reshape(g, s, COPSE_SHAPE(b->windows, kv, share, b->count, is->head));
-    return copse_transpose(g, s, by_tokens);
-}
-
 static copse_tensor *block_attend(struct block *b, copse_tensor *x)
 {
     const struct copse_language_sizes *is = &b->l->is;
@@ -205,8 +175,7 @@ static copse_tensor *block_attend(struct block *b, copse_tensor *x)
     b->keys = copse_reshape(b->g, k, kv);
     copse_tensor *all_keys = block_memory(b, b->keys, 0), *all = block_memory(b, b->values, 1);
     const struct copse_attention_params *sees = &b->sees[block_sight(b)];
-    copse_tensor *y = is->cap > 0.0f ? attend_capped(b, q, all_keys, all, sees)
-                                     : copse_attention(b->g, q, all_keys, all, sees);
+    copse_tensor *y = copse_attention(b->g, q, all_keys, all, sees);
     y = copse_reshape(b->g, y, COPSE_SHAPE(b->windows, b->count, is->heads * is->head));
     return block_product(b, y, COPSE_PART_OUT, COPSE_PARTS);
 }
@@ -259,6 +228,12 @@ static enum copse_part language_head(const copse_language *l)
     return l->is.is_tied ? COPSE_PART_EMBEDDING : COPSE_PART_HEAD;
 }
 
+/* c tanh(x / c) */
+static copse_tensor *language_capped(copse_graph *g, copse_tensor *x, float cap)
+{
+    return copse_multiply_by(g, copse_tanh(g, copse_multiply_by(g, x, 1.0f / cap)), cap);
+}
+
 static copse_tensor *language_logits(const copse_language *l, copse_graph *g, copse_tensor *x)
 {
     x = copse__language_product(l, g, x, 0, language_head(l));
@@ -285,7 +260,9 @@ static copse_tensor *next_stream(const copse_language *l, copse_graph *g, const 
         const uint32_t keys = copse_tensor_shape(mask).dims[2];
         b.slots = keys - b.count;
         b.sees[i] = (struct copse_attention_params){
-            .scale = l->is.scale, .mask = copse_reshape(g, mask, COPSE_SHAPE(1, 1, b.count, keys))
+            .scale = l->is.scale,
+            .cap = l->is.cap,
+            .mask = copse_reshape(g, mask, COPSE_SHAPE(1, 1, b.count, keys))
         };
     }
     b.past = b.slots > 0 ? copse_input(in, "past") : NULL;
@@ -366,19 +343,6 @@ static copse_tensor *window_turns(const copse_language *l, copse_graph *g, enum 
     return t;
 }
 
-/* 0 where a token of a window sees another one, else -infinity: [1, 1, count, count]. */
-static copse_tensor *window_mask(const copse_language *l, copse_graph *g, uint32_t window,
-                                 uint32_t count)
-{
-    struct copse_mem *mem = &l->strategy->ctx->base.mem;
-    float *mask = copse__alloc(mem, (size_t)count * count, sizeof *mask);
-    COPSE_LATCH(g, copse_need_memory(mask, "language"));
-    place_mask(&(struct copse_language_inputs){ .count = count }, window, 0, 0, mask);
-    copse_tensor *t = copse_constant(g, COPSE_F32, COPSE_SHAPE(1, 1, count, count), mask);
-    copse__free(mem, mask);
-    return t;
-}
-
 static void window_sights(struct block *b)
 {
     const copse_language *l = b->l;
@@ -387,11 +351,9 @@ static void window_sights(struct block *b)
         if (!language_has(l, (enum copse_sight)i))
             continue;
         b->turns[i] = window_turns(l, b->g, (enum copse_sight)i, b->count);
-        b->sees[i] = (struct copse_attention_params){ .is_causal = true,
-                                                      .window = window,
-                                                      .scale = l->is.scale };
-        if (l->is.cap > 0.0f)
-            b->sees[i].mask = window_mask(l, b->g, window, b->count);
+        b->sees[i] = (struct copse_attention_params){
+            .is_causal = true, .window = window, .scale = l->is.scale, .cap = l->is.cap
+        };
     }
 }
 

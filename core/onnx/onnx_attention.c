@@ -216,9 +216,11 @@ static bool read_mask(struct onnx_walk *w, struct attention *a)
 /* By the fused op: [n, heads, queries, value_width]. */
 static copse_tensor *attention_fused(struct onnx_walk *w, const struct attention *a)
 {
-    const struct copse_attention_params params = {
-        .is_causal = a->is_causal, .scale = a->scale, .lengths = a->count, .mask = a->mask
-    };
+    const struct copse_attention_params params = { .is_causal = a->is_causal,
+                                                   .scale = a->scale,
+                                                   .cap = a->cap,
+                                                   .lengths = a->count,
+                                                   .mask = a->mask };
     const uint32_t wide = COPSE_MAX(a->width, a->value_width), before[4] = { 0 };
     copse_tensor *parts[] = { a->q, a->k, a->v };
     for (int i = 0; i < 3; i++) {
@@ -284,8 +286,9 @@ void copse__onnx_attention(struct onnx_walk *w)
     if (!read_operands(w, &a) || !read_mask(w, &a))
         return;
     const uint32_t most = 128, most_keys = 16384;
+    const bool has_wide_cap = a.cap != 0.0f && (a.cap < 1e-6f || a.cap > 1e30f);
     /* a scale of 0 would be the default of the op */
-    const bool is_fused = a.cap == 0.0f && a.scale != 0.0f && !copse__onnx_wants(w, SCORES) &&
+    const bool is_fused = !has_wide_cap && a.scale != 0.0f && !copse__onnx_wants(w, SCORES) &&
                           !(a.mask && a.mask->needs_gradient) &&
                           COPSE_MAX(a.width, a.value_width) <= most && a.keys <= most_keys &&
                           (uint64_t)a.queries * (a.heads / a.kv_heads) <= most_keys;

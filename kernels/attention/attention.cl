@@ -9,8 +9,9 @@ SPEC(0, CAUSAL)
 SPEC(1, VALUES)
 SPEC(2, MASKED)
 SPEC(3, LENGTHS)
+SPEC(4, CAPPED)
 PARAMS(uint rows; uint queries; uint keys; uint heads; uint share; uint width; uint window; uint q_first; uint k_first; uint v_first;
-       uint q_stride; uint k_stride; uint first; uint count; uint mask_item; uint mask_head; uint mask_query; float scale;)
+       uint q_stride; uint k_stride; uint first; uint count; uint mask_item; uint mask_head; uint mask_query; float scale; float cap;)
 GROUP_ARRAY(float, score, 64u * GROUP_SIZE)
 
 #include "math.clh"
@@ -53,6 +54,8 @@ KERNEL7(attention, IN(real, q), IN(real, k), IN(real, v), IN(real, mask), IN(int
                 EXACT float s = 0.0f;
                 BY_FOUR(c, 0u, width, 1u, s = FMA(LOAD(q, at_q + c), LOAD(k, at_k + j * p.k_stride + c), s);)
                 s = s * p.scale;
+                if (CAPPED != 0)
+                    s = p.cap * BENT(s);
                 if (MASKED != 0)
                     s = s + LOAD(mask, at_mask + j);
                 score[MINE(j - j0)] = s;

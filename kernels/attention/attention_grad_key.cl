@@ -6,9 +6,10 @@ GROUP(32, 1)
 SPEC(0, CAUSAL)
 SPEC(1, MASKED)
 SPEC(2, LENGTHS)
+SPEC(3, CAPPED)
 PARAMS(uint rows; uint queries; uint keys; uint heads; uint share; uint width; uint window; uint q_first; uint k_first; uint v_first;
        uint q_stride; uint k_stride; uint head; uint first; uint count; uint to_k; uint to_v; uint to_stride;
-       uint mask_item; uint mask_head; uint mask_query; float scale;)
+       uint mask_item; uint mask_head; uint mask_query; float scale; float cap;)
 GROUP_ARRAY(float, share, 64u * GROUP_SIZE)
 GROUP_ARRAY(float, slope, 64u * GROUP_SIZE)
 
@@ -56,11 +57,17 @@ KERNEL7(attention_grad_key, IN(real, q), IN(real, k), IN(real, v), IN(real, mask
                         d = FMA(LOAD(dy, at_y + i * step_y + c), LOAD(v, at_v + c), d);)
                 const uint of = at_state + i * STATE;
                 s = s * p.scale;
+                float bend = 1.0f;
+                if (CAPPED != 0) {
+                    const float t = BENT(s);
+                    s = p.cap * t;
+                    bend = 1.0f - t * t;
+                }
                 if (MASKED != 0)
                     s = s + LOAD(mask, at_mask + i * p.mask_query);
                 const float e = m_exp(s - LOAD(state, of)) * LOAD(state, of + 1u);
                 share[MINE(i - i0)] = e;
-                slope[MINE(i - i0)] = e * (d - LOAD(state, of + 2u)) * p.scale;
+                slope[MINE(i - i0)] = e * (d - LOAD(state, of + 2u)) * p.scale * bend;
             }
             for (uint c = 0u; c < width; c++) {
                 EXACT float tk = 0.0f;

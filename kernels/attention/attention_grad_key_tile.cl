@@ -5,10 +5,11 @@ GROUP(256, 1)
 SPEC(0, CAUSAL)
 SPEC(1, MASKED)
 SPEC(2, LENGTHS)
-SPEC(3, LOG_WIDTH)
+SPEC(3, CAPPED)
+SPEC(4, LOG_WIDTH)
 PARAMS(uint blocks; uint queries; uint keys; uint heads; uint share; uint width; uint window; uint q_first;
        uint k_first; uint v_first; uint q_stride; uint k_stride; uint to_k; uint to_v; uint to_stride;
-       uint mask_item; uint mask_head; uint mask_query; float scale;)
+       uint mask_item; uint mask_head; uint mask_query; float scale; float cap;)
 QUAD_VIEW(0, q)
 QUAD_VIEW(1, k)
 QUAD_VIEW(2, v)
@@ -25,9 +26,14 @@ GROUP_ARRAY(QUAD, weights, 1088)
                    LOAD(state, at_state + MIN(column + 2u, last_query) * STATE + word),            \
                    LOAD(state, at_state + MIN(column + 3u, last_query) * STATE + word));
 
-/* The share of row r and column i. */
+/* The share of row r and column i, and the derivative of a capped score, which registers keep. */
 #define SHARE(r, f, i)                                                                             \
     s##r.f = s##r.f * p.scale;                                                                     \
+    if (CAPPED != 0) {                                                                             \
+        const float t = BENT(s##r.f);                                                              \
+        s##r.f = p.cap * t;                                                                        \
+        bend##r.f = 1.0f - t * t;                                                                  \
+    }                                                                                              \
     if (MASKED != 0)                                                                               \
         s##r.f = s##r.f + MASK_OF(i, last_query, ROW_AT(r), last);                                 \
     s##r.f = m_exp(s##r.f - m.f) * inverse.f;                                                      \
@@ -42,6 +48,8 @@ GROUP_ARRAY(QUAD, weights, 1088)
 /* Its slope, from the share that is in group memory: so no registers keep it during the second product. */
 #define SLOPE(r, e, f, i)                                                                          \
     s##r.f = own.e * (s##r.f - along.f) * p.scale;                                                 \
+    if (CAPPED != 0)                                                                               \
+        s##r.f = s##r.f * bend##r.f;                                                               \
     if (!is_whole)                                                                                 \
         s##r.f = SELECT(SEES(r, i), s##r.f, 0.0f);
 #define SLOPES(n, f)                                                                               \
@@ -84,7 +92,7 @@ KERNEL7(attention_grad_key_tile, IN(real, q), IN(real, k), IN(real, v), IN(real,
     EACH_ROW(DECLARE_ENDS)
     EACH_ROW(KEY_ENDS)
 
-    QUAD s0, s1, s2, s3, t0, t1, t2, t3, m, inverse, along;
+    QUAD s0, s1, s2, s3, t0, t1, t2, t3, m, inverse, along, bend0, bend1, bend2, bend3;
     QUAD k_left0, k_left1, k_left2, k_left3, k_right0, k_right1, k_right2, k_right3;
     QUAD v_left0, v_left1, v_left2, v_left3, v_right0, v_right1, v_right2, v_right3;
     CLEAR(k_left)

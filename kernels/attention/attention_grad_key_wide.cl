@@ -6,9 +6,10 @@ GROUP(1, 1)
 SPEC(0, CAUSAL)
 SPEC(1, MASKED)
 SPEC(2, LENGTHS)
+SPEC(3, CAPPED)
 PARAMS(uint blocks; uint queries; uint keys; uint heads; uint share; uint width; uint window; uint q_first; uint k_first;
        uint v_first; uint q_stride; uint k_stride; uint to_k; uint to_v; uint to_stride; uint mask_item;
-       uint mask_head; uint mask_query; float scale;)
+       uint mask_head; uint mask_query; float scale; float cap;)
 
 #include "attention/attention_wide.clh"
 
@@ -53,11 +54,16 @@ KERNEL7(attention_grad_key_wide, IN(float, q), IN(float, k), IN(float, v), IN(fl
             dots(values, py + i0 * step_y, step_y, count, width, d);
             for (uint i = 0; i < count; i++) {
                 __global const float *of = words + (size_t)(i0 + i) * STATE;
-                float16 x = vload16(i, s) * p.scale;
+                float16 x = vload16(i, s) * p.scale, bend = (float16)(1.0f);
+                if (CAPPED) {
+                    const float16 t = BENT(x);
+                    x = p.cap * t;
+                    bend = 1.0f - t * t;
+                }
                 if (MASKED)
                     x += row_of(pm + (size_t)(i0 + i) * p.mask_query, rows);
                 float16 e = m_exp(x - of[0]) * of[1];
-                x = e * (vload16(i, d) - of[2]) * p.scale;
+                x = e * (vload16(i, d) - of[2]) * p.scale * bend;
                 if (!is_whole) {
                     const int16 is = ((int16)((int)(i0 + i)) >= from) & ((int16)((int)(i0 + i)) < until);
                     e = select((float16)(0.0f), e, is);

@@ -6,9 +6,10 @@ GROUP(32, 1)
 SPEC(0, CAUSAL)
 SPEC(1, MASKED)
 SPEC(2, LENGTHS)
+SPEC(3, CAPPED)
 PARAMS(uint rows; uint queries; uint keys; uint heads; uint share; uint width; uint window; uint q_first; uint k_first; uint v_first;
        uint q_stride; uint k_stride; uint first; uint count; uint to_first; uint to_stride;
-       uint mask_item; uint mask_head; uint mask_query; float scale;)
+       uint mask_item; uint mask_head; uint mask_query; float scale; float cap;)
 GROUP_ARRAY(float, slope, 64u * GROUP_SIZE)
 
 #include "math.clh"
@@ -49,9 +50,15 @@ KERNEL8(attention_grad_query, IN(real, q), IN(real, k), IN(real, v), IN(real, ma
                         s = FMA(LOAD(q, at_q + c), LOAD(k, at_k + j * p.k_stride + c), s);
                         d = FMA(LOAD(dy, at_y + c), LOAD(v, at_v + j * p.k_stride + c), d);)
                 s = s * p.scale;
+                float bend = 1.0f;
+                if (CAPPED != 0) {
+                    const float t = BENT(s);
+                    s = p.cap * t;
+                    bend = 1.0f - t * t;
+                }
                 if (MASKED != 0)
                     s = s + LOAD(mask, at_mask + j);
-                slope[MINE(j - j0)] = m_exp(s - m) * inverse * (d - along) * p.scale;
+                slope[MINE(j - j0)] = m_exp(s - m) * inverse * (d - along) * p.scale * bend;
             }
             for (uint c = 0u; c < width; c++) {
                 EXACT float t = 0.0f;

@@ -4,10 +4,11 @@ GROUP(256, 1)
 SPEC(0, CAUSAL)
 SPEC(1, MASKED)
 SPEC(2, LENGTHS)
-SPEC(3, LOG_WIDTH)
+SPEC(3, CAPPED)
+SPEC(4, LOG_WIDTH)
 PARAMS(uint blocks; uint queries; uint keys; uint heads; uint share; uint width; uint window; uint q_first;
        uint k_first; uint v_first; uint q_stride; uint k_stride; uint to_first; uint to_stride; uint mask_item;
-       uint mask_head; uint mask_query; float scale;)
+       uint mask_head; uint mask_query; float scale; float cap;)
 QUAD_VIEW(0, q)
 QUAD_VIEW(1, k)
 QUAD_VIEW(2, v)
@@ -29,12 +30,17 @@ GROUP_ARRAY(QUAD, weights, 1088)
         along.e = sum;                                                                             \
     }
 
-/* The share of row r and column j. */
+/* The share of row r and column j, times the derivative of a capped score. */
 #define SHARE(r, e, f, j)                                                                          \
     s##r.f = s##r.f * p.scale;                                                                     \
+    if (CAPPED != 0) {                                                                             \
+        bend = BENT(s##r.f);                                                                       \
+        s##r.f = p.cap * bend;                                                                     \
+        bend = 1.0f - bend * bend;                                                                 \
+    }                                                                                              \
     if (MASKED != 0)                                                                               \
         s##r.f = s##r.f + MASK_OF(ROW_AT(r), last, j, last_key);                                   \
-    s##r.f = m_exp(s##r.f - m.e) * inverse.e;
+    s##r.f = m_exp(s##r.f - m.e) * inverse.e * bend;
 #define SHARES(r, e)                                                                               \
     SHARE(r, e, x, column)                                                                         \
     SHARE(r, e, y, column + 1u)                                                                    \
@@ -77,6 +83,7 @@ KERNEL8(attention_grad_query_tile, IN(real, q), IN(real, k), IN(real, v), IN(rea
 
     QUAD s0, s1, s2, s3, t0, t1, t2, t3, left0, left1, left2, left3, right0, right1, right2, right3;
     QUAD m, inverse, along, sums = TO_QUAD(0.0f);
+    float bend = 1.0f;
     /* four invocations sum dy y of a row */
     for (uint c = 0u; c < p.width; c += STRIP) /* the width is W; written out, the loop would need too many registers */
         sums = FMA(LOAD_QUAD(y_in, (of_y + c) / 4u), LOAD_QUAD(dy, (of_y + c) / 4u), sums);

@@ -5,9 +5,10 @@ GROUP(1, 1)
 SPEC(0, CAUSAL)
 SPEC(1, MASKED)
 SPEC(2, LENGTHS)
+SPEC(3, CAPPED)
 PARAMS(uint blocks; uint queries; uint keys; uint heads; uint share; uint width; uint window; uint q_first; uint k_first;
        uint v_first; uint q_stride; uint k_stride; uint to_first; uint to_stride; uint mask_item;
-       uint mask_head; uint mask_query; float scale;)
+       uint mask_head; uint mask_query; float scale; float cap;)
 
 #include "attention/attention_wide.clh"
 
@@ -57,10 +58,15 @@ KERNEL8(attention_grad_query_wide, IN(float, q), IN(float, k), IN(float, v), IN(
             turn(pm + j0, p.mask_query, rows, count, bias);
         dots(slopes, pv + (size_t)j0 * p.k_stride, p.k_stride, count, width, d);
         for (uint j = 0; j < count; j++) {
-            float16 x = vload16(j, s) * p.scale;
+            float16 x = vload16(j, s) * p.scale, bend = (float16)(1.0f);
+            if (CAPPED) {
+                const float16 t = BENT(x);
+                x = p.cap * t;
+                bend = 1.0f - t * t;
+            }
             if (MASKED)
                 x += vload16(j, bias);
-            x = m_exp(x - m) * inverse * (vload16(j, d) - along) * p.scale;
+            x = m_exp(x - m) * inverse * (vload16(j, d) - along) * p.scale * bend;
             if (!is_whole) {
                 const int16 is = ((int16)((int)(j0 + j)) >= from) & ((int16)((int)(j0 + j)) < until);
                 x = select((float16)(0.0f), x, is);

@@ -8,10 +8,11 @@ SPEC(0, CAUSAL)
 SPEC(1, VALUES)
 SPEC(2, MASKED)
 SPEC(3, LENGTHS)
-SPEC(4, LOG_WIDTH)
+SPEC(4, CAPPED)
+SPEC(5, LOG_WIDTH)
 PARAMS(uint blocks; uint queries; uint keys; uint heads; uint share; uint width; uint window; uint q_first;
        uint k_first; uint v_first; uint q_stride; uint k_stride; uint mask_item; uint mask_head; uint mask_query;
-       float scale;)
+       float scale; float cap;)
 QUAD_VIEW(0, q)
 QUAD_VIEW(1, k)
 QUAD_VIEW(2, v)
@@ -23,6 +24,8 @@ GROUP_ARRAY(QUAD, weights, 1088)
 /* The score of row r and column j, and the largest score of the row. */
 #define SCORE(r, e, f, j)                                                                          \
     s##r.f = s##r.f * p.scale;                                                                     \
+    if (CAPPED != 0)                                                                               \
+        s##r.f = p.cap * BENT(s##r.f);                                                             \
     if (MASKED != 0)                                                                               \
         s##r.f = s##r.f + MASK_OF(ROW_AT(r), last, j, last_key);                                   \
     if (!is_whole)                                                                                 \

@@ -6,8 +6,9 @@ SPEC(0, CAUSAL)
 SPEC(1, VALUES)
 SPEC(2, MASKED)
 SPEC(3, LENGTHS)
+SPEC(4, CAPPED)
 PARAMS(uint blocks; uint queries; uint keys; uint heads; uint share; uint width; uint window; uint q_first; uint k_first;
-       uint v_first; uint q_stride; uint k_stride; uint mask_item; uint mask_head; uint mask_query; float scale;)
+       uint v_first; uint q_stride; uint k_stride; uint mask_item; uint mask_head; uint mask_query; float scale; float cap;)
 
 #include "attention/attention_wide.clh"
 
@@ -51,6 +52,8 @@ KERNEL7(attention_wide, IN(float, q), IN(float, k), IN(float, v), IN(float, mask
             turn(pm + j0, p.mask_query, rows, count, bias);
         for (uint j = 0; j < count; j++) {
             float16 x = vload16(j, s) * p.scale;
+            if (CAPPED)
+                x = p.cap * BENT(x);
             if (MASKED)
                 x += vload16(j, bias);
             if (!is_whole) {

@@ -72,11 +72,12 @@ static struct sizes plain_sizes_of(const struct copse_launch *l, uint32_t width,
 }
 
 #define SCALE copse__launch_either(l, 0.5f, -0.25f)
+#define CAP   copse__launch_either(l, 2.0f, 0.5f)
 #define PARAMS_OF(z)                                                                              \
     .rows = (z).rows, .queries = (z).queries, .keys = (z).keys, .heads = HEADS, .share = SHARE,   \
     .width = (z).width, .window = (z).window, .q_stride = (z).q_stride, .k_stride = (z).k_stride, \
     .q_first = Q_FIRST, .k_first = K_FIRST, .v_first = V_FIRST,                                   \
-    .count = l->form->is_long ? WALKS : 2 * TILE, .scale = SCALE, MASK_OF(z)
+    .count = l->form->is_long ? WALKS : 2 * TILE, .scale = SCALE, .cap = CAP, MASK_OF(z)
 
 static void plan_forward(struct copse_launch *l, uint32_t width, uint32_t first)
 {
@@ -159,8 +160,8 @@ static struct sizes wide_sizes_of(const struct copse_launch *l, uint32_t width, 
 #define WIDE_PARAMS_OF(z)                                                                         \
     .queries = (z).queries, .keys = (z).keys, .heads = HEADS, .share = SHARE, .width = (z).width, \
     .window = (z).window, .q_stride = (z).q_stride, .k_stride = (z).k_stride, .q_first = Q_FIRST, \
-    .k_first = K_FIRST, .v_first = V_FIRST, .scale = SCALE, .blocks = (uint32_t)l->want,          \
-    MASK_OF(z)
+    .k_first = K_FIRST, .v_first = V_FIRST, .scale = SCALE, .cap = CAP,                           \
+    .blocks = (uint32_t)l->want, MASK_OF(z)
 
 static void plan_wide(struct copse_launch *l, uint32_t width)
 {
@@ -227,7 +228,7 @@ static struct sizes texel_sizes_of(const struct copse_launch *l, uint32_t width,
     .lines = (z).rows, .queries = (z).queries, .keys = (z).keys, .heads = HEADS, .share = SHARE,  \
     .width = (z).width, .window = (z).window, .q_stride = (z).q_stride, .k_stride = (z).k_stride, \
     .q_first = 4 * Q_FIRST, .k_first = 4 * K_FIRST, .v_first = 4 * V_FIRST,                       \
-    .count = l->form->is_long ? WALKS : 1024, .scale = SCALE, MASK_OF(z)
+    .count = l->form->is_long ? WALKS : 1024, .scale = SCALE, .cap = CAP, MASK_OF(z)
 
 static void plan_texel(struct copse_launch *l, uint32_t width, uint32_t first)
 {
@@ -301,7 +302,7 @@ static struct sizes tile_sizes_of(const struct copse_launch *l, uint32_t width, 
     .blocks = (uint32_t)l->want, .queries = (z).queries, .keys = (z).keys, .heads = HEADS, \
     .share = SHARE, .width = (z).width, .window = (z).window, .q_stride = (z).q_stride,    \
     .k_stride = (z).k_stride, .q_first = 4 * Q_FIRST, .k_first = 4 * K_FIRST,              \
-    .v_first = 4 * V_FIRST, .scale = SCALE * 4 / (float)(z).width, MASK_OF(z)
+    .v_first = 4 * V_FIRST, .scale = SCALE * 4 / (float)(z).width, .cap = CAP, MASK_OF(z)
 
 static void plan_tile(struct copse_launch *l, uint32_t width)
 {
@@ -400,12 +401,14 @@ ARRANGE(arrange_key_tile, attention_grad_key_tile, 5)
     .no_values = COPSE_ALL_VALUES & ~COPSE_BIT(COPSE_VALUES_USUAL), \
     .no_regimes = COPSE_ALL_REGIMES & ~COPSE_BIT(COPSE_REGIME_FEW), \
     .why = "sums of several launches take one case"
-/* The constants of forms without a mask, with one, and with lengths. */
-#define NO_MASK        0, COPSE_ATTENTION_ALL
-#define A_MASK         1, COPSE_ATTENTION_ALL
-#define OF_KEYS        0, COPSE_ATTENTION_OF_KEYS
-#define OF_BOTH        0, COPSE_ATTENTION_OF_BOTH
-#define A_MASK_OF_BOTH 1, COPSE_ATTENTION_OF_BOTH
+/* The constants of forms without a mask, with one, with lengths, and with a cap. */
+#define NO_MASK        0, COPSE_ATTENTION_ALL, 0
+#define A_MASK         1, COPSE_ATTENTION_ALL, 0
+#define OF_KEYS        0, COPSE_ATTENTION_OF_KEYS, 0
+#define OF_BOTH        0, COPSE_ATTENTION_OF_BOTH, 0
+#define A_MASK_OF_BOTH 1, COPSE_ATTENTION_OF_BOTH, 0
+#define A_CAP          0, COPSE_ATTENTION_ALL, 1
+#define A_CAP_AND_ALL  1, COPSE_ATTENTION_OF_BOTH, 1
 #define SPEC_OF(...)   .spec = { __VA_ARGS__ }
 #define TOO_WIDE       "gradients of 65,536 groups of such heads take more than 33 MiB"
 /* Kernels for GPUs have one size of groups. */
@@ -497,14 +500,20 @@ ARRANGE(arrange_key_tile, attention_grad_key_tile, 5)
         FORWARD(kernel_, "lengths", plan_, 0, 1, OF_KEYS, more),                        \
         FORWARD(kernel_, "lengths of both, causal", plan_, 1, 1, OF_BOTH, more),        \
         FORWARD(kernel_, "window, mask, lengths", plan_##_window, 0, 1, A_MASK_OF_BOTH, \
-                more_window)
+                more_window),                                                           \
+        FORWARD(kernel_, "cap", plan_, 0, 1, A_CAP, more),                              \
+        FORWARD(kernel_, "cap, state alone", plan_, 1, 0, A_CAP, more),                 \
+        FORWARD(kernel_, "cap, causal, window, mask, lengths", plan_##_window, 1, 1,    \
+                A_CAP_AND_ALL, more_window)
 #define GRADS(form, plan_, all, more, more_window)                                      \
     form(all, plan_, 0, NO_MASK, more), form("causal", plan_, 1, NO_MASK, more),        \
         form("window", plan_##_window, 0, NO_MASK, more_window),                        \
         form("causal, window", plan_##_window, 1, NO_MASK, more_window),                \
         form("mask", plan_, 0, A_MASK, more), form("lengths", plan_, 0, OF_KEYS, more), \
         form("lengths of both, causal", plan_, 1, OF_BOTH, more),                       \
-        form("window, mask, lengths", plan_##_window, 0, A_MASK_OF_BOTH, more_window)
+        form("window, mask, lengths", plan_##_window, 0, A_MASK_OF_BOTH, more_window),  \
+        form("cap", plan_, 0, A_CAP, more),                                             \
+        form("cap, causal, window, mask, lengths", plan_##_window, 1, A_CAP_AND_ALL, more_window)
 
 /* Lines that are long, with the common constants; and the other combinations of the constants. */
 #define FORWARD_OF(kernel_, label, plan_, ...)                                                \
@@ -512,9 +521,9 @@ ARRANGE(arrange_key_tile, attention_grad_key_tile, 5)
         .contents = { VALUES, VALUES, VALUES, VALUES, INDEX, RESULT, RESULT }, .plan = plan_, \
         .arrange = arrange_items, SOME
 #define SELDOM COPSE_FEW_ALONE, .tier = COPSE_CONFORM_STANDARD
-#define OTHER(kernel_, plan_, more, c, v, m, n)                                    \
-    {                                                                              \
-        FORWARD_OF(kernel_, "flags " #c #v #m #n, plan_, c, v, m, n, more), SELDOM \
+#define OTHER(kernel_, plan_, more, c, v, m, n)                                       \
+    {                                                                                 \
+        FORWARD_OF(kernel_, "flags " #c #v #m #n, plan_, c, v, m, n, 0, more), SELDOM \
     }
 #define OTHERS(kernel_, plan_, more)                                                      \
     { FORWARD_OF(kernel_, "long", plan_, 0, 1, NO_MASK, more), COPSE_LONG },              \
@@ -527,15 +536,15 @@ ARRANGE(arrange_key_tile, attention_grad_key_tile, 5)
         OTHER(kernel_, plan_, more, 0, 1, 1, 1), OTHER(kernel_, plan_, more, 1, 1, 0, 1), \
         OTHER(kernel_, plan_, more, 1, 1, 1, 0), OTHER(kernel_, plan_, more, 1, 1, 1, 1), \
         OTHER(kernel_, plan_, more, 1, 1, 1, 2)
-#define GRAD_OTHERS(FORM, kernel_, arrange_, plan_, more)                               \
-    { FORM(kernel_, arrange_, "long", plan_, RESULT, 0, NO_MASK, more), COPSE_LONG },   \
-        { FORM(kernel_, arrange_, "flags 002", plan_, RESULT, 0, 0, 2, more), SELDOM }, \
-        { FORM(kernel_, arrange_, "flags 011", plan_, RESULT, 0, 1, 1, more), SELDOM }, \
-        { FORM(kernel_, arrange_, "flags 101", plan_, RESULT, 1, 0, 1, more), SELDOM }, \
-        { FORM(kernel_, arrange_, "flags 110", plan_, RESULT, 1, 1, 0, more), SELDOM }, \
-        { FORM(kernel_, arrange_, "flags 111", plan_, RESULT, 1, 1, 1, more), SELDOM }, \
-    {                                                                                   \
-        FORM(kernel_, arrange_, "flags 112", plan_, RESULT, 1, 1, 2, more), SELDOM      \
+#define GRAD_OTHERS(FORM, kernel_, arrange_, plan_, more)                                  \
+    { FORM(kernel_, arrange_, "long", plan_, RESULT, 0, NO_MASK, more), COPSE_LONG },      \
+        { FORM(kernel_, arrange_, "flags 002", plan_, RESULT, 0, 0, 2, 0, more), SELDOM }, \
+        { FORM(kernel_, arrange_, "flags 011", plan_, RESULT, 0, 1, 1, 0, more), SELDOM }, \
+        { FORM(kernel_, arrange_, "flags 101", plan_, RESULT, 1, 0, 1, 0, more), SELDOM }, \
+        { FORM(kernel_, arrange_, "flags 110", plan_, RESULT, 1, 1, 0, 0, more), SELDOM }, \
+        { FORM(kernel_, arrange_, "flags 111", plan_, RESULT, 1, 1, 1, 0, more), SELDOM }, \
+    {                                                                                      \
+        FORM(kernel_, arrange_, "flags 112", plan_, RESULT, 1, 1, 2, 0, more), SELDOM      \
     }
 
 static const struct copse_launch_form forms[] = {

@@ -185,7 +185,7 @@ static void a_window_of_all_is_none(void **state)
     }
 }
 
-/* softmax(scale q k^T + mask) v by other ops, and its derivative. */
+/* softmax(scale q k^T + mask) v by other ops, perhaps with a cap, and its derivative. */
 static double *by_definition(copse_device *dev, const struct sizes *s)
 {
     static const uint32_t order[] = { 0, 2, 1, 3 };
@@ -217,6 +217,9 @@ static double *by_definition(copse_device *dev, const struct sizes *s)
         part[i] = copse_transpose(g, part[i], order);
     score = copse_matmul(g, part[0], part[1], false, true);
     score = copse_multiply_by(g, score, (float)(1 / sqrt((double)s->width)));
+    const float cap = s->params.cap;
+    if (cap > 0)
+        score = copse_multiply_by(g, copse_tanh(g, copse_multiply_by(g, score, 1 / cap)), cap);
     score = copse_add(g, score, mask);
     score = copse_softmax(g, score);
     score = copse_mul(g, score, any);
@@ -243,6 +246,9 @@ static void it_equals_its_definition(void **state)
         { 2, 70, 2, 2, 8, .params = { .is_causal = true }, .lengths = short_items },
         { 2, 70, 2, 2, 8, .params = { .window = 20 }, .lengths = short_items },
         { 2, 70, 2, 2, 8, .params = { .window = 20 }, .lengths = short_items, .is_masked = true },
+        { 2, 70, 2, 2, 8, .params = { .is_causal = true, .cap = 0.5f } },
+        { 2, 70, 2, 2, 32, .params = { .window = 20, .cap = 1 }, .lengths = short_items,
+          .is_masked = true },
     };
     (void)state;
     for (size_t d = 0; d < harness_device_count(); d++)
@@ -353,10 +359,10 @@ static void a_mask_has_no_derivative(void **state)
 
 /* The most bytes in use for operands, result and state; the derivative is outside. 0 if the device
    cannot run the variant. */
-static size_t bytes_of(copse_device *dev, uint32_t length, const char *variant)
+static size_t bytes_of(copse_device *dev, uint32_t length, const char *variant, float cap)
 {
     enum { HEADS = 4, WIDTH = 32 };
-    const struct copse_attention_params params = { .is_causal = true };
+    const struct copse_attention_params params = { .is_causal = true, .cap = cap };
     const struct copse_choice choice = { "attention", variant };
     struct copse_program_memory memory = { .peak = 0 };
     copse_graph *g;
@@ -397,13 +403,15 @@ static void memory_grows_linearly(void **state)
     const size_t each = 2 * 4 * (3 * 128 + 128 + 128 + 4 * 4);
     (void)state;
     for (size_t d = 0; d < harness_device_count(); d++)
-        for (size_t v = 0; v < COPSE_COUNT(variants); v++) {
+        for (size_t v = 0; v < 2 * COPSE_COUNT(variants); v++) {
+            const char *variant = variants[v / 2];
+            const float cap = v % 2 ? 50 : 0;
             copse_device *dev = harness_device(d);
-            const size_t first = bytes_of(dev, 512, variants[v]);
+            const size_t first = bytes_of(dev, 512, variant, cap);
             for (uint32_t length = 512; length <= 4096 && first > 0; length *= 2) {
-                const size_t bytes = bytes_of(dev, length, variants[v]);
-                print_message("%s, %s, %u positions: %zu bytes\n", copse_device_describe(dev)->id,
-                              variants[v], length, bytes);
+                const size_t bytes = bytes_of(dev, length, variant, cap);
+                print_message("%s, %s, %u positions%s: %zu bytes\n", copse_device_describe(dev)->id,
+                              variant, length, cap > 0 ? ", a cap" : "", bytes);
                 assert_int_equal(bytes - first, each * (length - 512));
                 assert_true(bytes >= each * length && bytes <= each * length + 1024);
             }

@@ -12,8 +12,8 @@ struct copse_attention_attr {
     uint32_t heads, kv_heads; /* 0: from the shapes */
     uint32_t window;          /* UINT32_MAX: none */
     int32_t is_causal, has_mask, lengths;
-    bool is_packed; /* one tensor for q, k and v */
-    float scale;
+    bool is_packed;   /* one tensor for q, k and v */
+    float scale, cap; /* cap 0: none */
 };
 
 /* Sizes, and places in the operands: first words and strides of a position, so that q, k and v can

@@ -15,12 +15,20 @@ static bool sees_a_key(const struct copse_attention_map *m, size_t i, size_t key
     return keys > 0 && (i < keys || i - (keys - 1) < m->window);
 }
 
+/* bend: the derivative of the score by scale q k, which is 1 - tanh^2 with a cap [NULL: not wanted] */
 static double score_of(const struct copse_attention_map *m, const struct copse_host_arg *args,
-                       size_t item, size_t h, size_t i, size_t j)
+                       size_t item, size_t h, size_t i, size_t j, double *bend)
 {
-    return m->scale * copse__attention_dot(&args[0], copse__attention_q(m, item, h, i), &args[1],
-                                           copse__attention_k(m, item, h, j), m->width) +
-           copse__attention_bias(m, &args[3], item, h, i, j);
+    double s =
+        m->scale * copse__attention_dot(&args[0], copse__attention_q(m, item, h, i), &args[1],
+                                        copse__attention_k(m, item, h, j), m->width);
+    if (bend) {
+        const double c = m->cap > 0 ? cosh(s / m->cap) : 1;
+        *bend = 1 / (c * c);
+    }
+    if (m->cap > 0)
+        s = m->cap * tanh(s / m->cap);
+    return s + copse__attention_bias(m, &args[3], item, h, i, j);
 }
 
 static void attention_line(const void *params, const int32_t *spec,
@@ -40,7 +48,7 @@ static void attention_line(const void *params, const int32_t *spec,
     for (size_t j = p->first; j < end; j++) {
         if (!copse__attention_sees(&m, i, j, keys))
             continue;
-        const double s = score_of(&m, args, item, h, i, j);
+        const double s = score_of(&m, args, item, h, i, j, NULL);
         if (s > top)
             top = s;
     }
@@ -51,7 +59,7 @@ static void attention_line(const void *params, const int32_t *spec,
     for (size_t j = p->first; j < end; j++) {
         if (!copse__attention_sees(&m, i, j, keys))
             continue;
-        const double e = exp(score_of(&m, args, item, h, i, j) - shift);
+        const double e = exp(score_of(&m, args, item, h, i, j, NULL) - shift);
         total += e;
         for (size_t c = 0; has_values && c < m.width; c++)
             sums[c] += e * copse__load(v, copse__attention_v(&m, item, h, j) + c);
@@ -99,9 +107,10 @@ static void grad_query_line(const void *params, const int32_t *spec,
             continue;
         const size_t of_k = copse__attention_k(&m, item, h, j),
                      of_v = copse__attention_v(&m, item, h, j);
-        const double share = share_of(state, row, score_of(&m, args, item, h, i, j));
+        double bend;
+        const double share = share_of(state, row, score_of(&m, args, item, h, i, j, &bend));
         const double slope =
-            share * (copse__attention_dot(dy, of_y, v, of_v, m.width) - along) * m.scale;
+            share * (copse__attention_dot(dy, of_y, v, of_v, m.width) - along) * m.scale * bend;
         for (size_t c = 0; c < m.width; c++)
             sums[c] += slope * copse__load(k, of_k + c);
     }
@@ -139,8 +148,9 @@ static void grad_key_line(const void *params, const int32_t *spec,
         const size_t of_q = copse__attention_q(&m, item, h, i),
                      of_y = copse__attention_y(&m, item, h, i);
         const size_t line = (item * m.heads + h) * m.queries + i;
-        const double share = share_of(state, line, score_of(&m, args, item, h, i, j));
-        const double slope = share * m.scale *
+        double bend;
+        const double share = share_of(state, line, score_of(&m, args, item, h, i, j, &bend));
+        const double slope = share * m.scale * bend *
                              (copse__attention_dot(dy, of_y, v, of_v, m.width) -
                               copse__load(state, STATE * line + 2));
         for (size_t c = 0; c < m.width; c++) {

@@ -7,10 +7,11 @@
     .share = (x)->heads / (x)->kv_heads, .width = (x)->width, .window = (a)->window,   \
     .q_first = (x)->q_first, .k_first = (x)->k_first, .v_first = (x)->v_first,         \
     .q_stride = (x)->q_stride, .k_stride = (x)->k_stride, .mask_item = (x)->mask_item, \
-    .mask_head = (x)->mask_head, .mask_query = (x)->mask_query, .scale = (a)->scale
-#define GRAD_SPEC(a)                                \
-    {                                               \
-        (a)->is_causal, (a)->has_mask, (a)->lengths \
+    .mask_head = (x)->mask_head, .mask_query = (x)->mask_query, .scale = (a)->scale,   \
+    .cap = (a)->cap
+#define GRAD_SPEC(a)                                              \
+    {                                                             \
+        (a)->is_causal, (a)->has_mask, (a)->lengths, (a)->cap > 0 \
     }
 
 /* The result; a launch for the state alone binds a word that no kernel writes. */
@@ -34,7 +35,7 @@ static copse_status plain_forward(struct copse_lowering *l, const struct copse_a
 {
     const struct copse_attention_sizes *x = &w->at;
     const int32_t spec[COPSE_MAX_SPECS] = { w->attr.is_causal, has_values, w->attr.has_mask,
-                                            w->attr.lengths };
+                                            w->attr.lengths, w->attr.cap > 0 };
     struct copse_params_attention p = { FIELDS(x, &w->attr),
                                         .rows = x->items * x->heads * x->queries,
                                         .count = count_of_launch(x->width) };
@@ -105,7 +106,7 @@ static copse_status wide_forward(struct copse_lowering *l, const struct copse_at
 {
     const struct copse_attention_sizes *x = &w->at;
     const int32_t spec[COPSE_MAX_SPECS] = { w->attr.is_causal, has_values, w->attr.has_mask,
-                                            w->attr.lengths };
+                                            w->attr.lengths, w->attr.cap > 0 };
     const struct copse_params_attention_wide p = {
         FIELDS(x, &w->attr), .blocks = x->items * x->heads * blocks_of(x->queries)
     };
@@ -152,8 +153,9 @@ static copse_status texel_forward(struct copse_lowering *l, const struct copse_a
                                   bool has_values)
 {
     const struct copse_attention_sizes *x = &w->at;
-    const int32_t spec[COPSE_MAX_SPECS] = { w->attr.is_causal, has_values, w->attr.has_mask,
-                                            w->attr.lengths, (int32_t)(x->width / 4) };
+    const int32_t spec[COPSE_MAX_SPECS] = { w->attr.is_causal, has_values,
+                                            w->attr.has_mask,  w->attr.lengths,
+                                            w->attr.cap > 0,   (int32_t)(x->width / 4) };
     struct copse_params_attention_texel p = { FIELDS(x, &w->attr), .lines = x->items * x->heads,
                                               .count = TEXEL_COUNT };
     const uint64_t groups = copse__groups_for(l, COPSE_KERNEL_attention_texel,
@@ -172,7 +174,7 @@ copse_status copse__attention_texel(struct copse_lowering *l, const void *work)
     const struct copse_attention_launch *w = a->of;
     const struct copse_attention_sizes *x = &w->at;
     const int32_t spec[COPSE_MAX_SPECS] = { w->attr.is_causal, w->attr.has_mask, w->attr.lengths,
-                                            (int32_t)(x->width / 4) };
+                                            w->attr.cap > 0, (int32_t)(x->width / 4) };
     if (a->kind != COPSE_ATTENTION_GRADIENT)
         return texel_forward(l, w, a->kind == COPSE_ATTENTION_FORWARD);
     struct copse_params_attention_grad_query_texel q = { FIELDS(x, &w->attr),
@@ -214,8 +216,8 @@ static copse_status tile_forward(struct copse_lowering *l, const struct copse_at
                                  bool has_values)
 {
     const struct copse_attention_sizes *x = &w->at;
-    const int32_t spec[COPSE_MAX_SPECS] = { w->attr.is_causal, has_values, w->attr.has_mask,
-                                            w->attr.lengths, width_of(w) };
+    const int32_t spec[COPSE_MAX_SPECS] = { w->attr.is_causal, has_values,      w->attr.has_mask,
+                                            w->attr.lengths,   w->attr.cap > 0, width_of(w) };
     const struct copse_params_attention_tile p = {
         FIELDS(x, &w->attr), .blocks = x->items * x->heads * groups_of(x->queries)
     };
@@ -231,7 +233,7 @@ copse_status copse__attention_tile(struct copse_lowering *l, const void *work)
     const struct copse_attention_launch *w = a->of;
     const struct copse_attention_sizes *x = &w->at;
     const int32_t spec[COPSE_MAX_SPECS] = { w->attr.is_causal, w->attr.has_mask, w->attr.lengths,
-                                            width_of(w) };
+                                            w->attr.cap > 0, width_of(w) };
     if (a->kind != COPSE_ATTENTION_GRADIENT)
         return tile_forward(l, w, a->kind == COPSE_ATTENTION_FORWARD);
     const struct copse_params_attention_grad_query_tile q = {

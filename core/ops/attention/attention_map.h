@@ -20,18 +20,19 @@ struct copse_attention_map {
     size_t queries, keys, heads, share, width, window, q_first, k_first, v_first, q_stride,
         k_stride;
     size_t mask_item, mask_head, mask_query;
-    double scale;
+    double scale, cap; /* cap 0: none */
     bool is_causal, has_mask;
     int lengths; /* enum copse_attention_lengths */
 };
-/* `at`: the specialisation constant that says whether there is a mask; that of lengths is the next
-   one. */
-#define COPSE_ATTENTION_MAP(p, spec, at)                                                          \
-    {                                                                                             \
-        (p)->queries, (p)->keys, (p)->heads, (p)->share, (p)->width, (p)->window, (p)->q_first,   \
-            (p)->k_first, (p)->v_first, (p)->q_stride, (p)->k_stride, (p)->mask_item,             \
-            (p)->mask_head, (p)->mask_query, (double)(p)->scale, (spec)[0] != 0, (spec)[at] != 0, \
-            (spec)[(at) + 1]                                                                      \
+/* `at`: the specialisation constant that says whether there is a mask; the constants of lengths and of a cap
+   are the next ones. */
+#define COPSE_ATTENTION_MAP(p, spec, at)                                                        \
+    {                                                                                           \
+        (p)->queries, (p)->keys, (p)->heads, (p)->share, (p)->width, (p)->window, (p)->q_first, \
+            (p)->k_first, (p)->v_first, (p)->q_stride, (p)->k_stride, (p)->mask_item,           \
+            (p)->mask_head, (p)->mask_query, (double)(p)->scale,                                \
+            (spec)[(at) + 2] ? (double)(p)->cap : 0, (spec)[0] != 0, (spec)[at] != 0,           \
+            (spec)[(at) + 1]                                                                    \
     }
 
 /* The same fields of a kernel for wide vectors or for GPUs, with all keys or queries in one launch. */
@@ -40,7 +41,7 @@ struct copse_attention_map {
     .width = (w)->width, .window = (w)->window, .q_first = (w)->q_first, .k_first = (w)->k_first, \
     .v_first = (w)->v_first, .q_stride = (w)->q_stride, .k_stride = (w)->k_stride,                \
     .mask_item = (w)->mask_item, .mask_head = (w)->mask_head, .mask_query = (w)->mask_query,      \
-    .count = UINT32_MAX, .scale = (w)->scale
+    .count = UINT32_MAX, .scale = (w)->scale, .cap = (w)->cap
 
 /* Those of a kernel for fast texels. */
 #define COPSE_ATTENTION_TEXEL(t)                                                                  \
@@ -48,7 +49,7 @@ struct copse_attention_map {
     .width = (t)->width, .window = (t)->window, .q_first = (t)->q_first, .k_first = (t)->k_first, \
     .v_first = (t)->v_first, .q_stride = (t)->q_stride, .k_stride = (t)->k_stride,                \
     .mask_item = (t)->mask_item, .mask_head = (t)->mask_head, .mask_query = (t)->mask_query,      \
-    .first = (t)->first, .count = (t)->count, .scale = (t)->scale
+    .first = (t)->first, .count = (t)->count, .scale = (t)->scale, .cap = (t)->cap
 
 /* The first element of query i or key j of head h of an item. */
 static inline size_t copse__attention_q(const struct copse_attention_map *m, size_t item, size_t h,

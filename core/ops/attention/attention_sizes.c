@@ -20,9 +20,10 @@ static double attention_sizes_magnitude(const struct copse_host_arg *a, size_t i
     return sum;
 }
 
-/* The score of query and key, and its magnitude. */
+/* The score of query and key, its magnitude, and the error of its derivative by the product, which is
+   at most 1. */
 struct score {
-    double s, a;
+    double s, a, bend;
 };
 
 /* False: the mask hides the key. */
@@ -31,9 +32,16 @@ static bool score_of(const struct copse_attention_map *m, const struct copse_hos
 {
     const size_t of_q = copse__attention_q(m, item, h, i), of_k = copse__attention_k(m, item, h, j);
     const double bias = copse__attention_bias(m, &args[3], item, h, i, j);
-    out->s = m->scale * copse__attention_dot(&args[0], of_q, &args[1], of_k, m->width) + bias;
-    out->a = fabs(m->scale) * attention_sizes_magnitude(&args[0], of_q, &args[1], of_k, m->width) +
-             fabs(bias);
+    out->s = m->scale * copse__attention_dot(&args[0], of_q, &args[1], of_k, m->width);
+    out->a = fabs(m->scale) * attention_sizes_magnitude(&args[0], of_q, &args[1], of_k, m->width);
+    out->bend = 0;
+    if (m->cap > 0) {
+        out->bend = 1 + out->a / m->cap;
+        out->s = m->cap * tanh(out->s / m->cap);
+        out->a += fabs(out->s);
+    }
+    out->s += bias;
+    out->a += fabs(bias);
     return bias != -INFINITY;
 }
 
@@ -102,11 +110,12 @@ void copse__attention_size(const void *params, const int32_t *spec,
         copse__attention_line_size(params, spec, args, row);
 }
 
-/* |P| of a query and a key from the state, with its relative error. */
-static double share_size(const struct copse_host_arg *state, size_t row, struct score s)
+/* |P| of a query and a key from the state, with its relative error and `more`. */
+static double share_size(const struct copse_host_arg *state, size_t row, struct score s,
+                         double more)
 {
     const double x = s.s - copse__load(state, STATE * row);
-    return exp(x) * fabs(copse__load(state, STATE * row + 1)) * (1 + s.a + fabs(x)) + LEAST;
+    return exp(x) * fabs(copse__load(state, STATE * row + 1)) * (1 + s.a + fabs(x) + more) + LEAST;
 }
 
 void copse__attention_grad_query_line_size(const void *params, const int32_t *spec,
@@ -130,7 +139,7 @@ void copse__attention_grad_query_line_size(const void *params, const int32_t *sp
             continue;
         const size_t of_k = copse__attention_k(&m, item, h, j),
                      of_v = copse__attention_v(&m, item, h, j);
-        const double slope = share_size(state, row, s) * fabs(m.scale) *
+        const double slope = share_size(state, row, s, s.bend) * fabs(m.scale) *
                                  (attention_sizes_magnitude(dy, of_y, v, of_v, m.width) + along) +
                              LEAST;
         for (size_t c = 0; c < m.width; c++)
@@ -172,8 +181,8 @@ void copse__attention_grad_key_line_size(const void *params, const int32_t *spec
         const size_t of_q = copse__attention_q(&m, item, h, i),
                      of_y = copse__attention_y(&m, item, h, i);
         const size_t line = (item * m.heads + h) * m.queries + i;
-        const double share = share_size(state, line, s);
-        const double slope = share * fabs(m.scale) *
+        const double share = share_size(state, line, s, 0);
+        const double slope = share_size(state, line, s, s.bend) * fabs(m.scale) *
                                  (attention_sizes_magnitude(dy, of_y, v, of_v, m.width) +
                                   fabs(copse__load(state, STATE * line + 2))) +
                              LEAST;

@@ -16,7 +16,7 @@
 #define PARAMS_OF                                                                                  \
     .queries = QUERIES, .keys = KEYS, .heads = HEADS, .share = HEADS, .width = WIDTH, .window = 4, \
     .q_stride = HEADS * WIDTH, .k_stride = WIDTH, .mask_head = QUERIES * KEYS, .mask_query = KEYS, \
-    .scale = 0.0625f / WIDTH
+    .scale = 0.0625f / WIDTH, .cap = 0.25f
 
 /* In the tests with lengths the item has three keys, or three keys and queries. */
 
@@ -94,7 +94,7 @@ void copse__attention_grad_key_wide_test(const struct copse_kernel *k, struct co
 #define TEXEL_PARAMS_OF(width_)                                                                 \
     .queries = QUERIES, .keys = KEYS, .heads = HEADS, .share = HEADS, .width = width_,          \
     .window = 4, .q_stride = HEADS * (width_), .k_stride = width_, .mask_head = QUERIES * KEYS, \
-    .mask_query = KEYS, .count = 64, .scale = 0.0625f / (float)(width_)
+    .mask_query = KEYS, .count = 64, .scale = 0.0625f / (float)(width_), .cap = 0.25f
 
 static uint32_t texel_width(const struct copse_kernel *k, uint32_t spec)
 {
@@ -103,7 +103,7 @@ static uint32_t texel_width(const struct copse_kernel *k, uint32_t spec)
 
 void copse__attention_texel_test(const struct copse_kernel *k, struct copse_self_test *t)
 {
-    const uint32_t width = texel_width(k, 4);
+    const uint32_t width = texel_width(k, 5);
     const struct copse_params_attention_texel p = { TEXEL_PARAMS_OF(width), .lines = HEADS };
     COPSE_SELF_TEST(t, p, copse__test_groups(k, 2 * p.lines), ROWS * width, KEYS * width,
                     KEYS * width, MASK_WORDS, 1, COPSE_ATTENTION_STATE * ROWS, ROWS * width);
@@ -112,7 +112,7 @@ void copse__attention_texel_test(const struct copse_kernel *k, struct copse_self
 
 void copse__attention_grad_query_texel_test(const struct copse_kernel *k, struct copse_self_test *t)
 {
-    const uint32_t width = texel_width(k, 3);
+    const uint32_t width = texel_width(k, 4);
     const struct copse_params_attention_grad_query_texel p = { TEXEL_PARAMS_OF(width),
                                                                .lines = HEADS,
                                                                .to_stride = HEADS * width };
@@ -125,7 +125,7 @@ void copse__attention_grad_query_texel_test(const struct copse_kernel *k, struct
 
 void copse__attention_grad_key_texel_test(const struct copse_kernel *k, struct copse_self_test *t)
 {
-    const uint32_t width = texel_width(k, 3);
+    const uint32_t width = texel_width(k, 4);
     const struct copse_params_attention_grad_key_texel p = { TEXEL_PARAMS_OF(width), .lines = 1,
                                                              .to_v = KEYS * width,
                                                              .to_stride = width };
@@ -139,7 +139,7 @@ void copse__attention_grad_key_texel_test(const struct copse_kernel *k, struct c
 #define TILE_PARAMS_OF(width_)                                                                  \
     .queries = QUERIES, .keys = KEYS, .heads = HEADS, .share = HEADS, .width = width_,          \
     .window = 4, .q_stride = HEADS * (width_), .k_stride = width_, .mask_head = QUERIES * KEYS, \
-    .mask_query = KEYS, .scale = 0.0625f / (float)(width_)
+    .mask_query = KEYS, .scale = 0.0625f / (float)(width_), .cap = 0.25f
 
 static uint32_t tile_width(const struct copse_kernel *k, uint32_t spec)
 {
@@ -148,7 +148,7 @@ static uint32_t tile_width(const struct copse_kernel *k, uint32_t spec)
 
 void copse__attention_tile_test(const struct copse_kernel *k, struct copse_self_test *t)
 {
-    const uint32_t width = tile_width(k, 4);
+    const uint32_t width = tile_width(k, 5);
     const struct copse_params_attention_tile p = { TILE_PARAMS_OF(width), .blocks = HEADS };
     COPSE_SELF_TEST(t, p, p.blocks, ROWS * width, KEYS * width, KEYS * width, MASK_WORDS, 1,
                     COPSE_ATTENTION_STATE * ROWS, ROWS * width);
@@ -157,7 +157,7 @@ void copse__attention_tile_test(const struct copse_kernel *k, struct copse_self_
 
 void copse__attention_grad_query_tile_test(const struct copse_kernel *k, struct copse_self_test *t)
 {
-    const uint32_t width = tile_width(k, 3);
+    const uint32_t width = tile_width(k, 4);
     const struct copse_params_attention_grad_query_tile p = { TILE_PARAMS_OF(width),
                                                               .blocks = HEADS,
                                                               .to_stride = HEADS * width };
@@ -169,7 +169,7 @@ void copse__attention_grad_query_tile_test(const struct copse_kernel *k, struct 
 
 void copse__attention_grad_key_tile_test(const struct copse_kernel *k, struct copse_self_test *t)
 {
-    const uint32_t width = tile_width(k, 3);
+    const uint32_t width = tile_width(k, 4);
     const struct copse_params_attention_grad_key_tile p = { TILE_PARAMS_OF(width), .blocks = 1,
                                                             .to_v = KEYS * width,
                                                             .to_stride = width };

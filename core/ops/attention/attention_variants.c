@@ -12,6 +12,8 @@
 #include "core/ops/product/precision.h"
 
 #define MOST_LENGTH 16384u
+#define LEAST_CAP   1e-6f /* kernels multiply by 1 / cap */
+#define MOST_CAP    1e30f
 #define MOST_ROUNDS 65000u /* of the loops of an invocation: drivers stop at 65,535 */
 
 /* ---- sizes ---- */
@@ -473,9 +475,13 @@ static copse_tensor *attention_add(copse_graph *g, const struct copse_op *op,
     if (!isfinite(p->scale))
         return copse__refuse(g, COPSE_ERR_ARGUMENT, "%s: scale %g is not finite", op->name,
                              (double)p->scale);
+    if (p->cap != 0 && !(p->cap >= LEAST_CAP && p->cap <= MOST_CAP))
+        return copse__refuse(g, COPSE_ERR_ARGUMENT, "%s: a cap of %g: 0, or %g to %g", op->name,
+                             (double)p->cap, (double)LEAST_CAP, (double)MOST_CAP);
     a->window = p->window ? p->window : UINT32_MAX;
     a->is_causal = p->is_causal;
     a->scale = p->scale != 0 ? p->scale : (float)(1 / sqrt((double)COPSE_MAX(width, 1u)));
+    a->cap = p->cap;
     a->has_mask = p->mask != NULL;
     a->lengths = !p->lengths    ? COPSE_ATTENTION_ALL
                  : a->is_packed ? COPSE_ATTENTION_OF_BOTH

@@ -16,6 +16,9 @@ struct copse_attention_params {
     bool is_causal;  /**< query i sees keys 0 to i only */
     uint32_t window; /**< query i sees key j only if |i - j| < window    [0: every key] */
     float scale;     /**< finite                                         [0: 1 / sqrt(width)] */
+    /** 1e-6 to 1e30: a score s becomes cap tanh(s / cap), before the mask is added (Gemma 2)
+        [0: none] */
+    float cap;
     /** i32 [n]: a query of item i sees key j only if j < lengths[i]; lengths below 0 count as 0,
         those above the number of keys as that number. In copse_self_attention queries from
         lengths[i] on see no key. [NULL: all keys] */

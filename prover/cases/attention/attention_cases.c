@@ -2,7 +2,8 @@
 /* Cases of attention. A score s, the sum of scale q k, has an error of the size of the sum of the
    terms' magnitudes A, so that its share of the softmax P has one of P (1 + A + the row's largest
    A) =: R. The error of y is relative to the sum of R (|v| + |y|), and those of the derivatives to
-   the same graph of magnitudes. A mask adds its magnitude to A. Sizes around 64, a tile, and at 64,
+   the same graph of magnitudes. A mask adds its magnitude to A, and a cap c at most A (1 + 1 / c): the
+   error of the capped score, and the one of its derivative. Sizes around 64, a tile, and at 64,
    192 and 448, the keys of a launch for heads of 256, 128 and 64. */
 #include <math.h>
 
@@ -142,13 +143,16 @@ static copse_status attention_shares(copse_graph *g, const struct settings *s, s
     COPSE_TRY(attention_seen(g, s, x, &mask, &bias));
     copse_tensor *score = copse_matmul(g, x->q, x->k, false, true);
     score = copse_multiply_by(g, score, x->scale);
+    const float cap = s->params.cap;
+    if (cap > 0)
+        score = copse_multiply_by(g, copse_tanh(g, copse_multiply_by(g, score, 1 / cap)), cap);
     score = copse_add(g, score, bias);
     copse_tensor *far = copse_fill(g, COPSE_F32, COPSE_SCALAR, -1e30);
     score = copse_where(g, mask, score, far);
     score = copse_softmax(g, score);
     x->share = copse_mul(g, score, mask);
     copse_tensor *a = attention_magnitudes(g, x->q, x->k, false, true);
-    a = copse_multiply_by(g, a, fabsf(x->scale));
+    a = copse_multiply_by(g, a, fabsf(x->scale) * (cap > 0 ? 2 + 1 / cap : 1));
     bias = copse_abs(g, bias);
     a = copse_add(g, a, bias);
     a = copse_mul(g, a, mask);
@@ -326,7 +330,18 @@ static const struct settings
                   .lengths = long_items },
     masked_130 = { .params = { .window = 70 }, .mask = &of_130 },
     masked_row = { .mask = &row_of_130 },
-    masked_200 = { .params = { .is_causal = true }, .mask = &of_200 };
+    masked_200 = { .params = { .is_causal = true }, .mask = &of_200 },
+    capped_half = { .params = { .scale = 0.5f, .cap = 1 } }, capped = { .params = { .cap = 1.5f } },
+    capped_causal = { .params = { .is_causal = true, .cap = 2 } },
+    capped_far = { .params = { .is_causal = true, .scale = 2, .cap = 0.5f } },
+    capped_window = { .params = { .window = 2, .scale = -1.5f, .cap = 0.75f },
+                      .mask = &of_all,
+                      .lengths = short_items },
+    capped_two = { .params = { .is_causal = true, .cap = 1 },
+                   .heads = 2,
+                   .kv_heads = 2,
+                   .lengths = packed_items },
+    capped_130 = { .params = { .window = 70, .cap = 1 }, .mask = &of_130 };
 
 /* Rows of in[0] as one head of q, k and v. */
 static copse_tensor *random_attention(copse_graph *g, copse_tensor *const *in, const void *user)
@@ -384,7 +399,9 @@ static const struct copse_case speeds[] = {
 
 static void attention_refusals(struct copse_refusals *r)
 {
-    static const struct copse_attention_params defaults, endless = { .scale = INFINITY };
+    static const struct copse_attention_params defaults,
+        endless = { .scale = INFINITY }, low = { .cap = 1e-7f }, below = { .cap = -1 },
+        no_cap = { .cap = NAN };
     copse_graph *g = r->graph;
     copse_tensor *q = copse__refusals_input(r, COPSE_F32, COPSE_SHAPE(2, 5, 4, 8));
     copse_tensor *k = copse__refusals_input(r, COPSE_F32, COPSE_SHAPE(2, 7, 2, 8));
@@ -429,6 +446,10 @@ static void attention_refusals(struct copse_refusals *r)
             copse_attention(g, q, k, k, &elsewhere));
     REFUSES(r, ARGUMENT, "attention: scale inf is not finite",
             copse_attention(g, q, k, k, &endless));
+    REFUSES(r, ARGUMENT, "attention: a cap of 1e-07: 0, or 1e-06 to 1e+30",
+            copse_attention(g, q, k, k, &low));
+    REFUSES(r, ARGUMENT, "a cap of -1: 0, or", copse_attention(g, q, k, k, &below));
+    REFUSES(r, ARGUMENT, "self_attention: a cap of nan", copse_self_attention(g, x, 2, 1, &no_cap));
     REFUSES(r, ARGUMENT, "attention: operand 1 is NULL", copse_attention(g, q, NULL, k, &defaults));
     REFUSES(r, SHAPE,
             "self_attention: operand f32[2, 5, 32]: expected f32 [n, length, (4 + 2 * 1) width]",
@@ -478,7 +499,8 @@ static void attention_refusals(struct copse_refusals *r)
 #define N NAN
 #define I INFINITY
 static const double zero[] = { 0 }, two[] = { 2 }, values[] = { 3, 6, 9 }, keys[] = { 0, 1, 2 },
-                    logs[] = { 0, 0.6931471824645996 };
+                    logs[] = { 0, 0.6931471824645996 },
+                    bent_logs[] = { 0, 0.8539880516635144 }; /* tanh of them is logs */
 static const double every[] = { 6, 6, 6 }, causal[] = { 3, 4.5, 6 }, window[] = { 3, 4.5, 7.5 },
                     both[] = { 4.5, 6, 7.5 };
 static const double none[] = { 3, 0, 0, 0 };
@@ -499,6 +521,17 @@ static const struct copse_case cases[] = {
       .build = attention_build,
       .user = &half,
       THREE_INPUTS(VALUES(two, DIMS(1, 3, 1, 1)), VALUES(logs, DIMS(1, 2, 1, 1)),
+                   VALUES(values, DIMS(1, 2, 1, 1))),
+      LIMITS,
+      .want = thirds,
+      .has_no_gradient = true,
+      .is_poor = true,
+      QUICK },
+    { .op = "attention",
+      .name = "stated: a cap",
+      .build = attention_build,
+      .user = &capped_half,
+      THREE_INPUTS(VALUES(two, DIMS(1, 3, 1, 1)), VALUES(bent_logs, DIMS(1, 2, 1, 1)),
                    VALUES(values, DIMS(1, 2, 1, 1))),
       LIMITS,
       .want = thirds,
@@ -542,6 +575,21 @@ static const struct copse_case cases[] = {
           STANDARD, ROUGH),
     HEADS("a mask, heads of 128, two launches", &masked_200, NORMAL, DIMS(1, 200, 2, 128),
           DIMS(1, 200, 1, 128), FULL, ROUGH),
+    HEADS("a cap", &capped, NORMAL, DIMS(2, 5, 2, 3), DIMS(2, 4, 2, 3), QUICK),
+    HEADS("a cap, a mask, window, lengths", &capped_window, NORMAL, DIMS(2, 5, 2, 3),
+          DIMS(2, 4, 2, 3), STANDARD, .is_poor = true),
+    SELF("one tensor, a cap, causal, lengths", &capped_two, FILL(NORMAL, DIMS(2, 5, 18)), QUICK,
+         .is_poor = true),
+    HEADS("a cap, 130 positions of 32, causal", &capped_causal, NORMAL, DIMS(1, 130, 2, 32),
+          DIMS(1, 130, 1, 32), STANDARD, ROUGH),
+    HEADS("a cap, 130 positions of 64, a mask and a window", &capped_130, NORMAL,
+          DIMS(1, 130, 2, 64), DIMS(1, 130, 1, 64), STANDARD, ROUGH),
+    HEADS("a cap, heads of 128, two launches", &capped_causal, NORMAL, DIMS(1, 200, 2, 128),
+          DIMS(1, 200, 1, 128), STANDARD, ROUGH),
+    HEADS("a cap, heads of 256, two launches", &capped_causal, NORMAL, DIMS(1, 70, 2, 256),
+          DIMS(1, 70, 1, 256), STANDARD, ROUGH),
+    HEADS("a cap that most scores reach", &capped_far, NORMAL, DIMS(1, 70, 2, 8), DIMS(1, 70, 1, 8),
+          STANDARD, ROUGH),
     HEADS("two heads", &plain, NORMAL, DIMS(2, 5, 2, 3), DIMS(2, 4, 2, 3), QUICK),
     HEADS("two heads, causal", CAUSAL, NORMAL, DIMS(2, 5, 2, 3), DIMS(2, 5, 2, 3), QUICK),
     HEADS("four heads for two key heads", CAUSAL, NORMAL, DIMS(2, 4, 4, 3), DIMS(2, 4, 2, 3),

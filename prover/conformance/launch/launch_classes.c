@@ -157,15 +157,15 @@ static const char *item_of(const char *list, unsigned index, char mark, char *ou
 }
 
 /* A constant that takes two or three small values, and is no size that follows from the
-   operands. */
+   operands; nor the cap of attention, which changes a score before the others are looked at. */
 static bool is_flag(const struct survey *s, unsigned i)
 {
-    static const char *const sizes[] = { "TEXELS", "LOG_VECTORS", "LOG_LANES" };
+    static const char *const others[] = { "TEXELS", "LOG_VECTORS", "LOG_LANES", "CAPPED" };
     const unsigned states = s->states[i];
     char name[32];
     item_of(copse_kernel_words[s->line.kernel].specs, i, ' ', name, sizeof name);
-    for (size_t k = 0; k < COPSE_COUNT(sizes); k++)
-        if (strcmp(name, sizes[k]) == 0)
+    for (size_t k = 0; k < COPSE_COUNT(others); k++)
+        if (strcmp(name, others[k]) == 0)
             return false;
     return !(states & COPSE_BIT(STATES)) && (states & (states - 1));
 }

@@ -22,6 +22,15 @@ static inline bool end_of(uint32_t turn, int32_t *spec)
     return true;
 }
 
+/* All switches of attention without a cap, which is constant `cap`; and all of them at once. */
+static inline bool without_cap(uint32_t turn, uint32_t count, uint32_t cap, int32_t *spec)
+{
+    const uint32_t all = 1u << (count - 1);
+    for (uint32_t i = 0; i < count; i++)
+        spec[i] = turn == all || (i != cap && (turn >> (i < cap ? i : i - 1) & 1u));
+    return turn <= all;
+}
+
 /* A few specialisations of a kernel: numbers that its SPECs may have. */
 static inline bool spec_of(enum copse_kernel_id id, uint32_t turn, int32_t *spec)
 {
@@ -116,8 +125,20 @@ static inline bool spec_of(enum copse_kernel_id id, uint32_t turn, int32_t *spec
     case COPSE_KERNEL_attention_grad_key_tile:
         for (uint32_t i = 0; i < count; i++)
             spec[i] = (int32_t)(turn >> i & 1u);
+        spec[count - 2] = turn >= 3;
         spec[count - 1] = (int32_t)turn % 3;
         return turn < 6;
+    case COPSE_KERNEL_attention:
+    case COPSE_KERNEL_attention_wide:
+    case COPSE_KERNEL_attention_grad_query:
+    case COPSE_KERNEL_attention_grad_query_wide:
+    case COPSE_KERNEL_attention_grad_key:
+    case COPSE_KERNEL_attention_grad_key_wide:
+        return without_cap(turn, count, count - 1, spec);
+    case COPSE_KERNEL_attention_texel:
+    case COPSE_KERNEL_attention_grad_query_texel:
+    case COPSE_KERNEL_attention_grad_key_texel:
+        return without_cap(turn, count, count - 2, spec);
     case COPSE_KERNEL_matmul_tile:
         spec[0] = (int32_t)turn % 2;
         spec[1] = (int32_t)turn % 2;

@@ -672,26 +672,28 @@ def gather_blocks(words: Operand, scales: Operand, indices: Operand, offsets: Op
     return _call(lib.copse_gather_blocks, _blocks(words, scales, offsets, bits), _pointer(indices))
 
 
-def _attention_params(causal: bool, window: int, scale: float, lengths: Optional[Operand], mask: Optional[Operand]) -> Any:
+def _attention_params(causal: bool, window: int, scale: float, lengths: Optional[Operand], mask: Optional[Operand],
+                      cap: float) -> Any:
     parts = {k: _pointer(t) for k, t in (("lengths", lengths), ("mask", mask)) if t is not None}
-    return ffi.new("struct copse_attention_params *", {"is_causal": causal, "window": window, "scale": scale, **parts})
+    return ffi.new("struct copse_attention_params *", {"is_causal": causal, "window": window, "scale": scale, "cap": cap, **parts})
 
 
 def attention(q: Operand, k: Operand, v: Operand, causal: bool = False, window: int = 0, scale: float = 0.0,
-              lengths: Optional[Operand] = None, mask: Optional[Operand] = None) -> Tensor:
+              lengths: Optional[Operand] = None, mask: Optional[Operand] = None, cap: float = 0.0) -> Tensor:
     """Scaled dot-product attention of q [n, queries, heads, width] over k and v [n, keys, kv_heads, width]. With a window a
     query sees nearer keys only, with int32 lengths [n] the first keys of its item; scale 0 is 1 / sqrt(width). A float32 mask,
-    broadcast to [n, heads, queries, keys], is added to the scores; -inf hides a key."""
+    broadcast to [n, heads, queries, keys], is added to the scores; -inf hides a key. With a cap a score s is
+    cap * tanh(s / cap) before."""
     return _call(lib.copse_attention, _pointer(q), _pointer(k), _pointer(v),
-                 _attention_params(causal, window, scale, lengths, mask))
+                 _attention_params(causal, window, scale, lengths, mask, cap))
 
 
 def self_attention(qkv: Operand, heads: int, kv_heads: Optional[int] = None, causal: bool = False, window: int = 0,
-                   scale: float = 0.0, lengths: Optional[Operand] = None, mask: Optional[Operand] = None) -> Tensor:
+                   scale: float = 0.0, lengths: Optional[Operand] = None, mask: Optional[Operand] = None, cap: float = 0.0) -> Tensor:
     """attention of a tensor [n, length, (heads + 2 kv_heads) width] with query, key and value heads in each row. Positions
     from the length of an item on have results of 0."""
     return _call(lib.copse_self_attention, _pointer(qkv), heads, heads if kv_heads is None else kv_heads,
-                 _attention_params(causal, window, scale, lengths, mask))
+                 _attention_params(causal, window, scale, lengths, mask, cap))
 
 
 def glu(gate: Operand, value: Optional[Operand] = None, activation: Activation = "sigmoid") -> Tensor:
