@@ -129,6 +129,7 @@ static VkResult device_create(copse_device *dev)
         .pQueuePriorities = priorities,
     } };
     queues[1] = queues[0];
+    queues[1].pNext = NULL; /* a copy engine may have no priorities */
     queues[1].queueFamilyIndex = t->transfer_family;
     const VkDeviceCreateInfo info = {
         .sType = VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO,
@@ -155,6 +156,12 @@ static copse_status make_device(copse_device *dev)
         return copse_fail(COPSE_ERR_UNSUPPORTED,
                           "vulkan: the driver lacks %s; install a newer driver", missing);
     copse_vk_priority_given(dev);
+    if (vd->traits.has_transfer_lane)
+        copse__log(
+            &dev->base->log, COPSE_LOG_INFO,
+            "vulkan: uploads ahead of their steps to %s use a queue of family %u, kernels one "
+            "of family %u",
+            dev->info.id, (unsigned)vd->traits.transfer_family, (unsigned)vd->traits.family);
     return copse_vk_lanes_init(vd, VK_NULL_HANDLE);
 }
 

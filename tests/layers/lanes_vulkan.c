@@ -2,7 +2,8 @@
 /* A Vulkan layer that describes a device as a discrete GPU with a queue family for transfers and
    priorities of memory, and keeps the submissions of its two queues until they must run: VK_INSTANCE_LAYERS=VK_LAYER_COPSE_lanes.
    COPSE_LANES says which of them run as soon as their semaphores let them, "transfers" or "kernels".
-   The others run when the host or these wait for them. So work that does not wait for the other
+   The others run when the host or these wait for them. With COPSE_LANES_FAMILY=same the second queue is
+   one of the family that computes. So work that does not wait for the other
    queue comes too early in one of the two orders. Uses that the specification forbids end the
    process. */
 #include <pthread.h>
@@ -158,6 +159,12 @@ static bool is_of_transfers(uint64_t handle)
 
 /* ---- the order ---- */
 
+static bool is_same_family(void)
+{
+    const char *text = getenv("COPSE_LANES_FAMILY");
+    return text != NULL && strcmp(text, "same") == 0;
+}
+
 static int eager_lane(void)
 {
     const char *text = getenv("COPSE_LANES");
@@ -259,7 +266,7 @@ static VKAPI_ATTR VkResult VKAPI_CALL submit(VkQueue queue, uint32_t count,
 
     if (count != 1)
         give_up("a call with other than one submission");
-    for (uint32_t i = 0; i < infos->commandBufferCount; i++)
+    for (uint32_t i = 0; i < infos->commandBufferCount && !is_same_family(); i++)
         if (is_of_transfers(BITS(infos->pCommandBuffers[i])) != (lane == TRANSFERS))
             give_up("a command buffer in a queue of another family");
     pthread_mutex_lock(&lock);
@@ -296,7 +303,9 @@ static VKAPI_ATTR void VKAPI_CALL families(VkPhysicalDevice device, uint32_t *co
 
     instance_of(device)->families(device, &own, list);
     *count = own;
-    if (list != NULL && own == room)
+    if (list != NULL && is_same_family())
+        list[0].queueCount = 2;
+    if (is_same_family() || (list != NULL && own == room))
         return;
     if (list != NULL)
         list[own] =
@@ -323,7 +332,7 @@ static VKAPI_ATTR void VKAPI_CALL get_queue(VkDevice device, uint32_t family, ui
 {
     struct device *d = device_of(device);
 
-    if (family == d->families) {
+    if (family == d->families || index == 1) {
         *out = (VkQueue)(void *)d->transfers;
         return;
     }
@@ -384,7 +393,7 @@ static VKAPI_ATTR VkResult VKAPI_CALL create_buffer(VkDevice device, const VkBuf
     struct device *d = device_of(device);
     VkBufferCreateInfo own = *info;
 
-    if ((info->usage & VK_BUFFER_USAGE_STORAGE_BUFFER_BIT) &&
+    if ((info->usage & VK_BUFFER_USAGE_STORAGE_BUFFER_BIT) && !is_same_family() &&
         info->sharingMode != VK_SHARING_MODE_CONCURRENT)
         give_up("a buffer of one family");
     own.sharingMode = VK_SHARING_MODE_EXCLUSIVE;
@@ -559,9 +568,14 @@ static VKAPI_ATTR VkResult VKAPI_CALL create_device(VkPhysicalDevice physical,
     const PFN_vkGetDeviceProcAddr get = link->u.pLayerInfo->pfnNextGetDeviceProcAddr;
     link->u.pLayerInfo = link->u.pLayerInfo->pNext;
     of->families(physical, &count, NULL);
-    if (info->queueCreateInfoCount != 2 || info->pQueueCreateInfos[1].queueFamilyIndex != count)
+    VkDeviceQueueCreateInfo queue = info->pQueueCreateInfos[0];
+    if (is_same_family() ? info->queueCreateInfoCount != 1 || queue.queueCount != 2
+                         : info->queueCreateInfoCount != 2 ||
+                               info->pQueueCreateInfos[1].queueFamilyIndex != count)
         give_up("a device without a queue for transfers");
+    queue.queueCount = 1;
     own.queueCreateInfoCount = 1;
+    own.pQueueCreateInfos = &queue;
     leave_out_priority(&own, names);
     const VkResult result = of->create_device(physical, &own, calls, out);
     if (result != VK_SUCCESS)
