@@ -264,7 +264,8 @@ static copse_status cooperative_convert(struct module *m)
     COPSE_TRY(cooperative_visit(m, note_uses));
     if (m->types == 0 || m->ids[m->scope].type == 0)
         return cooperative_bad("the scope of a matrix is no constant");
-    const size_t room = m->count + m->types + 3 * 4 + 1 + (m->is_bfloat ? 4 + 6 + 1 : 0);
+    /* with bf16 an instruction of two words, a capability, becomes three */
+    const size_t room = m->count * (m->is_bfloat ? 3 : 1) + m->types + 3 * 4 + 1;
     m->out = copse__alloc(m->mem, room, sizeof *m->out);
     if (!m->out)
         return copse_no_memory("vulkan");

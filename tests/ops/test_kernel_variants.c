@@ -305,6 +305,26 @@ static void a_device_says_what_it_would_choose(void **state)
     copse_context_release(&ctx);
 }
 
+static void describe_units(struct copse_device_info *d)
+{
+    memset(d->limits.cooperative_shape, 16, 3);
+}
+
+/* Reported, but of no use. */
+static void matrix_units_need_their_subgroups(void **state)
+{
+    (void)state;
+    copse_fake.devices[0].describe = describe_units;
+    copse_context *ctx = open_fake();
+    copse_device *dev = open_device(ctx);
+    struct copse_kernel_variant v;
+    FAILS(COPSE_ERR_UNSUPPORTED,
+          copse_kernel_choice(dev, "matmul=cooperative", "matmul", "nn-32-32-32_f16", &v),
+          "needs subgroups of the size that the matrix units of fake:0 work with");
+    copse_device_release(&dev);
+    copse_context_release(&ctx);
+}
+
 /* ---- size classes and jobs ---- */
 
 /* Tuning records are kept by these names, so they never change. */
@@ -382,6 +402,7 @@ int main(void)
         cmocka_unit_test_setup(texts_force_variants, reset),
         cmocka_unit_test_setup(strategies_refuse_unknown_variants, reset),
         cmocka_unit_test_setup(a_device_says_what_it_would_choose, reset),
+        cmocka_unit_test_setup(matrix_units_need_their_subgroups, reset),
         cmocka_unit_test(size_classes_keep_their_names),
         cmocka_unit_test(each_job_has_a_class),
     };

@@ -8,6 +8,8 @@
 
 #include <cmocka.h>
 
+#include "copse/device/choice.h"
+#include "core/device/device.h"
 #include "core/device/kernel/sum_bound.h"
 #include "core/ops/product/matmul_tile.h"
 
@@ -121,11 +123,42 @@ static void sigmoid_and_tanh_have_no_large_tiles(void **state)
     assert_int_equal(choice_for(40, &p).shape, SMALL);
 }
 
+/* Matrix units are for the types that they have, and lead only where they are known to be fast. */
+static void matrix_units_take_numbers_of_16_bits(void **state)
+{
+    enum { F16 = COPSE_MATRIX_F16, BF16 = COPSE_MATRIX_BF16, FAST = COPSE_MATRIX_PREFERRED };
+    static const struct {
+        uint8_t units;
+        copse_type type;
+        bool fits, leads;
+    } rows[] = {
+        { 0, COPSE_F16, false, false },
+        { F16, COPSE_F16, true, false },
+        { F16 | FAST, COPSE_F16, true, true },
+        { F16 | FAST, COPSE_BF16, false, true },
+        { F16 | BF16, COPSE_BF16, true, false },
+        { F16 | BF16 | FAST, COPSE_BF16, true, true },
+        { F16 | BF16 | FAST, COPSE_F32, false, true },
+    };
+    (void)state;
+    for (size_t i = 0; i < COPSE_COUNT(rows); i++) {
+        const struct copse_limits limits = { .matrix_units = rows[i].units,
+                                             .max_binding_bytes = 1u << 27 };
+        const copse_device dev = { .limits = &limits };
+        struct copse_product p = { .type = rows[i].type, .batch = 1, .m = 64, .n = 64, .k = 64 };
+        assert_int_equal(copse__cooperative_fits(&limits, &p), rows[i].fits);
+        assert_int_equal(copse__cooperative_leads(&dev, &p), rows[i].leads);
+        p.k = 0;
+        assert_false(copse__cooperative_fits(&limits, &p));
+    }
+}
+
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
         cmocka_unit_test(products_get_the_tiles_of_the_table),
         cmocka_unit_test(parts_depend_on_the_shape_alone),
+        cmocka_unit_test(matrix_units_take_numbers_of_16_bits),
         cmocka_unit_test(sigmoid_and_tanh_have_no_large_tiles),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -7,9 +7,6 @@
    loads under way, and the loop of a product, a convolution or attention 60 % multiply-adds. One that
    does not has a row with the values that it has, and fails when it has others.
    offline_radv loops: checks the reading of the assembly with texts. */
-#define VK_NO_PROTOTYPES
-#include <vulkan/vulkan_core.h>
-
 #include <glob.h>
 #include <signal.h>
 #include <stdio.h>
@@ -21,6 +18,7 @@
 #include "core/device/kernel/kernel.h"
 #include "kernel_ids.h"
 #include "main_loop.h"
+#include "offline_stage.h"
 
 #define SKIP     77
 #define COUNT(a) (sizeof(a) / sizeof(a)[0])
@@ -181,6 +179,13 @@ static const struct {
     ROWS_HELD(layer_norm_held, 3 COMMA 1 COMMA 1 COMMA),
 #undef COMMA
 #undef ROWS_HELD
+    /* the three products of a dense layer in large tiles; odd rows; small tiles */
+    { COPSE_KERNEL_matmul_cooperative, 1, { 1, 1, 0, 0, 0, 7 } },
+    { COPSE_KERNEL_matmul_cooperative, 1, { 0, 0, 1, 0, 0, 7 } },
+    { COPSE_KERNEL_matmul_cooperative, 1, { 0, 0, 0, 1, 0, 7 } },
+    { COPSE_KERNEL_matmul_cooperative, 1, { 1, 3, 0, 0, 0, 4 } },
+    { COPSE_KERNEL_matmul_cooperative, 1, { 1, 1, 0, 0, 0, 3 } },
+    { COPSE_KERNEL_matmul_cooperative, 1, { 0, 0, 1, 1, 0, 0 } },
     { COPSE_KERNEL_matmul_texel, 1, { 0, 0, 0, 1 } },
     { COPSE_KERNEL_matmul_texel, 1, { 0, 0, 1, 0 } },
     { COPSE_KERNEL_matmul_texel, 1, { 1, 3, 1, 1 } },
@@ -217,6 +222,7 @@ static struct {
     VkPhysicalDevice physical;
     VkDevice device;
     char version[16]; /* Mesa's: "22.3" */
+    bool has_units;
 } vk;
 
 static int skip(const char *why)
@@ -265,7 +271,8 @@ static bool has_extension(const char *name)
 static int open_device(const char *family)
 {
     static const char *const libraries[] = { "libvulkan.so.1", "libvulkan.so", NULL };
-    static const char *const extension = VK_KHR_PIPELINE_EXECUTABLE_PROPERTIES_EXTENSION_NAME;
+    static const char *const extensions[] = { VK_KHR_PIPELINE_EXECUTABLE_PROPERTIES_EXTENSION_NAME,
+                                              COPSE_VK_COOPERATIVE_MATRIX };
     if (!find_driver())
         return skip("no radeon_icd*.json: install the Debian package mesa-vulkan-drivers");
     setenv("RADV_FORCE_FAMILY", family, 1);
@@ -278,7 +285,7 @@ static int open_device(const char *family)
     memcpy(&get, &symbol, sizeof get);
 
     const VkApplicationInfo app = { .sType = VK_STRUCTURE_TYPE_APPLICATION_INFO,
-                                    .apiVersion = VK_API_VERSION_1_1 };
+                                    .apiVersion = VK_API_VERSION_1_3 };
     const VkInstanceCreateInfo instance = { .sType = VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO,
                                             .pApplicationInfo = &app };
     PFN_vkCreateInstance create = (PFN_vkCreateInstance)get(NULL, "vkCreateInstance");
@@ -294,7 +301,7 @@ static int open_device(const char *family)
         return skip("RADV shows no null device");
     signal(SIGABRT, SIG_DFL);
     vk.GetPhysicalDeviceProperties(vk.physical, &about);
-    if (!has_extension(extension) || !vk.GetPipelineExecutableStatisticsKHR)
+    if (!has_extension(extensions[0]) || !vk.GetPipelineExecutableStatisticsKHR)
         return skip("the driver has no VK_KHR_pipeline_executable_properties");
     snprintf(vk.version, sizeof vk.version, "%u.%u", VK_VERSION_MAJOR(about.driverVersion),
              VK_VERSION_MINOR(about.driverVersion));
@@ -308,12 +315,17 @@ static int open_device(const char *family)
         .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PIPELINE_EXECUTABLE_PROPERTIES_FEATURES_KHR,
         .pipelineExecutableInfo = VK_TRUE,
     };
+    struct copse_vk_cooperative_features units;
+    offline_units_chain(&units);
+    vk.has_units = has_extension(COPSE_VK_COOPERATIVE_MATRIX);
+    if (vk.has_units)
+        properties.pNext = &units;
     const VkDeviceCreateInfo device = { .sType = VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO,
                                         .pNext = &properties,
                                         .queueCreateInfoCount = 1,
                                         .pQueueCreateInfos = &queue,
-                                        .enabledExtensionCount = 1,
-                                        .ppEnabledExtensionNames = &extension };
+                                        .enabledExtensionCount = 1u + vk.has_units,
+                                        .ppEnabledExtensionNames = extensions };
     if (vk.CreateDevice(vk.physical, &device, NULL, &vk.device) != VK_SUCCESS) {
         printf("FAILED: vkCreateDevice on the null device\n");
         return EXIT_FAILURE;
@@ -510,32 +522,21 @@ static const char *read_figures(VkPipeline pipeline, uint64_t figures[FIGURES])
 static VkResult make_pipeline(const struct copse_kernel_row *row, const int32_t *spec,
                               VkPipelineLayout layout, VkPipeline *pipeline)
 {
-    uint32_t values[2 + COPSE_MAX_SPECS] = { row->group_x, row->group_y };
-    VkSpecializationMapEntry entries[COUNT(values)];
-    memcpy(values + 2, spec, row->spec_count * sizeof *spec);
-    for (uint32_t i = 0; i < COUNT(values); i++)
-        entries[i] = (VkSpecializationMapEntry){ .constantID = i, .offset = 4 * i, .size = 4 };
-    const VkSpecializationInfo constants = { 2u + row->spec_count, entries, sizeof values, values };
-    const VkShaderModuleCreateInfo code = {
-        .sType = VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO,
-        .codeSize = row->spirv_bytes,
-        .pCode = row->spirv,
-    };
+    struct offline_stage from;
+    offline_stage_make(row, spec, &from);
     VkComputePipelineCreateInfo info = {
         .sType = VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO,
         .flags = VK_PIPELINE_CREATE_CAPTURE_STATISTICS_BIT_KHR |
                  (gate.family ? VK_PIPELINE_CREATE_CAPTURE_INTERNAL_REPRESENTATIONS_BIT_KHR : 0u),
-        .stage = { .sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_CREATE_INFO,
-                   .stage = VK_SHADER_STAGE_COMPUTE_BIT,
-                   .pName = "main",
-                   .pSpecializationInfo = &constants },
+        .stage = from.stage,
         .layout = layout,
     };
-    VkResult r = vk.CreateShaderModule(vk.device, &code, NULL, &info.stage.module);
-    if (r != VK_SUCCESS)
-        return r;
-    r = vk.CreateComputePipelines(vk.device, VK_NULL_HANDLE, 1, &info, NULL, pipeline);
-    vk.DestroyShaderModule(vk.device, info.stage.module, NULL);
+    VkResult r = vk.CreateShaderModule(vk.device, &from.code, NULL, &info.stage.module);
+    if (r == VK_SUCCESS) {
+        r = vk.CreateComputePipelines(vk.device, VK_NULL_HANDLE, 1, &info, NULL, pipeline);
+        vk.DestroyShaderModule(vk.device, info.stage.module, NULL);
+    }
+    offline_stage_free(&from);
     return r;
 }
 
@@ -553,8 +554,8 @@ static bool is_for_cpus(const struct copse_kernel_row *row)
 static bool check(enum copse_kernel_id id, const int32_t *spec, uint64_t floor)
 {
     const struct copse_kernel_row *row = &copse_kernel_table[id];
-    if (row->is_cooperative) {
-        printf("%-30s left out: the test's device has no VK_KHR_cooperative_matrix\n", row->name);
+    if (row->is_cooperative && !vk.has_units) {
+        printf("%-30s left out: this Mesa has no VK_KHR_cooperative_matrix for it\n", row->name);
         return true;
     }
     VkDescriptorSetLayoutBinding bindings[COPSE_MAX_BINDINGS];
@@ -649,6 +650,7 @@ static uint64_t floor_of(size_t id, char **argv)
     case COPSE_KERNEL_attention:
     case COPSE_KERNEL_attention_grad_query:
     case COPSE_KERNEL_attention_grad_key:
+    case COPSE_KERNEL_matmul_cooperative: /* 6 measured */
         return strtoul(argv[3], NULL, 10) / 4;
     default:
         return strtoul(argv[2], NULL, 10);
