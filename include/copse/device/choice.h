@@ -3,7 +3,8 @@
  *
  * "auto" takes each physical device once, through one driver, and only devices of one kind:
  * - The drivers of a GPU: the one with matrix units that are known to be fast
- *   (COPSE_MATRIX_PREFERRED of copse_limits.matrix_units), else the one that was measured faster by `copse tune` in the mean over the sizes that both were measured in, else
+ *   (COPSE_MATRIX_PREFERRED of copse_limits.matrix_units), else the one that was measured faster
+ *   by `copse tune` in the mean over the sizes that both were measured in, else
  *   the first of the list. The drivers of the processor: one with wide vectors, else the first.
  * - All discrete GPUs; without one all integrated GPUs; without one all other accelerators; without
  *   one the processor; without one `host:0`. Replicas train in step, so a slower kind would slow
