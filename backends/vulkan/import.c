@@ -95,7 +95,7 @@ copse_status copse_vulkan_import(copse_context *ctx, const struct copse_vulkan_h
     return copse__device_import(ctx, &copse_backend_vulkan, &foreign, out);
 }
 
-/* ---- the device behind them ---- */
+/* ---- the device of the application's handles ---- */
 
 static copse_status check_physical(struct vk_device *vd)
 {

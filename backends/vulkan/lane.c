@@ -2,8 +2,8 @@
 /* Lanes: the VkQueues of a device. All queues of core that compute share one lane, where the order
    of submissions is the order of execution, because every command buffer begins with a barrier. A
    queue that only moves data has a lane of its own where the device has one: its submissions run
-   beside kernels. A timeline semaphore counts the submissions of a lane, and a submission waits for
-   those of the other lane that core names. */
+   beside kernels. A timeline semaphore counts the submissions of a lane. A submission waits for the
+   submission of the other lane that core names. */
 #include "vk_internal.h"
 
 /* A family that only transfers is a copy engine. Else a second queue of the family that computes. A
@@ -130,7 +130,7 @@ void copse_vk_lane_wait(struct vk_device *vd, struct vk_queue *vq, const struct 
     if (vq->lane == other->lane)
         return; /* submissions are in order, and the next one begins with a barrier */
     vd->guard.lock(vd->guard.user);
-    if (ticket + VK_MARKS <= other->newest_ticket) /* a later one stands for it */
+    if (ticket + VK_MARKS <= other->newest_ticket) /* too old: wait for a later ticket */
         ticket = other->newest_ticket - VK_MARKS + 1;
     vq->wait_value = COPSE_MAX(vq->wait_value, other->values[ticket % VK_MARKS]);
     vd->guard.unlock(vd->guard.user);

@@ -422,8 +422,9 @@ struct vk_frame {
 
 struct vk_queue {
     struct vk_lane *lane;
-    /* In submissions of the lane: the newest one of the queue, those of its newest tickets (guarded by
-       the guard), and the one of the other lane that the next submission waits for; 0: none. */
+    /* Numbers of submissions: `newest_value` is the queue's newest one in its lane, `values` has the ones of
+       its newest tickets (both guarded by the guard). The next submission waits for `wait_value` in the
+       other lane; 0: for none. */
     uint64_t newest_value, newest_ticket, values[VK_MARKS], wait_value;
     struct vk_frame frames[VK_FRAMES];
     struct vk_frame *flying[VK_FRAMES]; /* ring of those in flight, oldest first */
@@ -468,7 +469,7 @@ void copse_vk_lane_uses(struct vk_lane *lane, bool has_kernels);
 copse_status copse_vk_lanes_init(struct vk_device *vd, VkQueue lent);
 void copse_vk_lanes_fini(struct vk_device *vd);
 VkResult copse_vk_lane_submit(struct vk_device *vd, struct vk_queue *vq, const struct vk_frame *f);
-/* All submissions so far are those of the ticket. */
+/* The ticket is reached when all submissions so far are complete. */
 void copse_vk_lane_mark(struct vk_device *vd, struct vk_queue *vq, uint64_t ticket);
 /* The next submission of the queue runs after the other queue's ticket. */
 void copse_vk_lane_wait(struct vk_device *vd, struct vk_queue *vq, const struct vk_queue *other,

@@ -89,7 +89,7 @@ static void products_have_the_roundings_of_their_loops(void **state)
 }
 
 /* A matrix unit cuts off what it adds. The operations of a strip of 32 terms make a chain, which is
-   added to the sums of a chunk; these are added to those of earlier chunks. A part of `part` terms. */
+   added to the sums of a chunk, and the sums of the chunks are added. A part of `part` terms. */
 static uint64_t count_units(uint64_t terms, uint64_t part)
 {
     struct sum all = { 0, false }, piece = all, chunk = all, chain = all;

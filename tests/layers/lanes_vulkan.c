@@ -6,22 +6,16 @@
    one of the family that computes. So work that does not wait for the other
    queue comes too early in one of the two orders. Uses that the specification forbids end the
    process. */
-#include <pthread.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <vulkan/vk_layer.h>
-#include <vulkan/vulkan.h>
-
-#define EXPORT __attribute__((visibility("default")))
+#include "tests/layers/vulkan_layer.h"
 
 enum { COMPUTE, TRANSFERS, LANES };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-
-static void give_up(const char *why)
+_Noreturn static void give_up(const char *why)
 {
     fprintf(stderr, "lanes layer: %s\n", why);
     abort();
@@ -35,19 +29,7 @@ static void *get_memory(void *old, size_t count, size_t size)
     return memory;
 }
 
-/* ---- instances and devices, found by their dispatch tables ---- */
-
-static struct instance {
-    void *key;
-    PFN_vkGetInstanceProcAddr get;
-    PFN_vkDestroyInstance destroy;
-    PFN_vkCreateDevice create_device;
-    PFN_vkGetPhysicalDeviceProperties properties;
-    PFN_vkGetPhysicalDeviceProperties2 properties2;
-    PFN_vkGetPhysicalDeviceQueueFamilyProperties families;
-    PFN_vkGetPhysicalDeviceFeatures2 features2;
-    PFN_vkEnumerateDeviceExtensionProperties extensions;
-} instances[64];
+/* ---- devices ---- */
 
 /* A submission that has not run. */
 struct held {
@@ -82,27 +64,17 @@ static struct device {
     PFN_vkAllocateMemory allocate_memory;
 } devices[64];
 
-static void *key_of(const void *handle)
-{
-    return *(void *const *)handle;
-}
-
-static struct instance *instance_of(const void *handle)
-{
-    for (size_t i = 0; i < sizeof instances / sizeof *instances; i++)
-        if (instances[i].key == key_of(handle))
-            return &instances[i];
-    give_up("unknown instance");
-    return NULL;
-}
-
 static struct device *device_of(const void *handle)
 {
     for (size_t i = 0; i < sizeof devices / sizeof *devices; i++)
         if (devices[i].key == key_of(handle))
             return &devices[i];
     give_up("unknown device");
-    return NULL;
+}
+
+static PFN_vkGetDeviceProcAddr next_device_proc(VkDevice device)
+{
+    return device_of(device)->get;
 }
 
 /* ---- values of semaphores, and objects of the family of transfers ---- */
@@ -497,49 +469,7 @@ static VKAPI_ATTR VkResult VKAPI_CALL create_instance(const VkInstanceCreateInfo
                                                       const VkAllocationCallbacks *calls,
                                                       VkInstance *out)
 {
-    VkLayerInstanceCreateInfo *link = (VkLayerInstanceCreateInfo *)info->pNext;
-
-    while (link != NULL && (link->sType != VK_STRUCTURE_TYPE_LOADER_INSTANCE_CREATE_INFO ||
-                            link->function != VK_LAYER_LINK_INFO))
-        link = (VkLayerInstanceCreateInfo *)link->pNext;
-    if (link == NULL)
-        return VK_ERROR_INITIALIZATION_FAILED;
-    const PFN_vkGetInstanceProcAddr get = link->u.pLayerInfo->pfnNextGetInstanceProcAddr;
-    link->u.pLayerInfo = link->u.pLayerInfo->pNext;
-    const VkResult result =
-        ((PFN_vkCreateInstance)get(VK_NULL_HANDLE, "vkCreateInstance"))(info, calls, out);
-    if (result != VK_SUCCESS)
-        return result;
-    pthread_mutex_lock(&lock);
-    size_t i = 0;
-    while (instances[i].key != NULL && instances[i].key != key_of(*out))
-        if (++i == sizeof instances / sizeof *instances)
-            give_up("too many instances");
-    instances[i] = (struct instance){
-        .key = key_of(*out),
-        .get = get,
-        .destroy = (PFN_vkDestroyInstance)get(*out, "vkDestroyInstance"),
-        .create_device = (PFN_vkCreateDevice)get(*out, "vkCreateDevice"),
-        .properties = (PFN_vkGetPhysicalDeviceProperties)get(*out, "vkGetPhysicalDeviceProperties"),
-        .properties2 =
-            (PFN_vkGetPhysicalDeviceProperties2)get(*out, "vkGetPhysicalDeviceProperties2"),
-        .families = (PFN_vkGetPhysicalDeviceQueueFamilyProperties)get(
-            *out, "vkGetPhysicalDeviceQueueFamilyProperties"),
-        .features2 = (PFN_vkGetPhysicalDeviceFeatures2)get(*out, "vkGetPhysicalDeviceFeatures2"),
-        .extensions = (PFN_vkEnumerateDeviceExtensionProperties)get(
-            *out, "vkEnumerateDeviceExtensionProperties"),
-    };
-    pthread_mutex_unlock(&lock);
-    return result;
-}
-
-static VKAPI_ATTR void VKAPI_CALL destroy_instance(VkInstance instance,
-                                                   const VkAllocationCallbacks *calls)
-{
-    struct instance *i = instance_of(instance);
-
-    i->key = NULL;
-    i->destroy(instance, calls);
+    return create_next_instance(info, calls, out);
 }
 
 static VKAPI_ATTR VkResult VKAPI_CALL create_device(VkPhysicalDevice physical,
@@ -548,25 +478,14 @@ static VKAPI_ATTR VkResult VKAPI_CALL create_device(VkPhysicalDevice physical,
                                                     VkDevice *out)
 {
     struct instance *of = instance_of(physical);
-    VkLayerDeviceCreateInfo *link = NULL;
     PFN_vkSetDeviceLoaderData set_loader_data = NULL;
     VkDeviceCreateInfo own = *info;
     const char *names[32];
     uint32_t count = 0;
 
-    for (VkLayerDeviceCreateInfo *l = (VkLayerDeviceCreateInfo *)info->pNext; l != NULL;
-         l = (VkLayerDeviceCreateInfo *)l->pNext) {
-        if (l->sType != VK_STRUCTURE_TYPE_LOADER_DEVICE_CREATE_INFO)
-            continue;
-        if (l->function == VK_LAYER_LINK_INFO && link == NULL)
-            link = l;
-        if (l->function == VK_LOADER_DATA_CALLBACK)
-            set_loader_data = l->u.pfnSetDeviceLoaderData;
-    }
-    if (link == NULL || set_loader_data == NULL)
+    const PFN_vkGetDeviceProcAddr get = next_of_device(info, &set_loader_data);
+    if (get == NULL || set_loader_data == NULL)
         return VK_ERROR_INITIALIZATION_FAILED;
-    const PFN_vkGetDeviceProcAddr get = link->u.pLayerInfo->pfnNextGetDeviceProcAddr;
-    link->u.pLayerInfo = link->u.pLayerInfo->pNext;
     of->families(physical, &count, NULL);
     VkDeviceQueueCreateInfo queue = info->pQueueCreateInfos[0];
     if (is_same_family() ? info->queueCreateInfoCount != 1 || queue.queueCount != 2
@@ -664,36 +583,4 @@ static PFN_vkVoidFunction find(const char *name, bool is_device)
         if (strcmp(functions[i].name, name) == 0 && !(is_device && functions[i].is_of_instance))
             return functions[i].function;
     return NULL;
-}
-
-static VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL get_device_proc(VkDevice device, const char *name)
-{
-    if (strcmp(name, "vkGetDeviceProcAddr") == 0)
-        return (PFN_vkVoidFunction)get_device_proc;
-    const PFN_vkVoidFunction own = find(name, true);
-    return own != NULL ? own : device_of(device)->get(device, name);
-}
-
-static VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL get_instance_proc(VkInstance instance,
-                                                                  const char *name)
-{
-    if (strcmp(name, "vkGetInstanceProcAddr") == 0)
-        return (PFN_vkVoidFunction)get_instance_proc;
-    if (strcmp(name, "vkGetDeviceProcAddr") == 0)
-        return (PFN_vkVoidFunction)get_device_proc;
-    const PFN_vkVoidFunction own = find(name, false);
-    if (own != NULL || instance == VK_NULL_HANDLE)
-        return own;
-    return instance_of(instance)->get(instance, name);
-}
-
-EXPORT VKAPI_ATTR VkResult VKAPI_CALL
-vkNegotiateLoaderLayerInterfaceVersion(VkNegotiateLayerInterface *version)
-{
-    if (version->loaderLayerInterfaceVersion > 2)
-        version->loaderLayerInterfaceVersion = 2;
-    version->pfnGetInstanceProcAddr = get_instance_proc;
-    version->pfnGetDeviceProcAddr = get_device_proc;
-    version->pfnGetPhysicalDeviceProcAddr = NULL;
-    return VK_SUCCESS;
 }

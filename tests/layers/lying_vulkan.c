@@ -6,15 +6,11 @@
    other command buffers, made of the same commands with the fault, so that a command buffer that is
    recorded once and submitted many times is faulty in some submissions only. It knows the commands
    that Copse records; others end the process. */
-#include <pthread.h>
-
-#include <vulkan/vk_layer.h>
-#include <vulkan/vulkan.h>
 
 #include "tests/layers/lie.h"
+#include "tests/layers/vulkan_layer.h"
 
-#define EXPORT __attribute__((visibility("default")))
-#define MAX    16384u
+#define MAX 16384u
 
 /* Device functions of the next layer that this one calls. */
 /* clang-format off */
@@ -34,27 +30,14 @@ struct next {
 
 static struct lie lie;
 static struct lie_reads reads;
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-static void give_up(const char *why)
+_Noreturn static void give_up(const char *why)
 {
     fprintf(stderr, "lying layer: %s\n", why);
     abort();
 }
 
-/* ---- instances and devices, found by their dispatch tables ---- */
-
-static struct instance {
-    void *key;
-    PFN_vkGetInstanceProcAddr get;
-    VkInstance handle;
-    PFN_vkDestroyInstance destroy;
-    PFN_vkCreateDevice create_device;
-    PFN_vkGetPhysicalDeviceProperties properties;
-    PFN_vkGetPhysicalDeviceProperties2 properties2;
-    PFN_vkGetPhysicalDeviceFeatures2 features2;
-    PFN_vkEnumerateDeviceExtensionProperties extensions;
-} instances[64];
+/* ---- devices ---- */
 
 static struct device {
     void *key;
@@ -64,27 +47,17 @@ static struct device {
     struct next next;
 } devices[64];
 
-static void *key_of(const void *handle)
-{
-    return *(void *const *)handle;
-}
-
-static struct instance *instance_of(const void *handle)
-{
-    for (size_t i = 0; i < sizeof instances / sizeof *instances; i++)
-        if (instances[i].key == key_of(handle))
-            return &instances[i];
-    give_up("unknown instance");
-    return NULL;
-}
-
 static struct device *device_of(const void *handle)
 {
     for (size_t i = 0; i < sizeof devices / sizeof *devices; i++)
         if (devices[i].key == key_of(handle))
             return &devices[i];
     give_up("unknown device");
-    return NULL;
+}
+
+static PFN_vkGetDeviceProcAddr next_device_proc(VkDevice device)
+{
+    return device_of(device)->get;
 }
 
 /* ---- recorded commands ---- */
@@ -647,56 +620,12 @@ static VKAPI_ATTR VkResult VKAPI_CALL create_instance(const VkInstanceCreateInfo
                                                       const VkAllocationCallbacks *calls,
                                                       VkInstance *out)
 {
-    VkLayerInstanceCreateInfo *link = (VkLayerInstanceCreateInfo *)info->pNext;
-
-    while (link != NULL && (link->sType != VK_STRUCTURE_TYPE_LOADER_INSTANCE_CREATE_INFO ||
-                            link->function != VK_LAYER_LINK_INFO))
-        link = (VkLayerInstanceCreateInfo *)link->pNext;
-    if (link == NULL)
-        return VK_ERROR_INITIALIZATION_FAILED;
-    const PFN_vkGetInstanceProcAddr get = link->u.pLayerInfo->pfnNextGetInstanceProcAddr;
-    link->u.pLayerInfo = link->u.pLayerInfo->pNext;
     pthread_mutex_lock(&lock);
     if (lie.every == 0)
         lie_init(&lie);
     pthread_mutex_unlock(&lock);
-    if (lie_at_first(&lie, LIE_START))
-        return VK_ERROR_INITIALIZATION_FAILED;
-    const VkResult result =
-        ((PFN_vkCreateInstance)get(VK_NULL_HANDLE, "vkCreateInstance"))(info, calls, out);
-    if (result != VK_SUCCESS)
-        return result;
-    pthread_mutex_lock(&lock);
-    for (size_t i = 0; i < sizeof instances / sizeof *instances; i++)
-        if (instances[i].key == NULL || instances[i].key == key_of(*out)) {
-            instances[i] = (struct instance){
-                .key = key_of(*out),
-                .get = get,
-                .handle = *out,
-                .destroy = (PFN_vkDestroyInstance)get(*out, "vkDestroyInstance"),
-                .create_device = (PFN_vkCreateDevice)get(*out, "vkCreateDevice"),
-                .properties =
-                    (PFN_vkGetPhysicalDeviceProperties)get(*out, "vkGetPhysicalDeviceProperties"),
-                .properties2 =
-                    (PFN_vkGetPhysicalDeviceProperties2)get(*out, "vkGetPhysicalDeviceProperties2"),
-                .features2 =
-                    (PFN_vkGetPhysicalDeviceFeatures2)get(*out, "vkGetPhysicalDeviceFeatures2"),
-                .extensions = (PFN_vkEnumerateDeviceExtensionProperties)get(
-                    *out, "vkEnumerateDeviceExtensionProperties"),
-            };
-            break;
-        }
-    pthread_mutex_unlock(&lock);
-    return result;
-}
-
-static VKAPI_ATTR void VKAPI_CALL destroy_instance(VkInstance instance,
-                                                   const VkAllocationCallbacks *calls)
-{
-    struct instance *i = instance_of(instance);
-
-    i->key = NULL;
-    i->destroy(instance, calls);
+    return lie_at_first(&lie, LIE_START) ? VK_ERROR_INITIALIZATION_FAILED
+                                         : create_next_instance(info, calls, out);
 }
 
 static VKAPI_ATTR VkResult VKAPI_CALL create_device(VkPhysicalDevice physical,
@@ -704,22 +633,11 @@ static VKAPI_ATTR VkResult VKAPI_CALL create_device(VkPhysicalDevice physical,
                                                     const VkAllocationCallbacks *calls,
                                                     VkDevice *out)
 {
-    VkLayerDeviceCreateInfo *link = NULL;
     PFN_vkSetDeviceLoaderData set_loader_data = NULL;
 
-    for (VkLayerDeviceCreateInfo *l = (VkLayerDeviceCreateInfo *)info->pNext; l != NULL;
-         l = (VkLayerDeviceCreateInfo *)l->pNext) {
-        if (l->sType != VK_STRUCTURE_TYPE_LOADER_DEVICE_CREATE_INFO)
-            continue;
-        if (l->function == VK_LAYER_LINK_INFO && link == NULL)
-            link = l;
-        if (l->function == VK_LOADER_DATA_CALLBACK)
-            set_loader_data = l->u.pfnSetDeviceLoaderData;
-    }
-    if (link == NULL)
+    const PFN_vkGetDeviceProcAddr get = next_of_device(info, &set_loader_data);
+    if (get == NULL)
         return VK_ERROR_INITIALIZATION_FAILED;
-    const PFN_vkGetDeviceProcAddr get = link->u.pLayerInfo->pfnNextGetDeviceProcAddr;
-    link->u.pLayerInfo = link->u.pLayerInfo->pNext;
     const VkResult result = create_with_priority(physical, info, calls, out);
     if (result != VK_SUCCESS)
         return result;
@@ -796,36 +714,4 @@ static PFN_vkVoidFunction find(const char *name, bool is_device)
         if (strcmp(functions[i].name, name) == 0 && !(is_device && functions[i].is_of_instance))
             return functions[i].function;
     return NULL;
-}
-
-static VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL get_device_proc(VkDevice device, const char *name)
-{
-    if (strcmp(name, "vkGetDeviceProcAddr") == 0)
-        return (PFN_vkVoidFunction)get_device_proc;
-    const PFN_vkVoidFunction own = find(name, true);
-    return own != NULL ? own : device_of(device)->get(device, name);
-}
-
-static VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL get_instance_proc(VkInstance instance,
-                                                                  const char *name)
-{
-    if (strcmp(name, "vkGetInstanceProcAddr") == 0)
-        return (PFN_vkVoidFunction)get_instance_proc;
-    if (strcmp(name, "vkGetDeviceProcAddr") == 0)
-        return (PFN_vkVoidFunction)get_device_proc;
-    const PFN_vkVoidFunction own = find(name, false);
-    if (own != NULL || instance == VK_NULL_HANDLE)
-        return own;
-    return instance_of(instance)->get(instance, name);
-}
-
-EXPORT VKAPI_ATTR VkResult VKAPI_CALL
-vkNegotiateLoaderLayerInterfaceVersion(VkNegotiateLayerInterface *version)
-{
-    if (version->loaderLayerInterfaceVersion > 2)
-        version->loaderLayerInterfaceVersion = 2;
-    version->pfnGetInstanceProcAddr = get_instance_proc;
-    version->pfnGetDeviceProcAddr = get_device_proc;
-    version->pfnGetPhysicalDeviceProcAddr = NULL;
-    return VK_SUCCESS;
 }

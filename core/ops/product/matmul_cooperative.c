@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Products of 16 bits on matrix units: tiles, launches, and the law of matmul_cooperative. Parts of k
-   are those of matmul_tile, and matmul_join adds them. */
+   are as in matmul_tile, and matmul_join adds them. */
 #include <math.h>
 
 #include "copse/device/choice.h"
@@ -181,7 +181,7 @@ static void matmul_cooperative_test(const struct copse_kernel *k, struct copse_s
    So an operation loses at most K 2 u S if K >= 2. One of a single term may lose 3 u S; it is the last
    of its chain, whose first one, of K >= 3 terms, stays 2 u S below. A chain of n terms, in operations
    of any K, loses at most n 2 u S: 2 n roundings. Units that add one by one, cut off or rounded, stay
-   below that. Additions of f32 add the chains of a chunk, and its sums to those of earlier chunks. */
+   below that. The chains of a chunk are added in f32; so are the sums of the chunks. */
 static uint64_t cooperative_part_roundings(uint64_t terms)
 {
     if (terms == 0)

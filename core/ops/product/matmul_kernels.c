@@ -18,7 +18,7 @@ struct blocks {
     double a[BLOCK_M][BLOCK_K], b[BLOCK_K][BLOCK_N], sum[BLOCK_M][BLOCK_N];
 };
 
-/* Operands: f32, or 16 bits in words; of the latter also the magnitudes, for bounds. */
+/* Operands: f32, or 16 bits in words, and the magnitudes of these, for bounds. */
 struct elements {
     copse_type type;
     bool are_magnitudes;
@@ -63,7 +63,7 @@ static void multiply_block(struct blocks *x, size_t rows, size_t depth)
         }
 }
 
-/* The parameters of matmul_half are those of matmul. */
+/* matmul_half has the parameters of matmul. */
 _Static_assert(sizeof(struct copse_params_matmul) == sizeof(struct copse_params_matmul_half),
                "parameters");
 

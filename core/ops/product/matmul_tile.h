@@ -67,7 +67,7 @@ bool copse__cooperative_fits(const struct copse_limits *limits, const void *work
 bool copse__cooperative_leads(const copse_device *dev, const void *work);
 copse_status copse__lower_cooperative(struct copse_lowering *l, const void *work);
 /* Rows and columns of a tile, for the constant FORM of the kernel. */
-#define COPSE_COOPERATIVE_IN_EIGHTS   1 /* the rows of A; 2 those of B */
+#define COPSE_COOPERATIVE_IN_EIGHTS   1 /* the rows of A; 2: the rows of B */
 #define COPSE_COOPERATIVE_LARGE       4
 #define COPSE_COOPERATIVE_LEAST_GROUP 128u /* invocations; 256 where the device has them */
 static inline uint32_t copse__cooperative_tile(int32_t form)
