@@ -11,6 +11,9 @@ trap 'rm -rf "$work"' EXIT
 . "$(dirname "$0")/expect.sh"
 "$copse" devices --json | grep -q '"id":"vulkan:0"' || { echo "skipped: no Vulkan device"; exit 77; }
 
+VK_INSTANCE_LAYERS=VK_LAYER_COPSE_lanes VK_LAYER_PATH=$layers COPSE_LANES=kernels "$copse" devices --json |
+    grep -q '"id":"vulkan:0","taken":true,"reason":"a discrete GPU"' || no "the layer is not loaded"
+
 # trains ORDER DEPTH
 trains() {
     VK_INSTANCE_LAYERS=VK_LAYER_COPSE_lanes VK_LAYER_PATH=$layers COPSE_LANES=$1 timeout 300 "$copse" train --model mlp:32 \
