@@ -77,8 +77,8 @@ static inline uint32_t copse__conv_pixels(const struct copse_conv_geometry *of)
    none. For references. */
 static inline bool copse__conv_element(int64_t place, uint32_t gap, uint32_t size, size_t *at)
 {
-    *at = (size_t)(place / gap);
-    return place >= 0 && place % gap == 0 && *at < size;
+    *at = gap == 1 ? (size_t)place : (size_t)(place / gap); /* most have no gaps */
+    return place >= 0 && (gap == 1 || place % gap == 0) && *at < size;
 }
 
 /* Parameters that all kernels have. */

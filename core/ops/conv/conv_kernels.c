@@ -63,17 +63,21 @@ static double weight_at(const struct copse_params_conv_weight *p, size_t in, siz
     const size_t begin = place / p->weights * p->part, end = COPSE_MIN(begin + p->part, p->pixels);
     const int64_t a = (int64_t)(tap / p->taps_w), b = (int64_t)(tap % p->taps_w);
     double sum = 0;
-    for (size_t pixel = begin; pixel < end; pixel++) {
+    for (size_t pixel = begin, last; pixel < end; pixel = last) { /* a line at a time */
         const size_t line = pixel / p->out_w, image = line / p->out_h;
         size_t h, w;
-        if (copse__conv_element((int64_t)(line % p->out_h * p->stride_h) + a * p->step_h +
-                                    p->first_h,
-                                p->gap_h, p->in_h, &h) &&
-            copse__conv_element((int64_t)(pixel % p->out_w * p->stride_w) + b * p->step_w +
-                                    p->first_w,
-                                p->gap_w, p->in_w, &w))
-            sum += copse__load(&args[0], ((image * p->in_h + h) * p->in_w + w) * in + channel) *
-                   copse__load(&args[1], pixel * out + o);
+        last = COPSE_MIN((line + 1) * p->out_w, end);
+        if (!copse__conv_element((int64_t)(line % p->out_h * p->stride_h) + a * p->step_h +
+                                     p->first_h,
+                                 p->gap_h, p->in_h, &h))
+            continue;
+        const size_t in_line = (image * p->in_h + h) * p->in_w;
+        for (; pixel < last; pixel++)
+            if (copse__conv_element((int64_t)((pixel - line * p->out_w) * p->stride_w) +
+                                        b * p->step_w + p->first_w,
+                                    p->gap_w, p->in_w, &w))
+                sum += copse__load(&args[0], (in_line + w) * in + channel) *
+                       copse__load(&args[1], pixel * out + o);
     }
     return sum;
 }
