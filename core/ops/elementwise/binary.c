@@ -6,7 +6,7 @@
 #include "copse/ops/functions.h"
 #include "copse/ops/logic.h"
 #include "core/ops/elementwise/binary.h"
-#include "core/ops/ops.h"
+#include "core/ops/move/host_walk.h"
 #include "core/ops/self_tests.h"
 
 /* The operands that need strides, and the strided walk over the result. */
@@ -187,26 +187,44 @@ struct place {
             { (p)->b0, (p)->b1, (p)->b2, (p)->b3, (p)->b4, (p)->b5 }, &(spec)[1], (spec)[3] \
     }
 
+/* Walks over both operands. */
+struct pair {
+    struct copse_host_walk walk[2];
+    const int32_t *mode;
+    size_t i;
+};
+#define WALK(at, side)                                             \
+    {                                                              \
+        .dims = (at).dims, .strides = (at).side, .rank = (at).rank \
+    }
+#define PAIR(at)                                                \
+    {                                                           \
+        .walk = { WALK(at, a), WALK(at, b) }, .mode = (at).mode \
+    }
+
 static size_t binary_find(const struct place *at, int side, size_t i)
 {
-    const uint32_t *strides = side ? at->b : at->a;
-    size_t sum = 0;
-    if (at->mode[side] != 2)
-        return at->mode[side] == 0 ? i : 0;
-    for (int32_t d = 0; d < at->rank - 1; d++) {
-        sum += i % at->dims[d] * strides[d];
-        i /= at->dims[d];
-    }
-    return sum + i * strides[at->rank - 1];
+    return at->mode[side] == 0 ? i
+           : at->mode[side] == 1
+               ? 0
+               : copse__strided_place(i, at->dims, side ? at->b : at->a, at->rank);
 }
 
-static double binary_at(const void *params, const int32_t *spec, const struct copse_host_arg *args,
-                        size_t i)
+static size_t pair_place(const struct pair *p, int side)
 {
-    const struct copse_params_binary *p = params;
-    const struct place at = PLACE(p, spec);
-    const double a = copse__load(&args[0], binary_find(&at, 0, i)),
-                 b = copse__load(&args[1], binary_find(&at, 1, i));
+    return p->mode[side] == 0 ? p->i : p->walk[side].at; /* one element: the walk does not begin */
+}
+
+static void pair_next(struct pair *p)
+{
+    p->i++;
+    for (int side = 0; side < 2; side++)
+        if (p->mode[side] == 2)
+            copse__host_walk_next(&p->walk[side]);
+}
+
+static double binary_value(const int32_t *spec, double a, double b)
+{
     switch (spec[0]) {
 #define BINARY(op, number, f, da, db, reference, ...) \
     case number:                                      \
@@ -221,20 +239,28 @@ static double binary_at(const void *params, const int32_t *spec, const struct co
     return 0;
 }
 
+static double binary_at(const void *params, const int32_t *spec, const struct copse_host_arg *args,
+                        size_t i)
+{
+    const struct copse_params_binary *p = params;
+    const struct place at = PLACE(p, spec);
+    return binary_value(spec, copse__load(&args[0], binary_find(&at, 0, i)),
+                        copse__load(&args[1], binary_find(&at, 1, i)));
+}
+
 static void binary_host(const void *params, const int32_t *spec, const struct copse_host_arg *args)
 {
     const struct copse_params_binary *p = params;
-    for (size_t i = 0; i < p->n; i++)
-        copse__store(&args[2], i, binary_at(params, spec, args, i));
+    const struct place at = PLACE(p, spec);
+    struct pair x = PAIR(at);
+    for (size_t i = 0; i < p->n; i++, pair_next(&x))
+        copse__store(&args[2], i,
+                     binary_value(spec, copse__load(&args[0], pair_place(&x, 0)),
+                                  copse__load(&args[1], pair_place(&x, 1))));
 }
 
-static double binary_grad_at(const void *params, const int32_t *spec,
-                             const struct copse_host_arg *args, size_t i)
+static double binary_slope(const int32_t *spec, double a, double b, double dy)
 {
-    const struct copse_params_binary_grad *p = params;
-    const struct place at = PLACE(p, spec);
-    const double a = copse__load(&args[0], binary_find(&at, 0, i)),
-                 b = copse__load(&args[1], binary_find(&at, 1, i));
     double slope = 0;
     bool is_choice = false;
     switch (spec[0]) {
@@ -249,24 +275,33 @@ static double binary_grad_at(const void *params, const int32_t *spec,
 #undef COMPARE
     }
     /* An exact derivative chooses dy or 0, also where dy is NaN. */
-    return is_choice && slope == 0 ? 0 : copse__load(&args[2], i) * slope;
+    return is_choice && slope == 0 ? 0 : dy * slope;
+}
+
+static double binary_grad_at(const void *params, const int32_t *spec,
+                             const struct copse_host_arg *args, size_t i)
+{
+    const struct copse_params_binary_grad *p = params;
+    const struct place at = PLACE(p, spec);
+    return binary_slope(spec, copse__load(&args[0], binary_find(&at, 0, i)),
+                        copse__load(&args[1], binary_find(&at, 1, i)), copse__load(&args[2], i));
 }
 
 static void binary_grad_host(const void *params, const int32_t *spec,
                              const struct copse_host_arg *args)
 {
     const struct copse_params_binary_grad *p = params;
-    for (size_t i = 0; i < p->n; i++)
-        copse__store(&args[3], i, binary_grad_at(params, spec, args, i));
+    const struct place at = PLACE(p, spec);
+    struct pair x = PAIR(at);
+    for (size_t i = 0; i < p->n; i++, pair_next(&x))
+        copse__store(&args[3], i,
+                     binary_slope(spec, copse__load(&args[0], pair_place(&x, 0)),
+                                  copse__load(&args[1], pair_place(&x, 1)),
+                                  copse__load(&args[2], i)));
 }
 
-static double compare_i32_at(const void *params, const int32_t *spec,
-                             const struct copse_host_arg *args, size_t i)
+static double compare_value(const int32_t *spec, int32_t a, int32_t b)
 {
-    const struct copse_params_compare_i32 *p = params;
-    const struct place at = PLACE(p, spec);
-    const int32_t a = copse__load_i(&args[0], binary_find(&at, 0, i)),
-                  b = copse__load_i(&args[1], binary_find(&at, 1, i));
     switch (spec[0]) {
 #define BINARY(op, number, ...)
 #define COMPARE(op, number, f) \
@@ -279,12 +314,25 @@ static double compare_i32_at(const void *params, const int32_t *spec,
     return 0;
 }
 
+static double compare_i32_at(const void *params, const int32_t *spec,
+                             const struct copse_host_arg *args, size_t i)
+{
+    const struct copse_params_compare_i32 *p = params;
+    const struct place at = PLACE(p, spec);
+    return compare_value(spec, copse__load_i(&args[0], binary_find(&at, 0, i)),
+                         copse__load_i(&args[1], binary_find(&at, 1, i)));
+}
+
 static void compare_i32_host(const void *params, const int32_t *spec,
                              const struct copse_host_arg *args)
 {
     const struct copse_params_compare_i32 *p = params;
-    for (size_t i = 0; i < p->n; i++)
-        copse__store(&args[2], i, compare_i32_at(params, spec, args, i));
+    const struct place at = PLACE(p, spec);
+    struct pair x = PAIR(at);
+    for (size_t i = 0; i < p->n; i++, pair_next(&x))
+        copse__store(&args[2], i,
+                     compare_value(spec, copse__load_i(&args[0], pair_place(&x, 0)),
+                                   copse__load_i(&args[1], pair_place(&x, 1))));
 }
 
 /* ---- errors ---- */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Strided walks, shared by broadcast, transpose, slice and concat. Independent of the ops. */
-#include "core/ops/ops.h"
+#include "core/ops/move/host_walk.h"
 #include "core/ops/self_tests.h"
 
 copse_status copse__check_operands(const char *op, const copse_graph *g,
@@ -98,25 +98,26 @@ copse_status copse__lower_copy(struct copse_lowering *l, copse_type type, copse_
 
 /* ---- references ---- */
 
-static size_t strided_place(size_t i, const uint32_t *dims, const uint32_t *strides, int32_t rank)
-{
-    size_t at = 0;
-    for (int32_t d = 0; d < rank - 1; d++) {
-        at += i % dims[d] * strides[d];
-        i /= dims[d];
+/* The side that has strides. Both kernels have the same parameters. */
+struct side {
+    uint32_t dims[COPSE_MAX_RANK - 1], strides[COPSE_MAX_RANK];
+};
+#define SIDE(p)                                                  \
+    {                                                            \
+        { (p)->d0, (p)->d1, (p)->d2, (p)->d3, (p)->d4 },         \
+        {                                                        \
+            (p)->s0, (p)->s1, (p)->s2, (p)->s3, (p)->s4, (p)->s5 \
+        }                                                        \
     }
-    return at + i * strides[rank - 1];
-}
+_Static_assert(sizeof(struct copse_params_copy) == sizeof(struct copse_params_copy_i32),
+               "both kernels have the same parameters");
 
-/* Word of element i on the side that has strides. Both kernels have the same parameters. */
+/* Its word of element i. */
 static size_t copy_strided(const void *params, const int32_t *spec, size_t i)
 {
     const struct copse_params_copy *p = params;
-    _Static_assert(sizeof *p == sizeof(struct copse_params_copy_i32),
-                   "both kernels have the same parameters");
-    const uint32_t dims[] = { p->d0, p->d1, p->d2, p->d3, p->d4 };
-    const uint32_t strides[] = { p->s0, p->s1, p->s2, p->s3, p->s4, p->s5 };
-    return p->offset + strided_place(i, dims, strides, spec[0]);
+    const struct side side = SIDE(p);
+    return p->offset + copse__strided_place(i, side.dims, side.strides, spec[0]);
 }
 
 static size_t copy_from(const void *params, const int32_t *spec, size_t i)
@@ -138,8 +139,12 @@ static double copy_at(const void *params, const int32_t *spec, const struct cops
 static void copy_host(const void *params, const int32_t *spec, const struct copse_host_arg *args)
 {
     const struct copse_params_copy *p = params;
-    for (size_t i = 0; i < p->n; i++)
-        copse__store(&args[1], copy_place(params, spec, i), copy_at(params, spec, args, i));
+    const struct side side = SIDE(p);
+    struct copse_host_walk w = {
+        .dims = side.dims, .strides = side.strides, .rank = spec[0], .at = p->offset
+    };
+    for (size_t i = 0; i < p->n; i++, copse__host_walk_next(&w))
+        copse__store(&args[1], spec[1] ? w.at : i, copse__load(&args[0], spec[1] ? i : w.at));
 }
 
 static double copy_i32_at(const void *params, const int32_t *spec,
@@ -152,9 +157,12 @@ static void copy_i32_host(const void *params, const int32_t *spec,
                           const struct copse_host_arg *args)
 {
     const struct copse_params_copy_i32 *p = params;
-    for (size_t i = 0; i < p->n; i++)
-        copse__store_i(&args[1], copy_place(params, spec, i),
-                       (int32_t)copy_i32_at(params, spec, args, i));
+    const struct side side = SIDE(p);
+    struct copse_host_walk w = {
+        .dims = side.dims, .strides = side.strides, .rank = spec[0], .at = p->offset
+    };
+    for (size_t i = 0; i < p->n; i++, copse__host_walk_next(&w))
+        copse__store_i(&args[1], spec[1] ? w.at : i, copse__load_i(&args[0], spec[1] ? i : w.at));
 }
 
 /* ---- self-tests ---- */

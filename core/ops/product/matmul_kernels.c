@@ -53,7 +53,13 @@ static void load_block(const struct strided *from, const struct elements *of, si
                 matmul_kernels_element(from->x, from->first + i * from->row + j * from->col, of);
 }
 
-static void multiply_block(struct blocks *x, size_t rows, size_t depth)
+/* It touches nothing but the blocks, whose sizes are fixed. Checks of each element keep the loops from
+   vectors, and would be a fifth of the time of all sanitized tests. */
+#ifdef __GNUC__
+__attribute__((noinline, no_sanitize("address", "undefined", "thread")))
+#endif
+static void
+multiply_block(struct blocks *x, size_t rows, size_t depth)
 {
     for (size_t i = 0; i < rows; i++)
         for (size_t k = 0; k < depth; k++) {

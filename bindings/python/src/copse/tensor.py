@@ -19,6 +19,8 @@ _TYPES = {
     "int64": lib.COPSE_I64,
 }
 _NAMES = {v: k for k, v in _TYPES.items()} | {lib.COPSE_BF16: "bfloat16"}
+_NUMBERS = {v: k for k, v in _NAMES.items()}
+_OF_DTYPE = {np.dtype(k): v for k, v in _TYPES.items()}  # the name of a dtype takes NumPy microseconds
 # Types of arrays in files and of features.
 _ELEMENTS = _TYPES | {
     "float64": lib.COPSE_F64, "int8": lib.COPSE_I8, "int16": lib.COPSE_I16, "uint16": lib.COPSE_U16,
@@ -34,6 +36,8 @@ def array(value: Any) -> np.ndarray:
     if np.ma.is_masked(value):
         raise ArgumentError("an array has masked elements: fill them first")
     a = np.asarray(value)
+    if a.flags.c_contiguous and a.flags.aligned and a.dtype.isnative:
+        return a
     return np.require(a, a.dtype.newbyteorder("="), ["C", "A"])
 
 
@@ -52,7 +56,7 @@ def array_of(value: Any, dtype: Any) -> np.ndarray:
 def column(value: Any) -> np.ndarray:
     """An array of a type that a batch can have. Other floats become float32, other whole numbers int64."""
     a = np.atleast_1d(array(value))
-    if a.dtype.name in _TYPES:
+    if a.dtype in _OF_DTYPE:
         return a
     if a.dtype.kind == "f":
         return a.astype(np.float32)
@@ -66,8 +70,10 @@ def column(value: Any) -> np.ndarray:
 
 def type_of(name: Union[str, np.dtype, type]) -> int:
     """The library's number of an element type."""
+    if isinstance(name, np.dtype) and name in _OF_DTYPE:
+        return _OF_DTYPE[name]
     text = "bfloat16" if name == "bfloat16" else np.dtype(name).name
-    found = {v: k for k, v in _NAMES.items()}.get(text)
+    found = _NUMBERS.get(text)
     if found is None:
         raise ArgumentError(f"no element type '{name}': use one of {', '.join(_NAMES.values())}")
     return found
