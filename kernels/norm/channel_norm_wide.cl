@@ -9,6 +9,10 @@ PARAMS(uint n; uint channels; uint size; uint second; uint each;)
 
 #include "vector_wide.clh"
 
+#define GRADIENT 1
+#define HAS_RELU (OP == 2 || OP == 4)
+#define HAS_R    (OP > 2)
+
 KERNEL7(channel_norm_wide, IN(float, x), IN(float, mean), IN(float, inverse), IN(float, scale), IN(float, b),
         IN(float, shares), OUT(float, y))
 {
@@ -24,11 +28,17 @@ KERNEL7(channel_norm_wide, IN(float, x), IN(float, mean), IN(float, inverse), IN
         const float16 factor = load16(inverse + at), times = load16(scale + c);
         __global const float *px = x + line_at + c, *pd = b + line_at + c;
         __global float *py = y + line_at + c;
-        if (OP == 0) {
+        if (OP != GRADIENT) {
             const float16 offset = load16(b + c);
-            for (uint k = 0; k < count; k++, px += step, py += step) {
+            __global const float *pr = shares + (HAS_R ? line_at : 0) + c;
+            for (uint k = 0; k < count; k++, px += step, pr += HAS_R ? step : 0, py += step) {
                 const float16 u = ((load16(px) - centre) - rest) * factor;
-                store16(u * times + offset, py);
+                float16 result = u * times + offset;
+                if (HAS_R)
+                    result += load16(pr);
+                if (HAS_RELU)
+                    result = result <= 0.0f ? (float16)(0.0f) : result;
+                store16(result, py);
             }
         } else {
             const float16 share = load16(shares + at), along = load16(shares + p.second + at);

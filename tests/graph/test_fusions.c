@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* Nodes that one launch computes: how many launches of which kernel a graph has with and without
    fusions and joins, and that all results have the same bits. */
+#include <math.h>
+
 #include "copse/ops/attention.h"
 #include "copse/ops/functions.h"
+#include "copse/ops/norm.h"
 #include "core/device/backend.h"
 #include "core/graph/graph.h"
 #include "core/ops/reduce/column_sum.h"
@@ -210,6 +213,115 @@ static void ends_of_their_own(copse_graph *g, copse_tensor **y)
     copse__gradients(g, t, y[2], &x, 1, y + 3);
 }
 
+/* ---- norms of channels ---- */
+
+static copse_tensor *norm_of_channels(copse_graph *g, copse_shape shape)
+{
+    const copse_shape channels = COPSE_SHAPE(shape.dims[shape.rank - 1]);
+    copse_tensor *x = numbers(g, shape, 1), *scale = numbers(g, channels, 3);
+    copse_tensor *offset = numbers(g, channels, 4);
+    return copse_instance_norm(g, x, scale, offset, 1e-3f);
+}
+
+static void relu_of_channels(copse_graph *g, copse_tensor **y)
+{
+    y[0] = norm_of_channels(g, MATRIX);
+    y[0] = copse_relu(g, y[0]);
+}
+
+/* Fewer channels than a vector. */
+static void relu_of_few_channels(copse_graph *g, copse_tensor **y)
+{
+    y[0] = norm_of_channels(g, COPSE_SHAPE(3, 4, 5, 7));
+    y[0] = copse_relu(g, y[0]);
+}
+
+static void relu_of_one_channel(copse_graph *g, copse_tensor **y)
+{
+    y[0] = norm_of_channels(g, COPSE_SHAPE(2, 3, 1));
+    y[0] = copse_relu(g, y[0]);
+}
+
+static void relu_of_channels_and_more(copse_graph *g, copse_tensor **y)
+{
+    copse_tensor *norm = norm_of_channels(g, MATRIX), *r = numbers(g, MATRIX, 2), *sum;
+    sum = copse_add(g, norm, r);
+    y[0] = copse_relu(g, sum);
+}
+
+static void relu_of_more_and_channels(copse_graph *g, copse_tensor **y)
+{
+    copse_tensor *norm = norm_of_channels(g, MATRIX), *r = numbers(g, MATRIX, 2), *sum;
+    sum = copse_add(g, r, norm);
+    y[0] = copse_relu(g, sum);
+}
+
+static void relu_of_few_channels_and_more(copse_graph *g, copse_tensor **y)
+{
+    copse_tensor *norm = norm_of_channels(g, COPSE_SHAPE(3, 4, 5, 7)), *sum;
+    sum = numbers(g, COPSE_SHAPE(3, 4, 5, 7), 2);
+    sum = copse_add(g, norm, sum);
+    y[0] = copse_relu(g, sum);
+}
+
+/* The sum is a result itself. */
+static void sum_of_channels_and_more(copse_graph *g, copse_tensor **y)
+{
+    copse_tensor *norm = norm_of_channels(g, MATRIX), *r = numbers(g, MATRIX, 2);
+    y[0] = copse_add(g, r, norm);
+    y[1] = copse_relu(g, y[0]);
+}
+
+/* An infinity, or a NaN, spoils its channel alone; others are added to infinities and NaN. */
+static void channels_that_are_not_finite(copse_graph *g, copse_tensor **y)
+{
+    static float x[ROWS * COLS], r[ROWS * COLS];
+    const copse_shape shape = COPSE_SHAPE(1, ROWS, COLS);
+    copse_tensor *scale = numbers(g, COLUMNS, 3), *offset = numbers(g, COLUMNS, 4), *norm, *sum;
+    for (uint32_t i = 0; i < ROWS * COLS; i++) {
+        x[i] = (float)(i % 7) - 3.0f;
+        r[i] = i % 11 == 0 ? (float)INFINITY : i % 13 == 0 ? (float)-INFINITY : -0.0f;
+        r[i] = i % 17 == 0 && i % COLS > 2 ? (float)NAN : r[i];
+    }
+    x[3 * COLS + 1] = (float)INFINITY;
+    x[4 * COLS + 2] = (float)NAN;
+    norm = copse_constant(g, COPSE_F32, shape, x);
+    norm = copse_instance_norm(g, norm, scale, offset, 1e-3f);
+    sum = copse_constant(g, COPSE_F32, shape, r);
+    sum = copse_add(g, sum, norm);
+    y[0] = copse_relu(g, sum);
+}
+
+/* Two readers, or a result. */
+static void channels_that_are_kept(copse_graph *g, copse_tensor **y)
+{
+    copse_tensor *r = numbers(g, MATRIX, 2);
+    y[0] = norm_of_channels(g, MATRIX);
+    y[1] = copse_relu(g, y[0]);
+    y[2] = copse_add(g, y[0], r);
+}
+
+/* Added to itself, and to a row that repeats. */
+static void sums_that_are_no_residuals(copse_graph *g, copse_tensor **y)
+{
+    copse_tensor *r = numbers(g, COLUMNS, 2);
+    y[0] = norm_of_channels(g, MATRIX);
+    y[0] = copse_add(g, y[0], y[0]);
+    y[1] = norm_of_channels(g, MATRIX);
+    y[1] = copse_add(g, y[1], r);
+}
+
+/* The derivatives of a residual block read relu alone. */
+static void block_of_channels(copse_graph *g, copse_tensor **y)
+{
+    copse_tensor *x = numbers(g, MATRIX, 1), *dy = numbers(g, MATRIX, 2), *sum;
+    copse_tensor *scale = numbers(g, COLUMNS, 3), *offset = numbers(g, COLUMNS, 4);
+    sum = copse_group_norm(g, x, 4, scale, offset, 1e-3f);
+    sum = copse_add(g, x, sum);
+    y[0] = copse_relu(g, sum);
+    copse__gradients(g, y[0], dy, (copse_tensor *[]){ x, scale, offset }, 3, y + 1);
+}
+
 /* ---- their programs ---- */
 
 struct graph {
@@ -263,6 +375,62 @@ static const struct graph graphs[] = {
     { "gelu of long sums", gelu_of_long_sums, 2, { "matmul_t", "unary" }, { 2, 2 }, { 2, 1 } },
     { "gelu alone", gelu_alone, 1, { "matmul_t", "unary" }, { 1, 1 }, { 1, 0 } },
     { "ends of their own", ends_of_their_own, 4, { "matmul_t", "unary" }, { 3, 3 }, { 3, 3 } },
+    { "relu of channels", relu_of_channels, 1, { "channel_norm", "unary" }, { 1, 1 }, { 1, 0 } },
+    { "relu of few channels",
+      relu_of_few_channels,
+      1,
+      { "channel_norm", "unary" },
+      { 1, 1 },
+      { 1, 0 } },
+    { "relu of one channel",
+      relu_of_one_channel,
+      1,
+      { "channel_norm", "unary" },
+      { 1, 1 },
+      { 1, 0 } },
+    { "relu of channels and more",
+      relu_of_channels_and_more,
+      1,
+      { "unary", "binary" },
+      { 1, 1 },
+      { 0, 0 } },
+    { "relu of more and channels",
+      relu_of_more_and_channels,
+      1,
+      { "unary", "binary" },
+      { 1, 1 },
+      { 0, 0 } },
+    { "relu of few channels and more",
+      relu_of_few_channels_and_more,
+      1,
+      { "unary", "binary" },
+      { 1, 1 },
+      { 0, 0 } },
+    { "sum of channels and more",
+      sum_of_channels_and_more,
+      2,
+      { "unary", "binary" },
+      { 1, 1 },
+      { 1, 0 } },
+    { "channels that are not finite",
+      channels_that_are_not_finite,
+      1,
+      { "unary", "binary" },
+      { 1, 1 },
+      { 0, 0 } },
+    { "channels that are kept",
+      channels_that_are_kept,
+      3,
+      { "unary", "binary" },
+      { 1, 1 },
+      { 1, 1 } },
+    { "sums that are no residuals",
+      sums_that_are_no_residuals,
+      2,
+      { "channel_norm", "binary" },
+      { 2, 2 },
+      { 2, 2 } },
+    { "block of channels", block_of_channels, 4, { "channel_norm", "unary" }, { 2, 2 }, { 2, 1 } },
     { "attention", attention_gradients, 2, { "attention", "copy" }, { 3, 0 }, { 3, 0 } },
     { "sums of columns", sums_of_columns, 3, { "column_sums", "copy" }, { 3, 0 }, { 1, 0 } },
     { "sums near a large norm",

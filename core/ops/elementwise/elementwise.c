@@ -9,10 +9,14 @@
 #include "core/ops/ops.h"
 #include "core/ops/self_tests.h"
 
+static const struct copse_op op_relu;
+
+/* relu has the sign of x, so that its derivative reads the result, which the next op often keeps,
+   too. */
 static void unary_gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy,
                            copse_tensor **dx)
 {
-    dx[0] = copse__unary_grad(g, y->attr, y->in[0], dy);
+    dx[0] = copse__unary_grad(g, y->attr, y->op == &op_relu ? g->nodes.at[y->id] : y->in[0], dy);
 }
 
 #define UNARY(op, ...)                                \
@@ -46,6 +50,11 @@ static void unary_gradient(copse_graph *g, const copse_tensor *y, copse_tensor *
 #include "kernels/elementwise/unary.def"
 #undef UNARY
 #undef SCALED
+
+bool copse__is_relu(const copse_tensor *t)
+{
+    return t->op == &op_relu;
+}
 
 copse_tensor *copse_leaky_relu(copse_graph *g, copse_tensor *x, float slope)
 {

@@ -49,6 +49,8 @@ COPSE_PRIVATE uint64_t copse__negate_group(const struct copse_limits *limits);
 
 copse_status copse__unary_infer(const copse_tensor *y, copse_shape *shape, copse_type *type);
 copse_status copse__unary_lower(struct copse_lowering *l, const copse_tensor *y);
+/* Whether t is relu of a tensor. */
+bool copse__is_relu(const copse_tensor *t);
 /* dy times the derivative at x, of x and dy. */
 extern const struct copse_op copse_op_unary_grad;
 copse_tensor *copse__unary_grad(copse_graph *g, const struct copse_unary_attr *a, copse_tensor *x,

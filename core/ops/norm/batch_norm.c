@@ -80,22 +80,20 @@ static copse_tensor *norm_features(copse_graph *g, copse_tensor *x,
                                    const struct copse_batch_norm *s, float epsilon,
                                    copse_tensor **mean, copse_tensor **variance)
 {
-    const copse_shape shape = x->shape;
-    copse_shape one = shape;
-    const uint32_t channels = shape.dims[shape.rank - 1],
-                   places = (uint32_t)(copse__elements(shape) / channels);
-    struct copse_channel_norm n = { .scale = s->gamma,
+    copse_shape one = x->shape;
+    struct copse_channel_norm n = { .x = x,
+                                    .batches = 1,
+                                    .scale = s->gamma,
                                     .offset = s->beta,
-                                    .groups = channels,
+                                    .groups = one.dims[one.rank - 1],
                                     .epsilon = epsilon,
                                     .is_synchronised = true };
     for (uint32_t i = 0; i + 1 < one.rank; i++)
         one.dims[i] = 1;
-    n.x = copse_reshape(g, x, COPSE_SHAPE(1, places, channels));
     copse_tensor *y = copse__channel_norm(g, &n, mean, variance);
     *mean = copse_reshape(g, *mean, one);
     *variance = copse_reshape(g, *variance, one);
-    return copse_reshape(g, y, shape);
+    return y;
 }
 
 static copse_tensor *batch_norm_compose(copse_graph *g, copse_tensor *x, const uint32_t *axes,

@@ -34,6 +34,13 @@ static copse_status finish_lower(struct copse_lowering *l, const copse_tensor *y
                         copse__of(y->in[1]), copse__of(y));
 }
 
+copse_shape copse__channel_shape(const copse_tensor *x, const copse_tensor *inverse)
+{
+    const uint32_t batches = inverse->shape.dims[0], channels = inverse->shape.dims[1];
+    const uint64_t places = copse__elements(x->shape) / COPSE_MAX((uint64_t)batches * channels, 1);
+    return COPSE_SHAPE(batches, (uint32_t)places, channels);
+}
+
 copse_tensor *copse__channel_part(copse_graph *g, copse_tensor *pair, uint32_t i)
 {
     const uint32_t batches = pair->shape.dims[1], channels = pair->shape.dims[2];

@@ -4,6 +4,8 @@
 #include "core/ops/norm/channel_norm.h"
 
 #include "copse/distribute/sync.h"
+#include "core/ops/elementwise/binary.h"
+#include "core/ops/elementwise/unary.h"
 #include "core/ops/ops.h"
 #include "core/ops/reduce/column_sum.h"
 
@@ -12,10 +14,12 @@ struct attr {
     int32_t is_synchronised;
 };
 
+/* Channels of a group; the last axis of x has all channels. */
 static uint32_t group_of(const copse_tensor *y)
 {
     const struct attr *a = y->attr;
-    return y->in[0]->shape.dims[2] / COPSE_MAX(a->groups, 1u);
+    const copse_shape x = y->in[0]->shape;
+    return x.dims[x.rank - 1] / COPSE_MAX(a->groups, 1u);
 }
 
 /* t [.., channels]: the sum over each group of channels, times `factor`, for each channel of the
@@ -68,6 +72,7 @@ static copse_status mean_lower(struct copse_lowering *l, const copse_tensor *y)
     return copse__lower_channel_sums(l, y,
                                      &(struct copse_channel_sums){ .op = COPSE_CHANNEL_MEAN,
                                                                    .group = group_of(y),
+                                                                   .shape = y->in[0]->shape,
                                                                    .x = y->in[0] });
 }
 
@@ -105,10 +110,12 @@ static void spread_gradient(copse_graph *g, const copse_tensor *y, copse_tensor 
 
 static copse_status spread_lower(struct copse_lowering *l, const copse_tensor *y)
 {
-    return copse__lower_channel_sums(
-        l, y,
-        &(struct copse_channel_sums){
-            .op = COPSE_CHANNEL_SPREAD, .group = group_of(y), .x = y->in[0], .mean = y->in[1] });
+    return copse__lower_channel_sums(l, y,
+                                     &(struct copse_channel_sums){ .op = COPSE_CHANNEL_SPREAD,
+                                                                   .group = group_of(y),
+                                                                   .shape = y->in[0]->shape,
+                                                                   .x = y->in[0],
+                                                                   .mean = y->in[1] });
 }
 
 static const struct copse_op op_spread = {
@@ -136,10 +143,11 @@ static copse_status infer_as_x(const copse_tensor *y, copse_shape *shape, copse_
     return COPSE_OK;
 }
 
-/* u = (x - mean - rest) / sigma, of other ops: x [batches, places, channels]. */
+/* u = (x - mean - rest) / sigma, of other ops, as [batches, places, channels]. */
 static copse_tensor *compose_unit(copse_graph *g, copse_tensor *x, copse_tensor *centre,
                                   copse_tensor *inverse)
 {
+    x = copse_reshape(g, x, copse__channel_shape(x, inverse));
     for (uint32_t i = 0; i < 2; i++) {
         copse_tensor *t = copse__channel_part(g, centre, i);
         t = for_places(g, t);
@@ -154,7 +162,8 @@ static void gradient_second(copse_graph *g, const copse_tensor *y, copse_tensor 
                             copse_tensor **out)
 {
     copse_tensor *u = compose_unit(g, y->in[0], y->in[1], y->in[2]), *dx, *t;
-    dx = copse_mul(g, y->in[4], y->in[3]);
+    dx = copse_reshape(g, y->in[4], copse__channel_shape(y->in[4], y->in[2]));
+    dx = copse_mul(g, dx, y->in[3]);
     t = copse__channel_part(g, y->in[5], 0);
     t = for_places(g, t);
     dx = copse_sub(g, dx, t);
@@ -164,6 +173,7 @@ static void gradient_second(copse_graph *g, const copse_tensor *y, copse_tensor 
     dx = copse_sub(g, dx, u);
     t = for_places(g, y->in[2]);
     dx = copse_mul(g, dx, t);
+    dx = copse_reshape(g, dx, y->shape);
     copse__partials(g, dx, slope, y->in, y->in_count, out);
 }
 
@@ -172,9 +182,10 @@ static void slopes_second(copse_graph *g, const copse_tensor *y, copse_tensor *s
                           copse_tensor **out)
 {
     static const uint32_t places = 1;
-    copse_tensor *u = compose_unit(g, y->in[0], y->in[2], y->in[3]), *sums[2];
-    u = copse_mul(g, u, y->in[1]);
-    sums[0] = copse_sum(g, y->in[1], &places, 1, false);
+    copse_tensor *u = compose_unit(g, y->in[0], y->in[2], y->in[3]), *dy, *sums[2];
+    dy = copse_reshape(g, y->in[1], copse__channel_shape(y->in[1], y->in[3]));
+    u = copse_mul(g, u, dy);
+    sums[0] = copse_sum(g, dy, &places, 1, false);
     sums[1] = copse_sum(g, u, &places, 1, false);
     u = copse_stack(g, sums, 2, 0);
     copse__partials(g, u, slope, y->in, y->in_count, out);
@@ -182,7 +193,7 @@ static void slopes_second(copse_graph *g, const copse_tensor *y, copse_tensor *s
 
 static copse_status gradient_lower(struct copse_lowering *l, const copse_tensor *y)
 {
-    return copse__lower_channel_norm(l, y, true);
+    return copse__lower_channel_norm(l, y, COPSE_CHANNEL_GRADIENT, NULL, y);
 }
 
 /* dx of x, mean and rest, 1 / sigma, scale, dy, shares. */
@@ -195,19 +206,28 @@ static const struct copse_op op_gradient = {
 
 static copse_status slopes_lower(struct copse_lowering *l, const copse_tensor *y)
 {
-    return copse__lower_channel_sums(l, y,
-                                     &(struct copse_channel_sums){ .op = COPSE_CHANNEL_SLOPES,
-                                                                   .group = 1,
-                                                                   .x = y->in[0],
-                                                                   .slope = y->in[1],
-                                                                   .mean = y->in[2],
-                                                                   .inverse = y->in[3] });
+    return copse__lower_channel_sums(
+        l, y,
+        &(struct copse_channel_sums){ .op = COPSE_CHANNEL_SLOPES,
+                                      .group = 1,
+                                      .shape = copse__channel_shape(y->in[0], y->in[3]),
+                                      .x = y->in[0],
+                                      .slope = y->in[1],
+                                      .mean = y->in[2],
+                                      .inverse = y->in[3] });
+}
+
+static copse_status slopes_infer(const copse_tensor *y, copse_shape *shape, copse_type *type)
+{
+    *shape = y->in[2]->shape;
+    *type = COPSE_F32;
+    return COPSE_OK;
 }
 
 /* Sums over places of dy and of dy u [2, batches, channels], of x, dy, mean and rest, 1 / sigma. */
 static const struct copse_op op_slopes = {
     .name = "channel_norm_slopes",
-    .infer = infer_pair,
+    .infer = slopes_infer,
     .gradient = slopes_second,
     .lower = slopes_lower,
 };
@@ -233,7 +253,8 @@ static copse_tensor *channel_norm_shares(copse_graph *g, const copse_tensor *y,
         slopes = copse_mul(g, slopes, part);
     }
     slopes = copse_mul(g, slopes, y->in[3]);
-    return over_groups(g, slopes, group_of(y), share_of(y->shape, group_of(y)));
+    return over_groups(g, slopes, group_of(y),
+                       share_of(copse__channel_shape(y, y->in[2]), group_of(y)));
 }
 
 /* dx has the part of the statistics, so that these pass nothing on. */
@@ -255,7 +276,40 @@ static void channel_norm_op_gradient(copse_graph *g, const copse_tensor *y, cops
 
 static copse_status norm_lower(struct copse_lowering *l, const copse_tensor *y)
 {
-    return copse__lower_channel_norm(l, y, false);
+    return copse__lower_channel_norm(l, y, COPSE_CHANNEL_FORWARD, NULL, y);
+}
+
+/* ---- the norm in one launch with what reads it ---- */
+
+enum { NORM, SUM, RELU }; /* the places of the nodes in a fusion */
+
+/* Only relu reads the norm; or the addition of another tensor, and relu of it; or the addition. */
+static bool norm_fuse(struct copse_lowering *l, const copse_tensor *y, uint32_t turn,
+                      struct copse_fused *out)
+{
+    const copse_tensor *next = copse__reader(l, y, 0);
+    out->is_inner[NORM] = true;
+    if (next && copse__is_sum_of_two(next)) {
+        out->at[SUM] = next;
+        out->inside[SUM] = next->in[0] == y ? 1 : 2;
+        next = turn == 0 ? copse__reader(l, next, 0) : NULL;
+    }
+    if (next && copse__is_relu(next)) {
+        out->at[RELU] = next;
+        out->inside[RELU] = 1;
+        out->is_inner[SUM] = out->at[SUM] != NULL;
+    }
+    return turn <= (out->at[SUM] != NULL);
+}
+
+static copse_status lower_with_readers(struct copse_lowering *l, const struct copse_fused *f)
+{
+    const copse_tensor *y = f->at[NORM], *sum = f->at[SUM], *relu = f->at[RELU];
+    const enum copse_channel_op op = !sum   ? COPSE_CHANNEL_RELU
+                                     : relu ? COPSE_CHANNEL_RELU_OF_SUM
+                                            : COPSE_CHANNEL_SUM;
+    return copse__lower_channel_norm(l, y, op, sum ? sum->in[sum->in[0] == y] : NULL,
+                                     relu ? relu : sum);
 }
 
 static const struct copse_op op_norm = {
@@ -264,16 +318,22 @@ static const struct copse_op op_norm = {
     .infer = infer_as_x,
     .gradient = channel_norm_op_gradient,
     .lower = norm_lower,
+    .fuse = norm_fuse,
+    .lower_fused = lower_with_readers,
 };
 
 copse_tensor *copse__channel_norm(copse_graph *g, const struct copse_channel_norm *n,
                                   copse_tensor **mean, copse_tensor **variance)
 {
     const struct attr a = { n->groups, n->is_synchronised };
-    copse_tensor *m = COPSE_NODE(g, &op_mean, &a, n->x);
+    const uint32_t channels = n->scale->shape.dims[0], batches = n->batches;
+    const uint64_t places =
+        copse__elements(n->x->shape) / COPSE_MAX((uint64_t)batches * channels, 1);
+    copse_tensor *x = copse_reshape(g, n->x, COPSE_SHAPE(batches, (uint32_t)places, channels));
+    copse_tensor *m = COPSE_NODE(g, &op_mean, &a, x);
     if (n->is_synchronised)
         m = copse__mean_over_batch(g, m);
-    copse_tensor *spread = COPSE_NODE(g, &op_spread, &a, n->x, m);
+    copse_tensor *spread = COPSE_NODE(g, &op_spread, &a, x, m);
     if (n->is_synchronised)
         spread = copse__mean_over_batch(g, spread);
     copse_tensor *centre = copse__channel_finish(g, COPSE_CHANNEL_CENTRE, m, spread, n->epsilon);

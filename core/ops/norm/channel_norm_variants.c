@@ -10,12 +10,18 @@
 #include "core/ops/ops.h"
 #include "core/ops/self_tests.h"
 
-enum { FORWARD, GRADIENT }; /* of kernels/norm/channel_norm.cl */
+enum {
+    FORWARD = COPSE_CHANNEL_FORWARD,
+    GRADIENT = COPSE_CHANNEL_GRADIENT,
+    RELU = COPSE_CHANNEL_RELU,
+    SUM = COPSE_CHANNEL_SUM,
+    RELU_OF_SUM = COPSE_CHANNEL_RELU_OF_SUM
+};
 
 struct work {
     int32_t op;
     uint32_t batches, places, channels;
-    const copse_tensor *y;
+    const copse_tensor *y, *r, *to; /* r: NULL where nothing is added */
 };
 
 static struct work work_of(copse_shape x, int32_t op)
@@ -26,10 +32,10 @@ static struct work work_of(copse_shape x, int32_t op)
 
 /* ---- launches ---- */
 
-/* Every argument needs a buffer: the shares are the last operand of a derivative. */
+/* Every argument needs a buffer: the shares are the last operand of a derivative, or r. */
 static struct copse_operand shares_of(const struct work *w)
 {
-    return copse__of(w->op == GRADIENT ? w->y->in[5] : w->y->in[1]);
+    return copse__of(w->op == GRADIENT ? w->y->in[5] : w->r ? w->r : w->y->in[1]);
 }
 
 static copse_status lower_plain(struct copse_lowering *l, const void *work)
@@ -46,7 +52,7 @@ static copse_status lower_plain(struct copse_lowering *l, const void *work)
     return COPSE_LAUNCH(l, channel_norm, spec, p,
                         copse__groups_for(l, COPSE_KERNEL_channel_norm, p.n), copse__of(in[0]),
                         copse__of(in[1]), copse__of(in[2]), copse__of(in[3]), copse__of(in[4]),
-                        shares_of(w), copse__of(w->y));
+                        shares_of(w), copse__of(w->to));
 }
 
 static bool fits_wide(const struct copse_limits *limits, const void *work)
@@ -68,7 +74,7 @@ static copse_status lower_wide(struct copse_lowering *l, const void *work)
     copse_tensor *const *in = w->y->in;
     return COPSE_LAUNCH(l, channel_norm_wide, spec, p, w->batches * blocks, copse__of(in[0]),
                         copse__of(in[1]), copse__of(in[2]), copse__of(in[3]), copse__of(in[4]),
-                        shares_of(w), copse__of(w->y));
+                        shares_of(w), copse__of(w->to));
 }
 
 /* ---- the family ---- */
@@ -110,7 +116,7 @@ static copse_status infer_job(const copse_tensor *y, copse_shape *shape, copse_t
 
 static copse_status lower_job(struct copse_lowering *l, const copse_tensor *y)
 {
-    return copse__lower_channel_norm(l, y, false);
+    return copse__lower_channel_norm(l, y, COPSE_CHANNEL_FORWARD, NULL, y);
 }
 
 static const struct copse_op op_job = {
@@ -143,15 +149,32 @@ const struct copse_family copse_family_channel_norm = {
 };
 
 copse_status copse__lower_channel_norm(struct copse_lowering *l, const copse_tensor *y,
-                                       bool is_gradient)
+                                       enum copse_channel_op op, const copse_tensor *r,
+                                       const copse_tensor *to)
 {
-    struct work w = work_of(y->shape, is_gradient ? GRADIENT : FORWARD);
+    struct work w = work_of(copse__channel_shape(y, y->in[2]), (int32_t)op);
     w.y = y;
+    w.r = r;
+    w.to = to;
     return copse__elements(y->shape) > 0 ? copse__lower_variant(l, &copse_family_channel_norm, &w)
                                          : COPSE_OK;
 }
 
 /* ---- references ---- */
+
+static bool has_sum(const int32_t *spec)
+{
+    return spec[0] == SUM || spec[0] == RELU_OF_SUM;
+}
+
+/* The norm is rounded before r is added, as by launches of their own. */
+static double channel_norm_end(const int32_t *spec, const struct copse_host_arg *r, size_t i,
+                               double y)
+{
+    if (has_sum(spec))
+        y = (r->is_double ? y : (double)(float)y) + copse__load(r, i);
+    return (spec[0] == RELU || spec[0] == RELU_OF_SUM) && y <= 0 ? 0 : y;
+}
 
 static void channel_norm_host(const void *params, const int32_t *spec,
                               const struct copse_host_arg *args)
@@ -164,8 +187,8 @@ static void channel_norm_host(const void *params, const int32_t *spec,
         const double u = (d - copse__load(&args[1], p->second + at)) * inverse;
         const double scale = copse__load(&args[3], c);
         copse__store(&args[6], i,
-                     spec[0] == FORWARD
-                         ? u * scale + copse__load(&args[4], c)
+                     spec[0] != GRADIENT
+                         ? channel_norm_end(spec, &args[5], i, u * scale + copse__load(&args[4], c))
                          : (scale * copse__load(&args[4], i) - copse__load(&args[5], at) -
                             u * copse__load(&args[5], p->second + at)) *
                                inverse);
@@ -195,7 +218,7 @@ static void channel_norm_test(const struct copse_kernel *k, struct copse_self_te
     copse__divisor(p.channels, &p.m, &p.h);
     copse__divisor(p.size, &p.size_m, &p.size_h);
     COPSE_SELF_TEST(t, p, copse__test_groups(k, p.n), p.n, 2 * B * C, B * C, C,
-                    k->spec[0] == FORWARD ? C : p.n, 2 * B * C, p.n);
+                    k->spec[0] == GRADIENT ? p.n : C, has_sum(k->spec) ? p.n : 2 * B * C, p.n);
 }
 
 #define WIDE_C 21u /* the last vector overlaps the one before */
@@ -205,7 +228,8 @@ static void channel_norm_wide_test(const struct copse_kernel *k, struct copse_se
     const struct copse_params_channel_norm_wide p = { B * 9 * WIDE_C, WIDE_C, 9 * WIDE_C,
                                                       B * WIDE_C, 5 };
     COPSE_SELF_TEST(t, p, B * 2, p.n, 2 * B * WIDE_C, B * WIDE_C, WIDE_C,
-                    k->spec[0] == FORWARD ? WIDE_C : p.n, 2 * B * WIDE_C, p.n);
+                    k->spec[0] == GRADIENT ? p.n : WIDE_C, has_sum(k->spec) ? p.n : 2 * B * WIDE_C,
+                    p.n);
 }
 
 /* ---- bases of tolerances ---- */
@@ -213,7 +237,7 @@ static void channel_norm_wide_test(const struct copse_kernel *k, struct copse_se
 /* Intermediate results below this are rounded to a multiple of 2^-149. */
 #define LEAST 0x1p-126
 
-/* |u scale| + |offset|; of the gradient (|scale dy| + |share[0]| + |u share[1]|) / sigma. */
+/* |u scale| + |offset| + |r|; of the gradient (|scale dy| + |share[0]| + |u share[1]|) / sigma. */
 static void channel_norm_size(const void *params, const int32_t *spec,
                               const struct copse_host_arg *args)
 {
@@ -225,8 +249,9 @@ static void channel_norm_size(const void *params, const int32_t *spec,
         const double d = fabs(copse__load(&args[0], i) - copse__load(&args[1], at));
         const double u = (d + fabs(copse__load(&args[1], p->second + at))) * inverse + LEAST;
         copse__store(&args[6], i,
-                     spec[0] == FORWARD
-                         ? u * scale + fabs(copse__load(&args[4], c))
+                     spec[0] != GRADIENT
+                         ? u * scale + fabs(copse__load(&args[4], c)) +
+                               (has_sum(spec) ? fabs(copse__load(&args[5], i)) : 0)
                          : (scale * fabs(copse__load(&args[4], i)) +
                             fabs(copse__load(&args[5], at)) +
                             u * fabs(copse__load(&args[5], p->second + at)) + LEAST) *
@@ -257,8 +282,10 @@ static bool split_places(const struct copse_command *c, struct copse_split *o, u
         copse__split_buffer(o, i, 0);
     copse__split_pieces(o, 0, items, size, channels);
     copse__split_pieces(o, 6, items, size, channels);
-    if (c->kernel->spec[0] != FORWARD) /* else it has an offset of each channel */
+    if (c->kernel->spec[0] == GRADIENT) /* else it has an offset of each channel */
         copse__split_pieces(o, 4, items, size, channels);
+    if (has_sum(c->kernel->spec))
+        copse__split_pieces(o, 5, items, size, channels);
     o->units = size / channels;
     copse__split_count(o, n, items * channels);
     copse__split_count(o, item, channels);

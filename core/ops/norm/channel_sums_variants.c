@@ -131,7 +131,9 @@ static copse_status infer_job(const copse_tensor *y, copse_shape *shape, copse_t
 static copse_status lower_job(struct copse_lowering *l, const copse_tensor *y)
 {
     return copse__lower_channel_sums(
-        l, y, &(struct copse_channel_sums){ .op = MEAN, .group = 1, .x = y->in[0] });
+        l, y,
+        &(struct copse_channel_sums){
+            .op = MEAN, .group = 1, .shape = y->in[0]->shape, .x = y->in[0] });
 }
 
 static const struct copse_op op_job = {
@@ -162,7 +164,7 @@ const struct copse_family copse_family_channel_sums = {
 copse_status copse__lower_channel_sums(struct copse_lowering *l, const copse_tensor *y,
                                        const struct copse_channel_sums *s)
 {
-    struct work w = work_of(s->x->shape, s);
+    struct work w = work_of(s->shape, s);
     const int32_t spec[COPSE_MAX_SPECS] = { s->op };
     const struct copse_params_channel_merge p = {
         w.batches * w.channels / COPSE_MAX(s->group, 1u), w.chunks, w.channels, s->group,
