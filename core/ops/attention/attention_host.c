@@ -31,6 +31,8 @@ static double score_of(const struct copse_attention_map *m, const struct copse_h
     return s + copse__attention_bias(m, &args[3], item, h, i, j);
 }
 
+enum { KEPT_SCORES = 512 };
+
 static void attention_line(const void *params, const int32_t *spec,
                            const struct copse_host_arg *args, size_t row)
 {
@@ -45,10 +47,13 @@ static void attention_line(const void *params, const int32_t *spec,
     const size_t keys = copse__attention_keys(&m, copse__attention_length(&m, &args[4], item), i);
     const double before = p->first ? copse__load(state, STATE * row) : -INFINITY;
     double sums[COPSE_ATTENTION_WIDTH] = { 0 }, top = before;
+    double scores[KEPT_SCORES]; /* of the first keys; others are computed twice */
     for (size_t j = p->first; j < end; j++) {
         if (!copse__attention_sees(&m, i, j, keys))
             continue;
         const double s = score_of(&m, args, item, h, i, j, NULL);
+        if (j - p->first < KEPT_SCORES)
+            scores[j - p->first] = s;
         if (s > top)
             top = s;
     }
@@ -59,7 +64,9 @@ static void attention_line(const void *params, const int32_t *spec,
     for (size_t j = p->first; j < end; j++) {
         if (!copse__attention_sees(&m, i, j, keys))
             continue;
-        const double e = exp(score_of(&m, args, item, h, i, j, NULL) - shift);
+        const double s = j - p->first < KEPT_SCORES ? scores[j - p->first]
+                                                    : score_of(&m, args, item, h, i, j, NULL);
+        const double e = exp(s - shift);
         total += e;
         for (size_t c = 0; has_values && c < m.width; c++)
             sums[c] += e * copse__load(v, copse__attention_v(&m, item, h, j) + c);
