@@ -12,6 +12,8 @@ from copse import ops
 
 DEVICES = (os.environ.get("COPSE_TEST_DEVICES", "").split()
            or [d.id for d in copse.devices() if d.is_usable and d.same_as is None])
+# Of tests whose kernels take drivers long to compile, and which tests in C run on all devices.
+SOME_DEVICES = DEVICES if os.environ.get("COPSE_TEST_ALL") else [d for d in DEVICES if d.startswith("host")] or DEVICES[:1]
 
 PACKAGE = Path(__file__).resolve().parents[1]
 

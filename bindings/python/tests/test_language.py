@@ -7,7 +7,7 @@ import unittest
 import numpy as np
 
 import copse
-from rig import DEVICES, InFolder
+from rig import SOME_DEVICES, InFolder
 
 TEXT = "the hen sings.\nthe owl sleeps.\nhello fox, hello cat!\n" * 30
 
@@ -19,7 +19,7 @@ class Languages(InFolder):
         return copse.LanguageModel(copse.Strategy(device), "model.gguf")
 
     def test_an_adapter_is_trained_saved_and_loaded(self):
-        for device in DEVICES + ["host:0,host:0"]:
+        for device in SOME_DEVICES + ["host:0,host:0"]:
             model = self.model(device)
             before = model.evaluate(TEXT, 16)
             model.adapt(3, dropout=0.1, targets=["q_proj", "*.mlp.*"], seed=2)
