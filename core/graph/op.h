@@ -69,6 +69,16 @@ struct copse_op {
        not y's. Adds another gradient of rows of the same leaf. */
     copse_tensor *(*join)(copse_graph *g, copse_tensor *a, copse_tensor *b);
 
+    /* An elementwise op that may be a link of a chain (core/ops/elementwise/elementwise_chain.h); its
+       attributes say which function it is. */
+    enum copse_chain_kind {
+        COPSE_CHAIN_NONE,
+        COPSE_CHAIN_UNARY,
+        COPSE_CHAIN_UNARY_SLOPE,
+        COPSE_CHAIN_BINARY,
+        COPSE_CHAIN_BINARY_SLOPE
+    } chain;
+
     /* It reads operands of types that are stored but not computed. Otherwise f16 and bf16 are
        converted to f32 before the node, and u8 is refused. */
     bool takes_stored;

@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "copse/matmul.h"
+#include "core/ops/elementwise/elementwise_chain.h"
 #include "core/ops/ops.h"
 #include "prover/forms/lines.h"
 
@@ -174,6 +175,29 @@ static void plan_bias(struct copse_launch *l)
 PLAN_WHERE(where)
 PLAN_WHERE(where_i32)
 
+/* ---- chains ---- */
+
+#define CHAIN_LINK(function, mode, order) \
+    (COPSE_LINK_##function + COPSE_LINK_MODE * COPSE_LINK_##mode + order)
+#define SWAPPED COPSE_LINK_SWAPS
+
+static void plan_chain(struct copse_launch *l)
+{
+    struct copse_params_chain p = { .n = (uint32_t)copse__launch_extent(l, copse__launch_group(l)),
+                                    .period = l->regime == COPSE_REGIME_SHORT ? 13 : INNER,
+                                    .alpha0 = copse__launch_either(l, 0.75f, -1.5f),
+                                    .alpha1 = copse__launch_either(l, -1.25f, 0.5f),
+                                    .alpha2 = copse__launch_either(l, 2.0f, -0.75f),
+                                    .alpha3 = copse__launch_either(l, -0.5f, 3.0f) };
+    size_t words[COPSE_MOST_LINKS];
+    copse__divisor(p.period, &p.m, &p.h);
+    for (uint32_t i = 0; i < COPSE_MOST_LINKS; i++) {
+        const int32_t mode = l->spec[i] / COPSE_LINK_MODE % 4;
+        words[i] = mode == COPSE_LINK_EACH ? p.n : mode == COPSE_LINK_ONE ? 1 : p.period;
+    }
+    COPSE_LAUNCH_PLAN(l, p, l->want, p.n, words[0], words[1], words[2], words[3], p.n);
+}
+
 /* ---- losses of pairs ---- */
 
 #define PLAN_PAIR(kernel, ...)                                                        \
@@ -262,6 +286,13 @@ static void arrange_pair(const struct copse_launch *l, uint32_t *const *words)
     {                                                                                        \
         .kernel = COPSE_KERNEL_where_i32, .name = label, .spec = { c_mode, a_mode, b_mode }, \
         .contents = { VALUES, WHOLE, WHOLE, WORDS }, .plan = plan_where_i32, __VA_ARGS__     \
+    }
+/* A subnormal number times an infinity is infinite, or NaN where the number was rounded to 0. */
+#define CHAIN(label, ...)                                                         \
+    {                                                                             \
+        .kernel = COPSE_KERNEL_chain, .name = label, .spec = { __VA_ARGS__ },     \
+        .contents = { VALUES, VALUES, VALUES, VALUES, VALUES, RESULT }, .cap = 4, \
+        .plan = plan_chain, .apart = COPSE_BIT(COPSE_VALUES_SUBNORMALS)           \
     }
 #define QUICK  .tier = COPSE_CONFORM_QUICK
 #define SELDOM COPSE_FEW_ALONE, .tier = COPSE_CONFORM_STANDARD
@@ -411,6 +442,20 @@ static const struct copse_launch_form forms[] = {
     PAIR(pair_loss, "divergence", 1, VALUES, VALUES, VALUES),
     PAIR(pair_loss_grad, "binary", 0, VALUES, VALUES, VALUES, VALUES),
     PAIR(pair_loss_grad, "divergence", 1, VALUES, VALUES, VALUES, VALUES),
+    CHAIN("sum, relu", CHAIN_LINK(ADD, EACH, 0), CHAIN_LINK(RELU, EACH, 0)),
+    CHAIN("sum, slope of relu", CHAIN_LINK(ADD, EACH, 0), CHAIN_LINK(SLOPE, EACH, 0)),
+    CHAIN("difference, factor, sum", CHAIN_LINK(SUB, EACH, 0), CHAIN_LINK(SCALE, EACH, 0),
+          CHAIN_LINK(ADD, EACH, SWAPPED)),
+    CHAIN("norm by averages", CHAIN_LINK(SUB, PERIOD, 0), CHAIN_LINK(MUL, PERIOD, 0),
+          CHAIN_LINK(MUL, PERIOD, 0), CHAIN_LINK(ADD, PERIOD, 0)),
+    CHAIN("swapped, repeated", CHAIN_LINK(MUL, EACH, SWAPPED), CHAIN_LINK(SUB, PERIOD, SWAPPED),
+          CHAIN_LINK(SLOPE, PERIOD, 0), CHAIN_LINK(SUB, EACH, SWAPPED)),
+    CHAIN("single elements", CHAIN_LINK(ADD, ONE, 0), CHAIN_LINK(MUL, ONE, SWAPPED),
+          CHAIN_LINK(SUB, ONE, SWAPPED), CHAIN_LINK(MUL, EACH, 0)),
+    CHAIN("functions", CHAIN_LINK(SCALE, EACH, 0), CHAIN_LINK(SQUARE, EACH, 0),
+          CHAIN_LINK(SCALE, EACH, 0), CHAIN_LINK(SCALE, EACH, 0)),
+    CHAIN("functions of a difference", CHAIN_LINK(SUB, EACH, 0), CHAIN_LINK(SCALE, EACH, 0),
+          CHAIN_LINK(RELU, EACH, 0), CHAIN_LINK(SQUARE, EACH, 0)),
     BIAS("bias", 1, COPSE_LINEAR, QUICK),
     BIAS("relu", 0, COPSE_RELU, QUICK),
     BIAS("bias, relu", 1, COPSE_RELU, QUICK),
@@ -421,6 +466,7 @@ static const struct copse_launch_form forms[] = {
 /* ---- the lines that an invocation, or a group, walks ---- */
 
 static const struct copse_launch_line lines[] = {
+    COPSE_NO_LINE(chain, COPSE_WALKS_NONE),
     COPSE_NO_LINE(unary, COPSE_WALKS_NONE),
     COPSE_NO_LINE(unary_grad, COPSE_WALKS_NONE),
     COPSE_NO_LINE(unary_wide, COPSE_WALKS_NONE),

@@ -12,7 +12,7 @@
 #include "tests/rig/found.h"
 #include "tests/rig/one_context.h"
 
-enum { ITEMS = 5, ROWS = 37, COLS = 20, NUMBERS = ITEMS * ROWS * COLS, MOST_RESULTS = 4 };
+enum { ITEMS = 5, ROWS = 37, COLS = 20, NUMBERS = 70001, MOST_RESULTS = 4 };
 
 /* Numbers without a pattern, from -2 to 2. */
 static copse_tensor *numbers(copse_graph *g, copse_shape shape, uint32_t seed)
@@ -142,7 +142,7 @@ static void sums_near_a_large_norm(copse_graph *g, copse_tensor **y)
 {
     copse_tensor *x = numbers(g, MATRIX, 1), *scale = numbers(g, COLUMNS, 3), *a, *b, *norm;
     a = copse_exp(g, x);
-    b = copse_square(g, x);
+    b = copse_tanh(g, x);
     a = copse_add(g, a, b);
     norm = copse_rms_norm(g, a, scale, 1e-3f);
     y[3] = copse_exp(g, norm);
@@ -322,6 +322,144 @@ static void block_of_channels(copse_graph *g, copse_tensor **y)
     copse__gradients(g, y[0], dy, (copse_tensor *[]){ x, scale, offset }, 3, y + 1);
 }
 
+/* ---- chains ---- */
+
+static void chain_of_four(copse_graph *g, copse_tensor **y)
+{
+    copse_tensor *x = numbers(g, MATRIX, 1), *row = numbers(g, COLUMNS, 2), *factor, *t;
+    factor = numbers(g, COPSE_SHAPE(1, COLS), 3);
+    t = copse_sub(g, x, row);
+    t = copse_mul(g, t, factor);
+    t = copse_mul(g, t, row);
+    y[0] = copse_add(g, t, row);
+    y[1] = copse_square(g, x);
+}
+
+/* Five functions: four, and one. */
+static void chain_of_five(copse_graph *g, copse_tensor **y)
+{
+    copse_tensor *x = numbers(g, MATRIX, 1), *r = numbers(g, MATRIX, 2), *t;
+    t = copse_sub(g, x, r);
+    t = copse_multiply_by(g, t, 0.3f);
+    t = copse_square(g, t);
+    t = copse_add(g, r, t);
+    y[0] = copse_relu(g, t);
+}
+
+/* The value is the second operand, and the first head is a row that repeats. */
+static void chain_of_second_operands(copse_graph *g, copse_tensor **y)
+{
+    copse_tensor *x = numbers(g, MATRIX, 1), *r = numbers(g, MATRIX, 2), *t;
+    copse_tensor *rows = numbers(g, COPSE_SHAPE(ROWS, COLS), 3), *one = numbers(g, COPSE_SCALAR, 4);
+    t = copse_sub(g, rows, x);
+    t = copse_sub(g, r, t);
+    t = copse_mul(g, one, t);
+    y[0] = copse_sub(g, rows, t);
+}
+
+static void chain_of_one_element(copse_graph *g, copse_tensor **y)
+{
+    copse_tensor *x = numbers(g, COPSE_SHAPE(1, 1), 1), *r = numbers(g, COPSE_SHAPE(1), 2), *t;
+    t = copse_sub(g, x, r);
+    y[0] = copse_mul(g, t, r);
+}
+
+/* A sum of derivatives, and the derivative of relu. */
+static void chain_of_derivatives(copse_graph *g, copse_tensor **y)
+{
+    copse_tensor *x = numbers(g, MATRIX, 1), *dy = numbers(g, MATRIX, 2), *t, *u;
+    t = copse_relu(g, x);
+    u = copse_tanh(g, t);
+    u = copse_add(g, t, u);
+    copse__gradients(g, u, dy, &x, 1, y);
+}
+
+/* The derivatives of a product, and of relu before it. */
+static void chain_of_slopes(copse_graph *g, copse_tensor **y)
+{
+    copse_tensor *x = numbers(g, MATRIX, 1), *dy = numbers(g, MATRIX, 2), *t;
+    copse_tensor *row = numbers(g, COLUMNS, 3);
+    t = copse_relu(g, x);
+    y[0] = copse_mul(g, row, t);
+    copse__gradients(g, y[0], dy, &x, 1, y + 1);
+    t = copse_mul(g, t, row);
+    copse__gradients(g, t, dy, &x, 1, y + 2);
+}
+
+static void chain_that_is_not_finite(copse_graph *g, copse_tensor **y)
+{
+    static float x[ROWS * COLS], r[COLS];
+    static const float special[] = { (float)INFINITY, (float)-INFINITY, (float)NAN, 0.0f, -0.0f,
+                                     1e-40f,          -1e-40f,          3e38f,      1.5f, -2.0f };
+    for (uint32_t i = 0; i < ROWS * COLS; i++)
+        x[i] = special[(i + i / COLS) % 10];
+    for (uint32_t i = 0; i < COLS; i++)
+        r[i] = special[(3 * i + 1) % 10];
+    r[2] = r[12] = 2.0f; /* a sum of two NaNs may be either */
+    for (uint32_t i = 0; i < COLS; i++)
+        r[i] = isnan(r[i]) ? 0.5f : r[i];
+    copse_tensor *a = copse_constant(g, COPSE_F32, COPSE_SHAPE(ROWS, COLS), x);
+    copse_tensor *b = copse_constant(g, COPSE_F32, COLUMNS, r), *t;
+    t = copse_mul(g, a, b);
+    t = copse_sub(g, b, t);
+    t = copse_relu(g, t);
+    y[0] = copse_multiply_by(g, t, -0.5f);
+}
+
+/* The first value has two readers, the third one is a result. */
+static void chain_that_is_read(copse_graph *g, copse_tensor **y)
+{
+    copse_tensor *x = numbers(g, MATRIX, 1), *r = numbers(g, MATRIX, 2), *t, *u;
+    t = copse_sub(g, x, r);
+    y[1] = copse_mean(g, t, (const uint32_t[]){ 0, 1, 2 }, 3, false);
+    u = copse_square(g, t);
+    y[0] = copse_mul(g, u, r);
+    y[2] = copse_sub(g, y[0], x);
+}
+
+static void long_chain(copse_graph *g, copse_tensor **y)
+{
+    const copse_shape shape = COPSE_SHAPE(NUMBERS);
+    copse_tensor *x = numbers(g, shape, 1), *r = numbers(g, shape, 2), *t;
+    t = copse_sub(g, x, r);
+    t = copse_multiply_by(g, t, 0.1f);
+    y[0] = copse_add(g, r, t);
+}
+
+/* Two lengths of rows, and rows of one element each: each begins a chain of its own. */
+static void chain_of_other_rows(copse_graph *g, copse_tensor **y)
+{
+    copse_tensor *x = numbers(g, MATRIX, 1), *t;
+    t = copse_sub(g, x, numbers(g, COLUMNS, 2));
+    t = copse_mul(g, t, numbers(g, COPSE_SHAPE(ROWS, COLS), 3));
+    y[0] = copse_mul(g, t, numbers(g, COPSE_SHAPE(ROWS, 1), 4));
+}
+
+/* A value by itself, and a result that is larger than the value. */
+static void values_that_are_no_chain(copse_graph *g, copse_tensor **y)
+{
+    copse_tensor *x = numbers(g, COLUMNS, 1), *r = numbers(g, COLUMNS, 2), *t;
+    t = copse_sub(g, x, r);
+    y[0] = copse_mul(g, t, t);
+    t = copse_add(g, x, r);
+    y[1] = copse_mul(g, t, numbers(g, MATRIX, 3));
+}
+
+/* In one launch both operands of the difference are alive beside the large values. */
+static void chain_that_needs_memory(copse_graph *g, copse_tensor **y)
+{
+    copse_tensor *x = numbers(g, MATRIX, 1), *a, *b, *c, *t;
+    a = copse_exp(g, x);
+    b = copse_tanh(g, x);
+    t = copse_sub(g, a, b);
+    a = copse_exp(g, t);
+    b = copse_tanh(g, a);
+    c = copse_sin(g, b);
+    a = copse_softplus(g, c);
+    y[1] = copse_mul(g, a, b);
+    y[0] = copse_mul(g, t, c);
+}
+
 /* ---- their programs ---- */
 
 struct graph {
@@ -431,6 +569,37 @@ static const struct graph graphs[] = {
       { 2, 2 },
       { 2, 2 } },
     { "block of channels", block_of_channels, 4, { "channel_norm", "unary" }, { 2, 2 }, { 2, 1 } },
+    { "chain of four", chain_of_four, 2, { "binary", "chain" }, { 4, 0 }, { 0, 1 } },
+    { "chain of five", chain_of_five, 1, { "binary", "chain" }, { 2, 0 }, { 0, 1 } },
+    { "chain of second operands",
+      chain_of_second_operands,
+      1,
+      { "binary", "chain" },
+      { 4, 0 },
+      { 0, 1 } },
+    { "chain of one element", chain_of_one_element, 1, { "binary", "chain" }, { 2, 0 }, { 0, 1 } },
+    { "chain of derivatives", chain_of_derivatives, 1, { "unary", "chain" }, { 3, 0 }, { 2, 1 } },
+    { "chain of slopes", chain_of_slopes, 3, { "binary", "chain" }, { 3, 0 }, { 1, 2 } },
+    { "chain that is not finite",
+      chain_that_is_not_finite,
+      1,
+      { "binary", "chain" },
+      { 2, 0 },
+      { 0, 1 } },
+    { "chain that is read", chain_that_is_read, 3, { "binary", "chain" }, { 3, 0 }, { 2, 1 } },
+    { "chain of other rows", chain_of_other_rows, 1, { "binary", "chain" }, { 3, 0 }, { 3, 0 } },
+    { "values that are no chain",
+      values_that_are_no_chain,
+      2,
+      { "binary", "chain" },
+      { 4, 0 },
+      { 4, 0 } },
+    { "chain that needs memory",
+      chain_that_needs_memory,
+      2,
+      { "binary", "chain" },
+      { 3, 0 },
+      { 3, 0 } },
     { "attention", attention_gradients, 2, { "attention", "copy" }, { 3, 0 }, { 3, 0 } },
     { "sums of columns", sums_of_columns, 3, { "column_sums", "copy" }, { 3, 0 }, { 1, 0 } },
     { "sums near a large norm",
@@ -547,11 +716,56 @@ static void nodes_share_launches_of_gpus(void **state)
     ctx = own;
 }
 
+/* Groups of one invocation: more of them than 65,535. */
+static void chains_of_many_groups(void **state)
+{
+    static const struct graph of = {
+        "long chain", long_chain, 1, { "binary", "chain" }, { 2, 0 }, { 0, 1 },
+    };
+    copse_context *own = ctx;
+    (void)state;
+    OK(copse_context_create(NULL, &ctx));
+    for (size_t d = 0; d < ctx->device_count; d++) {
+        struct copse_device_info *info = &ctx->devices[d];
+        copse_device *dev;
+        if (!info->is_usable)
+            continue;
+        info->limits.max_group_size = 1;
+        OK(copse_device_open(ctx, info->id, NULL, &dev));
+        check_graph(dev, info->id, &of);
+        copse_device_release(&dev);
+    }
+    copse_context_release(&ctx);
+    ctx = own;
+}
+
+/* A device on which the kernel of chains is blocked. */
+static void chains_need_their_kernel(void **state)
+{
+    static const struct graph of = {
+        "blocked chain", chain_of_five, 1, { "binary", "chain" }, { 2, 0 }, { 2, 0 },
+    };
+    copse_context *own = ctx;
+    (void)state;
+    OK(copse_context_create(NULL, &ctx));
+    for (uint32_t i = 0; i < found_count; i++) {
+        copse_device *dev;
+        OK(copse_device_block(ctx, found[i], "chain", "by the test"));
+        OK(copse_device_open(ctx, found[i], NULL, &dev));
+        check_graph(dev, found[i], &of);
+        copse_device_release(&dev);
+    }
+    copse_context_release(&ctx);
+    ctx = own;
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nodes_share_launches_with_the_same_bits),
         cmocka_unit_test(nodes_share_launches_of_gpus),
+        cmocka_unit_test(chains_of_many_groups),
+        cmocka_unit_test(chains_need_their_kernel),
     };
     void *unused = NULL;
     if (open_context(&unused) != 0)

@@ -222,8 +222,8 @@ static const char *kernel_of_rule(size_t index)
     return copse_kernel_table[copse__rule_row(kind)->kernel->id].name;
 }
 
-/* The other kernels belong to rules, to sums over replicas, to gradients of rows, to audits, and to
-   variants that the fake device does not choose. */
+/* The other kernels belong to rules, to sums over replicas, to gradients of rows, to audits, to nodes
+   that share a launch, and to variants that the fake device does not choose. */
 static bool is_in_graphs(const char *kernel)
 {
     static const char *const others[] = { "average",
@@ -255,7 +255,8 @@ static bool is_in_graphs(const char *kernel)
                                           "softmax_grad_held",
                                           "cross_entropy_grad_held",
                                           "layer_norm_held",
-                                          "column_sums" };
+                                          "column_sums",
+                                          "chain" };
     for (size_t i = 0; i < COPSE_COUNT(others); i++)
         if (strcmp(others[i], kernel) == 0)
             return false;

@@ -6,6 +6,7 @@
 #include "copse/ops/functions.h"
 #include "copse/ops/logic.h"
 #include "core/ops/elementwise/binary.h"
+#include "core/ops/elementwise/elementwise_chain.h"
 #include "core/ops/move/host_walk.h"
 #include "core/ops/self_tests.h"
 
@@ -104,6 +105,9 @@ const struct copse_op copse_op_binary_grad = {
     .attr_size = sizeof(struct copse_binary_attr),
     .infer = grad_infer,
     .lower = grad_lower,
+    .fuse = copse__chain_fuse,
+    .lower_fused = copse__chain_lower,
+    .chain = COPSE_CHAIN_BINARY_SLOPE,
 };
 
 /* The columns da and db as text: constant ones need no operands, so the kernel does not read
@@ -146,6 +150,9 @@ static void no_gradient(copse_graph *g, const copse_tensor *y, copse_tensor *dy,
         .infer = rule,                                                         \
         .gradient = derivative,                                                \
         .lower = binary_lower,                                                 \
+        .fuse = copse__chain_fuse,                                             \
+        .lower_fused = copse__chain_lower,                                     \
+        .chain = COPSE_CHAIN_BINARY,                                           \
     };                                                                         \
     copse_tensor *copse_##op(copse_graph *g, copse_tensor *a, copse_tensor *b) \
     {                                                                          \

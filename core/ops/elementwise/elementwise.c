@@ -5,6 +5,7 @@
 
 #include "copse/ops/functions.h"
 #include "core/device/kernel/launch_split.h"
+#include "core/ops/elementwise/elementwise_chain.h"
 #include "core/ops/elementwise/unary.h"
 #include "core/ops/ops.h"
 #include "core/ops/self_tests.h"
@@ -26,6 +27,9 @@ static void unary_gradient(copse_graph *g, const copse_tensor *y, copse_tensor *
         .infer = copse__unary_infer,                  \
         .gradient = unary_gradient,                   \
         .lower = copse__unary_lower,                  \
+        .fuse = copse__chain_fuse,                    \
+        .lower_fused = copse__chain_lower,            \
+        .chain = COPSE_CHAIN_UNARY,                   \
     };
 #define SCALED(op, ...) UNARY(op, 0)
 #include "kernels/elementwise/unary.def"

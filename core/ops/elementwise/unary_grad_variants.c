@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Derivatives of functions of one tensor: the op, and its kernel variants with their launches. */
+#include "core/ops/elementwise/elementwise_chain.h"
 #include "core/ops/elementwise/unary.h"
 
 /* ---- launches ---- */
@@ -66,6 +67,9 @@ const struct copse_op copse_op_unary_grad = {
     .attr_size = sizeof(struct copse_unary_attr),
     .infer = copse__unary_infer,
     .lower = unary_grad_lower,
+    .fuse = copse__chain_fuse,
+    .lower_fused = copse__chain_lower,
+    .chain = COPSE_CHAIN_UNARY_SLOPE,
 };
 
 copse_tensor *copse__unary_grad(copse_graph *g, const struct copse_unary_attr *a, copse_tensor *x,
