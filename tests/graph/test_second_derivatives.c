@@ -97,7 +97,7 @@ static void functions_of_one_tensor(void **state)
             .backward = { .ulp = 64, .of_max = 4e-6 },
             .is_poor = true, /* the second derivatives of straight lines are 0 */
         };
-    harness_run(&(const struct copse_case_table){
+    harness_run_in_turn(&(const struct copse_case_table){
         .family = "second derivatives", .cases = cases, .count = COPSE_COUNT(functions) });
 }
 
@@ -258,7 +258,7 @@ static const struct copse_case ops[] = {
 static void other_ops(void **state)
 {
     (void)state;
-    harness_run(&(const struct copse_case_table){
+    harness_run_in_turn(&(const struct copse_case_table){
         .family = "second derivatives", .cases = ops, .count = COPSE_COUNT(ops) });
 }
 
@@ -348,7 +348,7 @@ static const struct copse_case whole[] = {
 static void losses_with_derivatives(void **state)
 {
     (void)state;
-    harness_run(&(const struct copse_case_table){
+    harness_run_in_turn(&(const struct copse_case_table){
         .family = "losses with derivatives", .cases = whole, .count = COPSE_COUNT(whole) });
 }
 

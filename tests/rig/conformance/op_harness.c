@@ -215,9 +215,9 @@ static enum copse_conformance_tier tier_of_environment(void)
     return COPSE_CONFORM_FULL;
 }
 
-void harness_run(const struct copse_case_table *table)
+static void run_table(const struct copse_case_table *table, bool is_in_turn)
 {
-    const struct copse_case_table *const tables[] = { table, NULL };
+    struct copse_case *cases = block(table->count, sizeof *cases);
     struct tally t = { 0, 0 };
     struct copse_conformance_params params = {
         .tier = tier_of_environment(),
@@ -226,12 +226,30 @@ void harness_run(const struct copse_case_table *table)
     };
     for (size_t d = 0; d < device_count; d++) {
         struct copse_conformance_summary summary;
+        struct copse_case_table taken = *table;
+        const struct copse_case_table *const tables[] = { &taken, NULL };
         params.device = copse_device_describe(devices[d])->id;
+        taken.cases = cases;
+        taken.count = 0;
+        for (size_t i = 0; i < table->count; i++)
+            if (!is_in_turn || rig_takes_on(i, params.device))
+                cases[taken.count++] = table->cases[i];
         OK(copse__conformance_run_with(ctx, &params, tables, copse_known, &summary));
     }
+    free(cases);
     print_message("%s: %llu passed\n", table->family, (unsigned long long)t.passed);
     if (t.wrong || !t.passed)
         fail_msg("%s: %llu cases did not pass", table->family, (unsigned long long)t.wrong);
+}
+
+void harness_run(const struct copse_case_table *table)
+{
+    run_table(table, false);
+}
+
+void harness_run_in_turn(const struct copse_case_table *table)
+{
+    run_table(table, true);
 }
 
 void harness_run_named(const char *family)

@@ -20,6 +20,8 @@ copse_context *harness_context(void);
    device. Each failed case is printed; then the test fails. COPSE_TEST_TIER names the tier: quick,
    standard (without it) or full. */
 void harness_run(const struct copse_case_table *table);
+/* The same with the cases that have their turn on the device: rig_takes_on. */
+void harness_run_in_turn(const struct copse_case_table *table);
 /* The library's table of this name. */
 void harness_run_named(const char *family);
 
