@@ -6,9 +6,9 @@ U-Net. It compares its rows by the loss and 16 logits; here each gradient of the
 (arena_referee.py). Columns: seconds from the first call to the end of the first step, less one step (compile: of timed
 rows only); milliseconds of the loss without gradients (forward) and of a training step with its update (training), the
 fastest and, in the JSON, all of `repeats`; the peak of host memory of the whole process, which has loaded PyTorch in
-each row (process MB). Batch norm uses the statistics of the batch in both columns. In the full form each row runs in a
-process of its own. Exit code 0: gradients, losses and logits are right; 1: some are wrong, or a row failed; 77:
-skipped.
+each row (process MB). Copse audits its first 8 steps, which means that it computes their gradients twice: they are not
+timed. Batch norm uses the statistics of the batch in both columns. In the full form each row runs in a process of its
+own. Exit code 0: gradients, losses and logits are right; 1: some are wrong, or a row failed; 77: skipped.
 """
 import argparse
 import json

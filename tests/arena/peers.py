@@ -2,10 +2,10 @@
 """peers.py: training steps of small networks in Copse, PyTorch and JAX, alternated.
 
 Each framework runs in a process of its own, which is started and warmed up first. Then all of a row take turns, in the
-reverse order every other round, and the medians of the rounds are compared: the ratio is a peer's time divided by Copse's
-time in the same round, so more than 1 says that Copse is faster. A step takes new labels, and trains with Adam. Copse
-and PyTorch run the loss of each step to the host. Copse has up to 8 steps under way, as `copse train` has; the times
-contain all of them. PyTorch has two rows, eager and compiled; pictures are in channels last, which is the faster
+reverse order every other round, and the medians of the rounds are compared: the ratio is a peer's time divided by
+Copse's time in the same round, so more than 1 says that Copse is faster. A step takes new labels, and trains with Adam.
+Each framework reads the loss of each step to the host. Copse has up to 8 steps under way, as `copse train` has; the
+times contain all of them. PyTorch has two rows, eager and compiled; pictures are in channels last, which is the faster
 layout there. Run it on a quiet machine. Exit code 0; 1: a row failed; 77: skipped.
 """
 import argparse
@@ -44,7 +44,8 @@ RESNET = ("conv 16 3x3 bias=no; batch_norm; relu; " + block(16) * 3 + halving(32
           block(64) * 2 + "global_pool; dense out")
 GPT = ("embedding in 128 scale=0.02; positions scale=0.02; " +
        "residual { layer_norm; attention 4 causal=yes init=normal scale=0.02 }; residual { layer_norm; dense 512 gelu "
-       "init=normal scale=0.02; dense 128 init=normal scale=0.007 }; " * 4 + "layer_norm; dense out init=normal scale=0.02")
+       "init=normal scale=0.02; dense 128 init=normal scale=0.007 }; " * 4 +
+       "layer_norm; dense out init=normal scale=0.02")
 
 
 class Row:
@@ -52,7 +53,8 @@ class Row:
     example (tokens: one number), classes, examples of a step, and steps of a sample."""
 
     def __init__(self, network, text, shape, classes, batch, steps):
-        self.network, self.text, self.shape, self.classes, self.batch, self.steps = network, text, shape, classes, batch, steps
+        self.network, self.text, self.shape, self.classes = network, text, shape, classes
+        self.batch, self.steps = batch, steps
         self.is_text = network in ("gpt", "gru", "lstm")
 
 
@@ -155,7 +157,8 @@ def torch_network(row, torch):
     class Transformer(nn.Module):
         def __init__(self, tokens, positions, width, heads, layers):
             super().__init__()
-            self.tokens, self.positions = nn.Embedding(tokens, width), nn.Parameter(torch.randn(positions, width) * 0.02)
+            self.tokens = nn.Embedding(tokens, width)
+            self.positions = nn.Parameter(torch.randn(positions, width) * 0.02)
             self.blocks = nn.Sequential(*[Block(width, heads) for _ in range(layers)])
             self.norm, self.head = nn.LayerNorm(width), nn.Linear(width, tokens)
 
@@ -174,8 +177,8 @@ def torch_network(row, torch):
     def conv(inputs, outputs):
         return nn.Conv2d(inputs, outputs, 3, padding=1), nn.ReLU()
     if row.network == "cnn":
-        return nn.Sequential(*conv(1, 32), *conv(32, 32), nn.MaxPool2d(2), *conv(32, 64), *conv(64, 64), nn.MaxPool2d(2),
-                             nn.Flatten(), nn.Dropout(0.25), nn.Linear(3136, 128), nn.ReLU(), nn.Dropout(0.5),
+        return nn.Sequential(*conv(1, 32), *conv(32, 32), nn.MaxPool2d(2), *conv(32, 64), *conv(64, 64),
+                             nn.MaxPool2d(2), nn.Flatten(), nn.Dropout(0.25), nn.Linear(3136, 128), nn.ReLU(), nn.Dropout(0.5),
                              nn.Linear(128, 10))
     if row.network == "resnet20":
         sizes = [(16, 16, 1)] * 3 + [(16, 32, 2)] + [(32, 32, 1)] * 2 + [(32, 64, 2)] + [(64, 64, 1)] * 2
@@ -242,8 +245,8 @@ def jax_steps(row):
         norm = [jnp.ones(width), jnp.zeros(width)]
         weights = {"tokens": jnp.array(random.normal(0, 1, (row.classes, width)).astype("f4")),
                    "positions": jnp.array(random.normal(0, 0.02, (positions, width)).astype("f4")),
-                   "blocks": [{"first": norm, "second": norm, "qkv": linear(width, 3 * width), "out": linear(width, width),
-                               "up": linear(width, 4 * width), "down": linear(4 * width, width)} for _ in range(4)],
+                   "blocks": [{"first": norm, "second": norm, "qkv": linear(width, 3 * width),
+                               "out": linear(width, width), "up": linear(width, 4 * width), "down": linear(4 * width, width)} for _ in range(4)],
                    "norm": norm, "head": linear(width, row.classes)}
         weights = jax.tree_util.tree_map(jnp.array, weights)  # no array twice: they are given away
         mask = jnp.tril(jnp.ones((positions, positions), bool))
@@ -309,7 +312,7 @@ def work(side, name, device):
     """The process of a framework: for each line it prints the milliseconds of a step in three samples."""
     row = ROWS[name]
     run = SIDES[side](row, device)
-    run(4)
+    run(12)  # Copse audits 8 steps, and so computes their gradients twice
     print("ready", flush=True)
     for _ in sys.stdin:
         run(row.steps)  # after the turn of another process
@@ -409,7 +412,8 @@ def main():
             failed += 1
     if given.json:
         with open(given.json, "w") as f:
-            json.dump({"machine": platform.platform(), "threads": THREADS, "rounds": given.rounds, "rows": rows}, f, indent=1)
+            json.dump({"machine": platform.platform(), "threads": THREADS, "rounds": given.rounds, "rows": rows}, f,
+                      indent=1)
     return 1 if failed else 0
 
 
