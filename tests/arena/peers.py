@@ -178,8 +178,8 @@ def torch_network(row, torch):
         return nn.Conv2d(inputs, outputs, 3, padding=1), nn.ReLU()
     if row.network == "cnn":
         return nn.Sequential(*conv(1, 32), *conv(32, 32), nn.MaxPool2d(2), *conv(32, 64), *conv(64, 64),
-                             nn.MaxPool2d(2), nn.Flatten(), nn.Dropout(0.25), nn.Linear(3136, 128), nn.ReLU(), nn.Dropout(0.5),
-                             nn.Linear(128, 10))
+                             nn.MaxPool2d(2), nn.Flatten(), nn.Dropout(0.25), nn.Linear(3136, 128), nn.ReLU(),
+                             nn.Dropout(0.5), nn.Linear(128, 10))
     if row.network == "resnet20":
         sizes = [(16, 16, 1)] * 3 + [(16, 32, 2)] + [(32, 32, 1)] * 2 + [(32, 64, 2)] + [(64, 64, 1)] * 2
         return nn.Sequential(nn.Conv2d(3, 16, 3, 1, 1, bias=False), nn.BatchNorm2d(16), nn.ReLU(),
@@ -246,7 +246,8 @@ def jax_steps(row):
         weights = {"tokens": jnp.array(random.normal(0, 1, (row.classes, width)).astype("f4")),
                    "positions": jnp.array(random.normal(0, 0.02, (positions, width)).astype("f4")),
                    "blocks": [{"first": norm, "second": norm, "qkv": linear(width, 3 * width),
-                               "out": linear(width, width), "up": linear(width, 4 * width), "down": linear(4 * width, width)} for _ in range(4)],
+                               "out": linear(width, width), "up": linear(width, 4 * width),
+                               "down": linear(4 * width, width)} for _ in range(4)],
                    "norm": norm, "head": linear(width, row.classes)}
         weights = jax.tree_util.tree_map(jnp.array, weights)  # no array twice: they are given away
         mask = jnp.tril(jnp.ones((positions, positions), bool))
