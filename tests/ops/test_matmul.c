@@ -134,10 +134,8 @@ static void leading_axes_repeat(void **state)
     (void)state;
     for (size_t d = 0; d < harness_device_count(); d++)
         for (size_t i = 0; i < COPSE_COUNT(rows); i++)
-            for (size_t t = 0; t < 4; t++)
-                if (rig_takes_on(i + t / 2 + t, copse_device_describe(harness_device(d))->id))
-                    check_leads(harness_device(d), rows[i].a, rows[i].b, rows[i].both, t & 1,
-                                t & 2);
+            for (int t = 0; t < 4; t++)
+                check_leads(harness_device(d), rows[i].a, rows[i].b, rows[i].both, t & 1, t & 2);
 }
 
 static void variants_are_refused_by_name(void **state)
