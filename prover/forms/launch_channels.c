@@ -6,14 +6,6 @@
 
 enum { RESULT = COPSE_CONTENT_RESULT, VALUES = COPSE_CONTENT_VALUES };
 enum { MEAN, SPREAD, SLOPES }; /* of kernels/norm/channel_sums.cl */
-/* of kernels/norm/channel_norm.cl */
-enum {
-    FORWARD = COPSE_CHANNEL_FORWARD,
-    GRADIENT = COPSE_CHANNEL_GRADIENT,
-    RELU = COPSE_CHANNEL_RELU,
-    SUM = COPSE_CHANNEL_SUM,
-    RELU_OF_SUM = COPSE_CHANNEL_RELU_OF_SUM
-};
 
 #define CHANNELS 5u
 
@@ -87,7 +79,8 @@ static void plan_finish(struct copse_launch *l)
 /* Shares, or what is added. */
 static size_t shares_words(const struct copse_launch *l, size_t n, size_t second)
 {
-    return l->spec[0] == SUM || l->spec[0] == RELU_OF_SUM ? n : 2 * second;
+    return l->spec[0] == COPSE_CHANNEL_SUM || l->spec[0] == COPSE_CHANNEL_RELU_OF_SUM ? n
+                                                                                      : 2 * second;
 }
 
 static void plan_norm(struct copse_launch *l)
@@ -100,7 +93,8 @@ static void plan_norm(struct copse_launch *l)
     copse__divisor(p.channels, &p.m, &p.h);
     copse__divisor(p.size, &p.size_m, &p.size_h);
     COPSE_LAUNCH_PLAN(l, p, l->want, p.n, 2 * (size_t)p.second, p.second, CHANNELS,
-                      l->spec[0] == GRADIENT ? p.n : CHANNELS, shares_words(l, p.n, p.second), p.n);
+                      l->spec[0] == COPSE_CHANNEL_GRADIENT ? p.n : CHANNELS,
+                      shares_words(l, p.n, p.second), p.n);
 }
 
 /* ---- the kernels for wide vectors: the last vector of channels overlaps the one before ---- */
@@ -153,8 +147,8 @@ static void plan_norm_wide(struct copse_launch *l)
                                                       WIDE_CHANNELS, places * WIDE_CHANNELS,
                                                       batches * WIDE_CHANNELS, is_one ? 6 : 2 };
     COPSE_LAUNCH_PLAN(l, p, l->want, p.n, 2 * (size_t)p.second, p.second, WIDE_CHANNELS,
-                      l->spec[0] == GRADIENT ? p.n : WIDE_CHANNELS, shares_words(l, p.n, p.second),
-                      p.n);
+                      l->spec[0] == COPSE_CHANNEL_GRADIENT ? p.n : WIDE_CHANNELS,
+                      shares_words(l, p.n, p.second), p.n);
 }
 
 /* ---- the forms ---- */
@@ -205,22 +199,22 @@ static const struct copse_launch_form forms[] = {
     FINISH("mean and rest", COPSE_CHANNEL_CENTRE),
     FINISH("1 / sigma", COPSE_CHANNEL_INVERSE),
     FINISH("variance", COPSE_CHANNEL_VARIANCE),
-    NORM(channel_norm, "forward", FORWARD, plan_norm),
-    NORM(channel_norm, "gradient", GRADIENT, plan_norm),
-    NORM(channel_norm, "relu", RELU, plan_norm),
-    NORM(channel_norm, "sum", SUM, plan_norm),
-    NORM(channel_norm, "relu of a sum", RELU_OF_SUM, plan_norm),
+    NORM(channel_norm, "forward", COPSE_CHANNEL_FORWARD, plan_norm),
+    NORM(channel_norm, "gradient", COPSE_CHANNEL_GRADIENT, plan_norm),
+    NORM(channel_norm, "relu", COPSE_CHANNEL_RELU, plan_norm),
+    NORM(channel_norm, "sum", COPSE_CHANNEL_SUM, plan_norm),
+    NORM(channel_norm, "relu of a sum", COPSE_CHANNEL_RELU_OF_SUM, plan_norm),
     SUMS_WIDE("mean", MEAN, plan_sums_wide, .why = NULL),
     SUMS_WIDE("variance", SPREAD, plan_sums_wide, .why = NULL),
     SUMS_WIDE("gradient", SLOPES, plan_sums_wide, .why = NULL),
     SUMS_WIDE("mean, long", MEAN, plan_sums_wide_long, LONG),
     SUMS_WIDE("variance, long", SPREAD, plan_sums_wide_long, LONG),
     SUMS_WIDE("gradient, long", SLOPES, plan_sums_wide_long, LONG),
-    NORM(channel_norm_wide, "forward", FORWARD, plan_norm_wide),
-    NORM(channel_norm_wide, "gradient", GRADIENT, plan_norm_wide),
-    NORM(channel_norm_wide, "relu", RELU, plan_norm_wide),
-    NORM(channel_norm_wide, "sum", SUM, plan_norm_wide),
-    NORM(channel_norm_wide, "relu of a sum", RELU_OF_SUM, plan_norm_wide),
+    NORM(channel_norm_wide, "forward", COPSE_CHANNEL_FORWARD, plan_norm_wide),
+    NORM(channel_norm_wide, "gradient", COPSE_CHANNEL_GRADIENT, plan_norm_wide),
+    NORM(channel_norm_wide, "relu", COPSE_CHANNEL_RELU, plan_norm_wide),
+    NORM(channel_norm_wide, "sum", COPSE_CHANNEL_SUM, plan_norm_wide),
+    NORM(channel_norm_wide, "relu of a sum", COPSE_CHANNEL_RELU_OF_SUM, plan_norm_wide),
 };
 
 /* ---- the lines that an invocation, or a group, walks ---- */

@@ -4,21 +4,9 @@
 
 #include "copse/matmul.h"
 #include "core/ops/elementwise/elementwise_chain.h"
+#include "core/ops/elementwise/function_numbers.h"
 #include "core/ops/ops.h"
 #include "prover/forms/lines.h"
-
-enum {
-#define UNARY(name, number, ...)  UNARY_##name = number,
-#define SCALED(name, number, ...) UNARY_##name = number,
-#include "kernels/elementwise/unary.def"
-#undef UNARY
-#undef SCALED
-#define BINARY(name, number, ...) BINARY_##name = number,
-#define COMPARE(name, number, f)  BINARY_##name = number,
-#include "kernels/elementwise/binary.def"
-#undef BINARY
-#undef COMPARE
-};
 
 enum {
     RESULT = COPSE_CONTENT_RESULT,

@@ -56,8 +56,8 @@ static inline bool rig_takes(size_t i, size_t n)
     return getenv("COPSE_TEST_ALL") || i % n == 0;
 }
 
-/* Whether case `i` has its turn on device `id`: each one on the host, else those of even numbers on
-   OpenCL and the others elsewhere; each one where COPSE_TEST_ALL is set. */
+/* Whether case `i` has its turn on device `id`. The host has all cases, OpenCL the even ones, other
+   backends the odd ones. With COPSE_TEST_ALL each device has all. */
 static inline bool rig_takes_on(size_t i, const char *id)
 {
     return getenv("COPSE_TEST_ALL") || strncmp(id, "host", 4) == 0 ||

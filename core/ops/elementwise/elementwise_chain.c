@@ -6,22 +6,10 @@
 #include <math.h>
 
 #include "core/ops/elementwise/binary.h"
+#include "core/ops/elementwise/function_numbers.h"
 #include "core/ops/elementwise/unary.h"
 #include "core/ops/ops.h"
 #include "core/ops/self_tests.h"
-
-enum {
-#define UNARY(name, number, ...)  UNARY_##name = number,
-#define SCALED(name, number, ...) UNARY_##name = number,
-#include "kernels/elementwise/unary.def"
-#undef UNARY
-#undef SCALED
-#define BINARY(name, number, ...) BINARY_##name = number,
-#define COMPARE(name, number, f)
-#include "kernels/elementwise/binary.def"
-#undef BINARY
-#undef COMPARE
-};
 
 /* ---- nodes as links ---- */
 

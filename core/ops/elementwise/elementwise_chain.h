@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Chains: up to four elementwise nodes, each of which alone reads the one before, in one launch. */
+/* Chains: up to four elementwise nodes in one launch. Each node is the only reader of the one before. */
 #ifndef COPSE_CORE_OPS_CHAIN_H
 #define COPSE_CORE_OPS_CHAIN_H
 

@@ -1,14 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* y = -x as a command, without a graph. */
+#include "core/ops/elementwise/function_numbers.h"
 #include "core/ops/elementwise/unary.h"
-
-enum {
-#define UNARY(name, number, ...)  OP_##name = number,
-#define SCALED(name, number, ...) OP_##name = number,
-#include "kernels/elementwise/unary.def"
-#undef UNARY
-#undef SCALED
-};
 
 uint64_t copse__negate_group(const struct copse_limits *limits)
 {
@@ -24,8 +17,8 @@ copse_status copse__negate_command(copse_device *dev, struct copse_binding x,
     const struct copse_params_unary params = { .n = (uint32_t)count };
     const struct copse_binding both[] = { x, y };
     struct copse_kernel *k;
-    COPSE_TRY(
-        copse__kernel_get(dev, COPSE_KERNEL_unary, (const int32_t[COPSE_MAX_SPECS]){ OP_neg }, &k));
+    COPSE_TRY(copse__kernel_get(dev, COPSE_KERNEL_unary,
+                                (const int32_t[COPSE_MAX_SPECS]){ UNARY_neg }, &k));
     const uint64_t each = (uint64_t)k->group_x * k->group_y;
     return copse__dispatch_init(out, k, both, 2, &params, (count + each - 1) / each, 0);
 }

@@ -37,7 +37,7 @@ struct copse_channel_sums {
 copse_status copse__lower_channel_sums(struct copse_lowering *l, const copse_tensor *y,
                                        const struct copse_channel_sums *s);
 
-/* [batches, places, channels]: x, of which a mean or 1 / sigma is for each batch and channel. */
+/* x as [batches, places, channels]; `inverse` has one number for each batch and channel. */
 copse_shape copse__channel_shape(const copse_tensor *x, const copse_tensor *inverse);
 
 /* OP of kernels/norm/channel_norm.cl, and its variant. */

@@ -10,14 +10,6 @@
 #include "core/ops/ops.h"
 #include "core/ops/self_tests.h"
 
-enum {
-    FORWARD = COPSE_CHANNEL_FORWARD,
-    GRADIENT = COPSE_CHANNEL_GRADIENT,
-    RELU = COPSE_CHANNEL_RELU,
-    SUM = COPSE_CHANNEL_SUM,
-    RELU_OF_SUM = COPSE_CHANNEL_RELU_OF_SUM
-};
-
 struct work {
     int32_t op;
     uint32_t batches, places, channels;
@@ -35,7 +27,7 @@ static struct work work_of(copse_shape x, int32_t op)
 /* Every argument needs a buffer: the shares are the last operand of a derivative, or r. */
 static struct copse_operand shares_of(const struct work *w)
 {
-    return copse__of(w->op == GRADIENT ? w->y->in[5] : w->r ? w->r : w->y->in[1]);
+    return copse__of(w->op == COPSE_CHANNEL_GRADIENT ? w->y->in[5] : w->r ? w->r : w->y->in[1]);
 }
 
 static copse_status lower_plain(struct copse_lowering *l, const void *work)
@@ -98,7 +90,7 @@ static bool channel_norm_work_size(const void *work, struct copse_size *out)
 static void channel_norm_job(const struct copse_size *at, struct copse_tune_job *j)
 {
     const copse_shape x = COPSE_SHAPE(2, 2048, at->of[0]);
-    const struct work w = work_of(x, FORWARD);
+    const struct work w = work_of(x, COPSE_CHANNEL_FORWARD);
     COPSE_JOB_WORK(j, w);
     snprintf(j->name, sizeof j->name, "2 x %u places of %u channels", (unsigned)w.places,
              (unsigned)w.channels);
@@ -164,7 +156,7 @@ copse_status copse__lower_channel_norm(struct copse_lowering *l, const copse_ten
 
 static bool has_sum(const int32_t *spec)
 {
-    return spec[0] == SUM || spec[0] == RELU_OF_SUM;
+    return spec[0] == COPSE_CHANNEL_SUM || spec[0] == COPSE_CHANNEL_RELU_OF_SUM;
 }
 
 /* The norm is rounded before r is added, as by launches of their own. */
@@ -173,7 +165,8 @@ static double channel_norm_end(const int32_t *spec, const struct copse_host_arg 
 {
     if (has_sum(spec))
         y = (r->is_double ? y : (double)(float)y) + copse__load(r, i);
-    return (spec[0] == RELU || spec[0] == RELU_OF_SUM) && y <= 0 ? 0 : y;
+    return (spec[0] == COPSE_CHANNEL_RELU || spec[0] == COPSE_CHANNEL_RELU_OF_SUM) && y <= 0 ? 0
+                                                                                             : y;
 }
 
 static void channel_norm_host(const void *params, const int32_t *spec,
@@ -187,7 +180,7 @@ static void channel_norm_host(const void *params, const int32_t *spec,
         const double u = (d - copse__load(&args[1], p->second + at)) * inverse;
         const double scale = copse__load(&args[3], c);
         copse__store(&args[6], i,
-                     spec[0] != GRADIENT
+                     spec[0] != COPSE_CHANNEL_GRADIENT
                          ? channel_norm_end(spec, &args[5], i, u * scale + copse__load(&args[4], c))
                          : (scale * copse__load(&args[4], i) - copse__load(&args[5], at) -
                             u * copse__load(&args[5], p->second + at)) *
@@ -218,7 +211,8 @@ static void channel_norm_test(const struct copse_kernel *k, struct copse_self_te
     copse__divisor(p.channels, &p.m, &p.h);
     copse__divisor(p.size, &p.size_m, &p.size_h);
     COPSE_SELF_TEST(t, p, copse__test_groups(k, p.n), p.n, 2 * B * C, B * C, C,
-                    k->spec[0] == GRADIENT ? p.n : C, has_sum(k->spec) ? p.n : 2 * B * C, p.n);
+                    k->spec[0] == COPSE_CHANNEL_GRADIENT ? p.n : C,
+                    has_sum(k->spec) ? p.n : 2 * B * C, p.n);
 }
 
 #define WIDE_C 21u /* the last vector overlaps the one before */
@@ -228,8 +222,8 @@ static void channel_norm_wide_test(const struct copse_kernel *k, struct copse_se
     const struct copse_params_channel_norm_wide p = { B * 9 * WIDE_C, WIDE_C, 9 * WIDE_C,
                                                       B * WIDE_C, 5 };
     COPSE_SELF_TEST(t, p, B * 2, p.n, 2 * B * WIDE_C, B * WIDE_C, WIDE_C,
-                    k->spec[0] == GRADIENT ? p.n : WIDE_C, has_sum(k->spec) ? p.n : 2 * B * WIDE_C,
-                    p.n);
+                    k->spec[0] == COPSE_CHANNEL_GRADIENT ? p.n : WIDE_C,
+                    has_sum(k->spec) ? p.n : 2 * B * WIDE_C, p.n);
 }
 
 /* ---- bases of tolerances ---- */
@@ -249,7 +243,7 @@ static void channel_norm_size(const void *params, const int32_t *spec,
         const double d = fabs(copse__load(&args[0], i) - copse__load(&args[1], at));
         const double u = (d + fabs(copse__load(&args[1], p->second + at))) * inverse + LEAST;
         copse__store(&args[6], i,
-                     spec[0] != GRADIENT
+                     spec[0] != COPSE_CHANNEL_GRADIENT
                          ? u * scale + fabs(copse__load(&args[4], c)) +
                                (has_sum(spec) ? fabs(copse__load(&args[5], i)) : 0)
                          : (scale * fabs(copse__load(&args[4], i)) +
@@ -282,7 +276,7 @@ static bool split_places(const struct copse_command *c, struct copse_split *o, u
         copse__split_buffer(o, i, 0);
     copse__split_pieces(o, 0, items, size, channels);
     copse__split_pieces(o, 6, items, size, channels);
-    if (c->kernel->spec[0] == GRADIENT) /* else it has an offset of each channel */
+    if (c->kernel->spec[0] == COPSE_CHANNEL_GRADIENT) /* else it has an offset of each channel */
         copse__split_pieces(o, 4, items, size, channels);
     if (has_sum(c->kernel->spec))
         copse__split_pieces(o, 5, items, size, channels);

@@ -5,16 +5,10 @@
 #include <math.h>
 
 #include "core/device/kernel/sum_bound.h"
+#include "core/ops/elementwise/function_numbers.h"
 #include "core/ops/elementwise/unary.h"
 
-enum {
-#define UNARY(name, number, ...)  UNARY_##name = number,
-#define SCALED(name, number, ...) UNARY_##name = number,
-#include "kernels/elementwise/unary.def"
-#undef UNARY
-#undef SCALED
-    UNARY_none = 63
-};
+enum { UNARY_none = 63 };
 
 #define FUNCTION(end) ((end) % COPSE_END_VALUE)
 
