@@ -291,6 +291,12 @@ static void any_wide(const struct copse_launch *l, uint32_t *const *words)
     copse__launch_any(l, words, p->k, p->b_step);
 }
 
+static void any_chunk(const struct copse_launch *l, uint32_t *const *words)
+{
+    const struct copse_params_matmul_chunk *p = (const void *)l->params;
+    copse__launch_any(l, words, p->k, p->n);
+}
+
 static void any_halves(const struct copse_launch *l, uint32_t *const *words)
 {
     const struct copse_params_matmul_half *p = (const void *)l->params;
@@ -352,6 +358,47 @@ static void plan_wide_batch(struct copse_launch *l)
         .b_count = 3,
     };
     COPSE_LAUNCH_PLAN(l, p, batch, (size_t)batch * BATCH_M * k, 3 * (size_t)k * 16, BATCH_N,
+                      (size_t)batch * BATCH_M * BATCH_N);
+}
+
+/* Invocations of 12 rows, two tiles in registers; with few groups the bias follows the last one of
+   two whole chunks, or a part of a chunk. */
+static void plan_chunk(struct copse_launch *l)
+{
+    const bool is_whole = l->spec[0] && l->regime == COPSE_REGIME_FEW;
+    const uint32_t k = is_whole ? 512 : products_terms(l), rows = 12;
+    struct tiles t = tiles_of(l, rows, 64);
+    if (l->regime == COPSE_REGIME_AXIS) /* whole tiles would take 200 MiB */
+        t = (struct tiles){ rows * (uint32_t)l->want - 4, 3, l->want };
+    const struct copse_params_matmul_chunk p = {
+        .m = t.m,
+        .n = t.n,
+        .k = k,
+        .batch = 1,
+        .a_each = 1,
+        .a_count = 1,
+        .b_each = 1,
+        .b_count = 1,
+        .rows = rows,
+    };
+    COPSE_LAUNCH_PLAN(l, p, t.groups, (size_t)t.m * k, (size_t)k * t.n, t.n, (size_t)t.m * t.n);
+}
+
+static void plan_chunk_batch(struct copse_launch *l)
+{
+    const uint32_t k = products_terms(l), batch = (uint32_t)l->want;
+    const struct copse_params_matmul_chunk p = {
+        .m = BATCH_M,
+        .n = BATCH_N,
+        .k = k,
+        .batch = batch,
+        .a_each = 1,
+        .a_count = batch,
+        .b_each = 2,
+        .b_count = 3,
+        .rows = BATCH_M,
+    };
+    COPSE_LAUNCH_PLAN(l, p, batch, (size_t)batch * BATCH_M * k, 3 * (size_t)k * BATCH_N, BATCH_N,
                       (size_t)batch * BATCH_M * BATCH_N);
 }
 
@@ -613,6 +660,9 @@ static const struct copse_launch_form forms[] = {
       .no_regimes = COPSE_ALL_REGIMES & ~COPSE_BIT(COPSE_REGIME_FEW),
       .why = "long sums take one launch",
       .spec = { 1, COPSE_RELU, 0, 0, 0, WHOLE } },
+    PRODUCT(matmul_chunk, "", plan_chunk, 0),
+    PRODUCT(matmul_chunk, "bias, relu, B transposed", plan_chunk, 1, COPSE_RELU, 0, 1),
+    PRODUCT(matmul_chunk, "batch, A transposed", plan_chunk_batch, 0, 0, 1),
     PRODUCT(matmul_wide, "16 columns", plan_wide, 0),
     PRODUCT(matmul_wide, "batch", plan_wide_batch, 0),
     PRODUCT(matmul_wide, "64 columns, bias, relu", plan_wide, 1, COPSE_RELU, 2),
@@ -650,6 +700,7 @@ static const struct copse_launch_form forms[] = {
     JOIN("gelu, its operand kept", 1, KEPT_GELU),
     JOIN("slope of gelu", 0, SLOPE_OF_GELU),
     ANY(matmul_texel, plan_texel, any_texel, VALUES, TEXEL_LANES, 1),
+    ANY(matmul_chunk, plan_chunk, any_chunk, VALUES, 0, 1),
     ANY(matmul_wide, plan_wide, any_wide, VALUES, 0, 1),
     ANY(matmul_half, plan_half, any_halves, ARRANGED, 0, 1),
     ANY(matmul_cooperative, plan_cooperative, any_cooperative, ARRANGED,
@@ -676,6 +727,7 @@ static const struct copse_launch_line lines[] = {
     COPSE_NO_LINE(matmul_texel, PRODUCTS, .no_flags = COMBINED),
     COPSE_NO_LINE(matmul_half, PRODUCTS, .no_flags = COMBINED),
     COPSE_NO_LINE(matmul_cooperative, PRODUCTS, .no_flags = COMBINED),
+    COPSE_NO_LINE(matmul_chunk, PRODUCTS, .no_flags = COMBINED),
     COPSE_NO_LINE(matmul_wide, PRODUCTS, .no_flags = COMBINED),
     COPSE_NO_LINE(matmul_tile, PRODUCTS, .no_flags = COMBINED),
     COPSE_NO_LINE(matmul_join, "parts: at most 16 but for sums of 262,144 terms and more",

@@ -230,9 +230,9 @@ static void texts_force_variants(void **state)
     assert_string_equal(parsed("matmul=matmul_wide"), "matmul=wide"); /* one spelling */
     assert_string_equal(parsed("matmul=clblast,column_sum=reduce"),
                         "column_sum=reduce,matmul=clblast");
-    assert_non_null(
-        strstr(parsed("matmul=nonsense"),
-               "kernels: matmul has no variant 'nonsense'; it has shared, wide, texel, clblast"));
+    assert_non_null(strstr(
+        parsed("matmul=nonsense"),
+        "kernels: matmul has no variant 'nonsense'; it has shared, wide, chunk, texel, clblast"));
     assert_non_null(
         strstr(parsed("fft=wide"),
                "kernels: no family 'fft'; the families are attention "
@@ -257,7 +257,7 @@ static void strategies_refuse_unknown_variants(void **state)
     copse_strategy *st;
     struct copse_strategy_params p = { .kernels = "matmul=nonsense" };
     FAILS(COPSE_ERR_ARGUMENT, copse_one_device_create(ctx, "fake:0", &p, &st),
-          "it has shared, wide, texel, clblast");
+          "it has shared, wide, chunk, texel, clblast");
     FAILS(COPSE_ERR_ARGUMENT, copse_mirrored_create(ctx, devices, 2, &p, &st), "nonsense");
     assert_int_equal(fake_calls(0, FAKE_OPEN), 0); /* before a device is opened */
     p.kernels = "column_sum=reduce,matmul=shared";

@@ -396,10 +396,10 @@ if printf '%s' "$devices" | grep -q '^opencl:0.*pthread\|^opencl:0.*cpu'; then
     expect 0 'own kernel, past the end, without pages' "$tool" conformance run --ops neg --case 'usual range' \
         --device opencl:0 --kernel "$work/past.cl" --op unary --no-isolation
     finds corrupt cross_entropy run sparse_cross_entropy opencl 1
-    lies corrupt matmul_wide opencl FAIL
-    lies crash matmul_wide opencl CRASH
+    lies corrupt matmul_chunk opencl FAIL
+    lies crash matmul_chunk opencl CRASH
 else
-    printf 'skipped: no OpenCL device on a CPU, so no variant matmul_wide\n'
+    printf 'skipped: no OpenCL device on a CPU, so no variant matmul_chunk\n'
 fi
 
 # ---- the example of the manual is the one that is compiled ----
@@ -457,23 +457,23 @@ unset COPSE_LIE COPSE_LIE_OVER
 # ---- a kernel that is wrong is found before it is used, without any conformance run ----
 case $devices in
 *opencl:0*)
-    export XDG_CACHE_HOME="$work/self" COPSE_LIE_OVER=opencl COPSE_LIE=corrupt:matmul_wide
+    export XDG_CACHE_HOME="$work/self" COPSE_LIE_OVER=opencl COPSE_LIE=corrupt:matmul_chunk
     mkdir "$XDG_CACHE_HOME"
     expect 0 'self-test' "$liar" train --devices lying:0 --epochs 3 --json
     with=$(tail -n 1 "$work/stdout" | sed 's/.*"accuracy":\([0-9.]*\).*/\1/')
-    if grep -q 'matmul_wide is not used on lying:0' "$work/stderr"; then
+    if grep -q 'matmul_chunk is not used on lying:0' "$work/stderr"; then
         [ "$(grep -c 'self-test: element' "$work/stderr")" -eq 1 ] || no "self-test: $(cat "$work/stderr")"
         awk "BEGIN { exit !($with > 0.7) }" || no "self-test: accuracy $with"
     else
         "$liar" devices | grep -q 'self-test' && no 'self-test: blocked and not said'
-        printf 'skipped: lying:0 over opencl has no matmul_wide\n'
+        printf 'skipped: lying:0 over opencl has no matmul_chunk\n'
     fi
     unset COPSE_LIE COPSE_LIE_OVER
     cp "$sources/kernels/softmax/softmax.cl" "$work/right.cl"
     expect 0 'own kernel, speed' "$tool" conformance perf --device opencl:0 --kernel "$work/right.cl" --op softmax
     says "GB/s, .*the library's kernel [0-9.e+]+ GB/s, yours [0-9.]+ of it"
     ;;
-*) printf 'skipped: no OpenCL device, so no self-test of matmul_wide\n' ;;
+*) printf 'skipped: no OpenCL device, so no self-test of matmul_chunk\n' ;;
 esac
 
 printf '%d passed, %d failed\n' $passed $failed

@@ -63,8 +63,8 @@ static void check_choice(const char *id, enum copse_kernel_id fast)
     copse_context_devices(ctx, &list, &count);
     while (at < count && (strcmp(list[at].id, id) != 0 || !list[at].is_usable))
         at++;
-    if (at == count || !(fast == COPSE_KERNEL_matmul_wide ? list[at].limits.has_wide_vectors
-                                                          : list[at].limits.has_fast_texels)) {
+    if (at == count || !(fast == COPSE_KERNEL_matmul_chunk ? list[at].limits.has_wide_vectors
+                                                           : list[at].limits.has_fast_texels)) {
         printf("skipped: there is no %s on which %s is the fast one\n", id, name);
         copse_context_release(&ctx);
         skip();
@@ -109,7 +109,7 @@ static void check_choice(const char *id, enum copse_kernel_id fast)
 static void absurd_choice_is_taken_on_opencl(void **state)
 {
     (void)state;
-    check_choice("opencl:0", COPSE_KERNEL_matmul_wide);
+    check_choice("opencl:0", COPSE_KERNEL_matmul_chunk);
 }
 
 static void absurd_choice_is_taken_on_vulkan(void **state)

@@ -140,6 +140,14 @@ static copse_status wide_panels_b(struct copse_lowering *l, const struct copse_p
                         count * (padded / 16) * divide_up(p->k, 64), p->b, *b);
 }
 
+/* Whether B is not read in place. With few rows of A the copy does not pay off. */
+static bool wide_copies_b(const struct copse_product *p)
+{
+    const uint32_t width = 16u << wide_vectors(p);
+    const bool is_large = (uint64_t)p->k * p->n > WIDE_MAX_B && p->m > 4 * WIDE_ROWS;
+    return p->b_transposed || p->n % width != 0 || is_large;
+}
+
 static copse_status lower_wide(struct copse_lowering *l, const void *work)
 {
     struct copse_product operands;
@@ -147,7 +155,7 @@ static copse_status lower_wide(struct copse_lowering *l, const void *work)
     COPSE_TRY(matmul_widened(l, work, &operands));
     const int32_t log_vectors = wide_vectors(p);
     const uint32_t width = 16u << log_vectors;
-    const uint64_t size_a = (uint64_t)p->m * p->k, size_b = (uint64_t)p->k * p->n;
+    const uint64_t size_a = (uint64_t)p->m * p->k;
     const int32_t spec[COPSE_MAX_SPECS] = { p->bias != NULL, (int32_t)p->activation, log_vectors };
     struct copse_params_matmul_wide params = {
         .m = p->m,
@@ -158,7 +166,7 @@ static copse_status lower_wide(struct copse_lowering *l, const void *work)
         .b_panel = width,
         .b_step = p->n,
         .a_batch = (uint32_t)size_a,
-        .b_batch = (uint32_t)size_b,
+        .b_batch = p->k * p->n,
         .batch = p->batch,
         .a_each = p->of_a.each,
         .a_count = p->of_a.count,
@@ -168,9 +176,7 @@ static copse_status lower_wide(struct copse_lowering *l, const void *work)
     struct copse_operand a = p->a, b = p->b;
     if (p->a_transposed && size_a > WIDE_MAX_A)
         COPSE_TRY(wide_turn_a(l, p, &params, &a));
-    /* With few rows of A the copy does not pay off. */
-    const bool is_large = size_b > WIDE_MAX_B && p->m > 4 * WIDE_ROWS;
-    const bool is_copied = p->b_transposed || p->n % width != 0 || is_large;
+    const bool is_copied = wide_copies_b(p);
     if (p->has_panels)
         b = p->panels;
     else if (is_copied)
@@ -182,6 +188,61 @@ static copse_status lower_wide(struct copse_lowering *l, const void *work)
     }
     const uint64_t groups = p->batch * divide_up(p->m, WIDE_ROWS) * divide_up(p->n, width);
     return COPSE_LAUNCH(l, matmul_wide, spec, params, groups, a, b, copse__bias_of(p), p->c);
+}
+
+/* ---- chunks of B, for wide vectors ---- */
+
+#define CHUNK_COLS     64u
+#define CHUNK_MAX_ROWS 192u   /* measured: with more of them the copies of B are cheap */
+#define CHUNK_MAX_K    65536u /* 256 chains */
+/* A chunk is copied in the time of so many products of six rows with it. */
+#define CHUNK_COPY 2u
+
+/* Rows of C of an invocation: with more of them a chunk is copied less often, with fewer of them
+   there are more invocations, whose numbers are nearer to each other on all processors. */
+static uint32_t chunk_rows(const struct copse_limits *limits, const struct copse_product *p)
+{
+    const uint64_t tiles = divide_up(p->m, WIDE_ROWS), units = COPSE_MAX(limits->compute_units, 1u);
+    uint64_t least = UINT64_MAX, best = tiles;
+    for (uint64_t slabs = 1; slabs <= COPSE_MIN(tiles, 2 * units); slabs++) {
+        const uint64_t each = divide_up(tiles, slabs);
+        const uint64_t invocations =
+            p->batch * divide_up(p->n, CHUNK_COLS) * divide_up(tiles, each);
+        const uint64_t time = divide_up(invocations, units) * (each + CHUNK_COPY);
+        if (time < least) {
+            least = time;
+            best = each;
+        }
+    }
+    return (uint32_t)best * WIDE_ROWS;
+}
+
+static bool fits_chunk(const struct copse_limits *limits, const void *work)
+{
+    return has_terms(limits, work) && ((const struct copse_product *)work)->k <= CHUNK_MAX_K;
+}
+
+/* matmul_wide would copy B, which takes long beside products of few rows. */
+static bool chunk_leads(const copse_device *dev, const void *work)
+{
+    const struct copse_product *p = work;
+    (void)dev;
+    return p->m <= CHUNK_MAX_ROWS && p->n > 32 && !p->has_panels && wide_copies_b(p);
+}
+
+static copse_status lower_chunk(struct copse_lowering *l, const void *work)
+{
+    struct copse_product wide;
+    const struct copse_product *p = &wide;
+    COPSE_TRY(matmul_widened(l, work, &wide));
+    const int32_t spec[COPSE_MAX_SPECS] = { p->bias != NULL, (int32_t)p->activation,
+                                            p->a_transposed, p->b_transposed };
+    const uint32_t rows = chunk_rows(copse__limits(l), p);
+    const uint64_t groups = p->batch * divide_up(p->m, rows) * divide_up(p->n, CHUNK_COLS);
+    const struct copse_params_matmul_chunk params = { p->m,         p->n,          p->k,
+                                                      p->batch,     p->of_a.each,  p->of_a.count,
+                                                      p->of_b.each, p->of_b.count, rows };
+    return COPSE_LAUNCH(l, matmul_chunk, spec, params, groups, p->a, p->b, copse__bias_of(p), p->c);
 }
 
 /* ---- texels ---- */
@@ -298,16 +359,22 @@ static bool is_half(const struct copse_limits *limits, const void *work)
 #define MEASURED_ONLY COPSE_ON_GPUS_ONLY, COPSE_NO_PRIOR
 
 static const struct copse_variant variants[] = {
-    { "shared", COPSE_KERNEL_matmul, { 0, 1, 1, 3 }, .lower = lower_shared },
+    { "shared", COPSE_KERNEL_matmul, { 0, 2, 1, 3 }, .lower = lower_shared },
     { "wide",
       COPSE_KERNEL_matmul_wide,
-      { 1, 0, 2, 4 },
+      { 1, 1, 2, 4 },
       .fits = has_terms,
       .lower = lower_wide,
       COPSE_NEEDS(COPSE_KERNEL_matmul_wide_turn, COPSE_KERNEL_matmul_wide_pack) },
+    { "chunk",
+      COPSE_KERNEL_matmul_chunk,
+      { 5, 0, 5, 6 },
+      .fits = fits_chunk,
+      .leads = chunk_leads,
+      .lower = lower_chunk },
     { "texel",
       COPSE_KERNEL_matmul_texel,
-      { 2, 2, 0, 5 },
+      { 2, 3, 0, 5 },
       .fits = fits_texels,
       .lower = lower_texel,
       COPSE_NEEDS(COPSE_KERNEL_matmul_pad) },
@@ -444,12 +511,11 @@ bool copse__product_may_end(struct copse_lowering *l, const struct copse_product
 copse_status copse__product_share(struct copse_lowering *l, struct copse_product *p)
 {
     const struct copse_variant *v;
+    p->has_panels = true; /* matmul_chunk, which copies b for each product, does not lead then */
     COPSE_TRY(choose_product(l, p, &v));
-    if (v->kernel != COPSE_KERNEL_matmul_wide || type_of(&p->b) != COPSE_F32 ||
-        (uint64_t)p->batch * p->m * p->n * p->k == 0)
-        return COPSE_OK;
-    p->has_panels = true;
-    return wide_panels_b(l, p, &p->panels);
+    p->has_panels = v->kernel == COPSE_KERNEL_matmul_wide && type_of(&p->b) == COPSE_F32 &&
+                    (uint64_t)p->batch * p->m * p->n * p->k > 0;
+    return p->has_panels ? wide_panels_b(l, p, &p->panels) : COPSE_OK;
 }
 
 copse_status copse__lower_product(struct copse_lowering *l, const struct copse_product *product)

@@ -175,6 +175,7 @@ static inline bool spec_of(enum copse_kernel_id id, uint32_t turn, int32_t *spec
         spec[5] = (int32_t)turn / 2 * 3 % 6 + (int32_t)turn / 4 * 4;
         return turn < 8 || end_of(turn - 8, spec);
     case COPSE_KERNEL_matmul:
+    case COPSE_KERNEL_matmul_chunk:
     case COPSE_KERNEL_matmul_half:
         spec[0] = (int32_t)(turn + 1) % 2;
         spec[1] = (int32_t)turn;
