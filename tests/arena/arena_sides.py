@@ -124,6 +124,13 @@ class CopseOps:
         return self.o.mean_squared_error(a, b)
 
 
+def copse_trainer(strategy, o, model, inputs, z):
+    """A trainer of a description."""
+    import copse
+    with_variables(model, o, inputs, z)
+    return copse.Trainer(strategy, lambda given: model(o, given, z)[1], optimizer="momentum", learning_rate=RATE)
+
+
 def run_copse(device, model, inputs, z, weights, repeats=0, fault=None):
     """A Result of Copse on a device."""
     import copse
@@ -134,9 +141,8 @@ def run_copse(device, model, inputs, z, weights, repeats=0, fault=None):
     def first_logits(given):
         logits = model(o, given, z)[0]
         return ops.slice(ops.reshape(logits, (logits.shape[0], -1)), (0, 0), (logits.shape[0], 16))
-    with_variables(model, o, inputs, z)
     begin = time.perf_counter()
-    trainer = copse.Trainer(strategy, lambda given: model(o, given, z)[1], optimizer="momentum", learning_rate=RATE)
+    trainer = copse_trainer(strategy, o, model, inputs, z)
     first = trainer.step(inputs)
     begun = time.perf_counter() - begin
     gradients = {name: trainer.slot(v, "v") for name, v in o.variables.items()}
@@ -285,41 +291,51 @@ class TorchOps:
         return self.f.mse_loss(a, b)
 
 
+class TorchSteps:
+    """A description in PyTorch: steps with an update, and losses without gradients."""
+
+    def __init__(self, device, model, inputs, z, weights, dtype="float32", compiles=False):
+        import torch
+        self.t, self.device = torch, device
+        self.o = o = TorchOps(torch, weights, getattr(torch, dtype), device)
+        self.given = given = {name: torch.tensor(a, dtype=torch.long if a.dtype == np.int32 else o.dtype, device=device)
+                              for name, a in inputs.items()}
+        model(Shapes(o), {name: Shapes(o) for name in inputs}, z)  # makes the weights
+        self.optimizer = torch.optim.SGD(list(o.parameters.values()), lr=RATE, momentum=0.9, fused=True)
+
+        def loss_of():
+            return model(o, given, z)[1]
+        self.loss_of = torch.compile(loss_of) if compiles else loss_of
+
+    def waits(self, value):
+        if self.device.startswith("cuda"):
+            self.t.cuda.synchronize()
+        return value
+
+    def step(self):
+        self.optimizer.zero_grad()
+        loss = self.loss_of()
+        loss.backward()
+        self.optimizer.step()
+        return self.waits(loss)
+
+    def forward(self):
+        with self.t.no_grad():
+            return self.waits(self.loss_of())
+
+
 def run_torch(device, model, inputs, z, weights, repeats=0, dtype="float32", compiles=False):
     """A Result of PyTorch."""
     import torch
-    o = TorchOps(torch, weights, getattr(torch, dtype), device)
-    given = {name: torch.tensor(a, dtype=torch.long if a.dtype == np.int32 else o.dtype, device=device)
-             for name, a in inputs.items()}
-
-    def waits(value):
-        if device.startswith("cuda"):
-            torch.cuda.synchronize()
-        return value
-    model(Shapes(o), {name: Shapes(o) for name in inputs}, z)  # makes the weights
-    optimizer = torch.optim.SGD(list(o.parameters.values()), lr=RATE, momentum=0.9)
-
-    def loss_of():
-        return model(o, given, z)[1]
-    loss_of = torch.compile(loss_of) if compiles else loss_of
-
-    def step():
-        optimizer.zero_grad()
-        loss = loss_of()
-        loss.backward()
-        optimizer.step()
-        return waits(loss)
-
-    def forward():
-        with torch.no_grad():
-            return waits(loss_of())
+    steps = TorchSteps(device, model, inputs, z, weights, dtype, compiles)
+    o, given = steps.o, steps.given
     begin = time.perf_counter()
-    loss = step().item()
+    loss = steps.step().item()
     begun = time.perf_counter() - begin
     gradients = {name: o.gradient(name).copy() for name in o.parameters}
     with torch.no_grad():  # after the first step, whose seconds have what PyTorch does once
         logits = model(o, given, z)[0].reshape(len(next(iter(inputs.values()))), -1)[0, :16].double().cpu().numpy()
-    training = timed(repeats, step)
-    forward() if repeats else None
-    forwards = timed(repeats, forward)
+    training = timed(repeats, steps.step)
+    steps.forward() if repeats else None
+    forwards = timed(repeats, steps.forward)
     return Result(loss, logits, gradients, max(begun - min(training), 0.0) if training else begun, forwards, training)

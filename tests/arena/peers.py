@@ -6,7 +6,8 @@ reverse order every other round, and the medians of the rounds are compared: the
 Copse's time in the same round, so more than 1 says that Copse is faster. A step takes new labels, and trains with Adam.
 Each framework reads the loss of each step to the host. Copse has up to 8 steps under way, as `copse train` has; the
 times contain all of them. PyTorch has two rows, eager and compiled; pictures are in channels last, which is the faster
-layout there. Run it on a quiet machine. Exit code 0; 1: a row failed; 77: skipped.
+layout there. The last rows are networks of the arena (arena_models.py), which train with momentum. Run it on a quiet
+machine. Exit code 0; 1: a row failed; 77: skipped.
 """
 import argparse
 import json
@@ -16,6 +17,8 @@ import statistics
 import subprocess
 import sys
 import time
+
+from arena_models import MODELS, weights_of
 
 THREADS = len(os.sched_getaffinity(0))
 AHEAD = 8   # steps of Copse under way
@@ -58,6 +61,17 @@ class Row:
         self.is_text = network in ("gpt", "gru", "lstm")
 
 
+class ArenaRow:
+    """Of a network of the arena in its full size; a step trains on the same inputs each time."""
+
+    def __init__(self, network):
+        self.network, self.steps = network, 1
+        self.model, self.make_inputs, self.sizes = MODELS[network][:3]
+
+    def weights(self):
+        return weights_of(self.network, self.sizes, False)
+
+
 def dense_row(widths, batch, steps):
     return Row(widths, perceptron(widths), (widths[0],), widths[-1], batch, steps)
 
@@ -80,6 +94,7 @@ ROWS = {
     "thin2": dense_row([64] * 3 + [10], 64, 100),
     "thin8": dense_row([64] * 9 + [10], 64, 60),
     "thin32": dense_row([64] * 33 + [10], 64, 30),
+    **{network: ArenaRow(network) for network in MODELS},
 }
 
 
@@ -96,10 +111,34 @@ def inputs_of(row, np):
 
 def copse_steps(row, device):
     """A function that makes n steps and reads the loss of each."""
+    import copse
+    strategy = copse.Strategy(device)
+    make = arena_trainer if isinstance(row, ArenaRow) else small_trainer
+    trainer, batches = make(row, strategy)
+    made = 0
+
+    def run(steps):
+        nonlocal made
+        under_way = 0
+        for _ in range(steps):
+            trainer.step(batches[made % len(batches)], wait=False)
+            made, under_way = made + 1, under_way + 1
+            while under_way and trainer.result(wait=under_way >= AHEAD) is not None:
+                under_way -= 1
+        trainer.results()
+    return run
+
+
+def arena_trainer(row, strategy):
+    from arena_sides import CopseOps, copse_trainer
+    inputs = row.make_inputs(row.sizes)
+    return copse_trainer(strategy, CopseOps(strategy, row.weights()), row.model, inputs, row.sizes), [inputs]
+
+
+def small_trainer(row, strategy):
     import numpy as np
     import copse
     from copse import nn, ops
-    strategy = copse.Strategy(device)
     x, labels = inputs_of(row, np)
     settings = {"dtype": "int32", "tokens": row.classes} if row.is_text else {}
     net = nn.Layers(row.text, strategy, shape=row.shape, outputs=row.classes, seed=1, **settings)
@@ -108,19 +147,7 @@ def copse_steps(row, device):
         y, target = net(given, given["x"]), given["y"]
         return ops.sparse_cross_entropy(ops.reshape(y, (-1, row.classes)), ops.reshape(target, (-1,)))
     trainer = copse.Trainer(strategy, loss, optimizer="adam", learning_rate=1e-3)
-    batches = [{"x": x, "y": y} for y in labels]
-    made = 0
-
-    def run(steps):
-        nonlocal made
-        under_way = 0
-        for _ in range(steps):
-            trainer.step(batches[made % LABELS], wait=False)
-            made, under_way = made + 1, under_way + 1
-            while under_way and trainer.result(wait=under_way >= AHEAD) is not None:
-                under_way -= 1
-        trainer.results()
-    return run
+    return trainer, [{"x": x, "y": y} for y in labels]
 
 
 # ---- PyTorch ----
@@ -199,6 +226,8 @@ def torch_steps(row, compiles):
     torch.set_num_threads(THREADS)
     torch.set_flush_denormal(True)
     torch.manual_seed(0)
+    if isinstance(row, ArenaRow):
+        return arena_torch_steps(row, compiles)
     x, labels = inputs_of(row, np)
     x, labels = torch.from_numpy(x), [torch.from_numpy(y.astype(np.int64)).flatten() for y in labels]
     net = torch_network(row, torch)
@@ -221,6 +250,16 @@ def torch_steps(row, compiles):
             optimizer.step()
             loss.item()
             made += 1
+    return run
+
+
+def arena_torch_steps(row, compiles):
+    from arena_sides import TorchSteps
+    made = TorchSteps("cpu", row.model, row.make_inputs(row.sizes), row.sizes, row.weights(), compiles=compiles)
+
+    def run(steps):
+        for _ in range(steps):
+            made.step().item()
     return run
 
 
