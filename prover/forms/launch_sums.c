@@ -155,9 +155,9 @@ static void plan_gather_grad(struct copse_launch *l)
 {
     const uint32_t group = copse__launch_group(l);
     struct copse_params_gather_grad p = { .rows = (uint32_t)l->want,
-                                          .width = 3,
+                                          .width = l->spec[1] ? 12 : 3,
                                           .count = 256u * 64 };
-    p.cols = l->spec[0] ? COPSE_MIN(group, 4) : group;
+    p.cols = l->spec[0] ? COPSE_MIN(group, 4) : l->spec[1] ? 4 * group : group;
     p.tiles = (p.width + p.cols - 1) / p.cols;
     const size_t positions = COPSE_MAX(positions_before(l, p.rows), 1);
     COPSE_LAUNCH_PLAN(l, p, (uint64_t)p.rows * p.tiles, positions * p.width, positions, p.rows + 1,
@@ -178,6 +178,8 @@ static void plan_gather_grad_long(struct copse_launch *l)
     struct copse_params_gather_grad p = {
         .rows = 3, .width = 3, .count = 256u * 64, .cols = 3, .tiles = 1
     };
+    if (l->spec[1])
+        p.width = p.cols = 4;
     const size_t positions = p.count + 5;
     COPSE_LAUNCH_PLAN(l, p, p.rows, positions * p.width, positions, p.rows + 1,
                       (size_t)p.rows * p.width);
@@ -289,15 +291,15 @@ static void plan_dense_grad(struct copse_launch *l)
         .contents = { VALUES, VALUES, VALUES, VALUES, RESULT, second, third, fourth }, \
         .plan = plan_column_sums, .is_rare = true, .cap = 0x1p100f                     \
     }
-#define GATHER_GRAD(label, is_shared)                                                 \
+#define GATHER_GRAD(label, ...)                                                       \
     {                                                                                 \
-        .kernel = COPSE_KERNEL_gather_grad, .name = label, .spec = { is_shared },     \
+        .kernel = COPSE_KERNEL_gather_grad, .name = label, .spec = { __VA_ARGS__ },   \
         .contents = { VALUES, ARRANGED, ARRANGED, RESULT }, .plan = plan_gather_grad, \
         .arrange = arrange_gather_grad, .is_rare = true, .cap = 0x1p100f              \
     }
-#define GATHER_GRAD_LONG(label, is_shared)                                                 \
+#define GATHER_GRAD_LONG(label, ...)                                                       \
     {                                                                                      \
-        .kernel = COPSE_KERNEL_gather_grad, .name = label, .spec = { is_shared },          \
+        .kernel = COPSE_KERNEL_gather_grad, .name = label, .spec = { __VA_ARGS__ },        \
         .contents = { VALUES, ARRANGED, ARRANGED, RESULT }, .plan = plan_gather_grad_long, \
         .arrange = arrange_gather_grad_long, .no_values = COPSE_ALL_VALUES & ~1u,          \
         .no_regimes = COPSE_ALL_REGIMES & ~COPSE_BIT(COPSE_REGIME_FEW),                    \
@@ -425,8 +427,10 @@ static const struct copse_launch_form forms[] = {
     SCAN_LONG(scan, "long, reversed, exclusive", VALUES, 1, 1, 1),
     GATHER_GRAD("one chunk at a time", 0),
     GATHER_GRAD("shared", 1),
+    GATHER_GRAD("quads", 0, 1),
     GATHER_GRAD_LONG("a long row, one chunk at a time", 0),
     GATHER_GRAD_LONG("a long row, shared", 1),
+    GATHER_GRAD_LONG("a long row, quads", 0, 1),
     DENSE_GRAD("relu", COPSE_RELU, .why = NULL),
     DENSE_GRAD("sigmoid", COPSE_SIGMOID, .cap = 0x1p40f),
     DENSE_GRAD("tanh", COPSE_TANH, .cap = 0x1p40f),
@@ -451,7 +455,7 @@ static const struct copse_launch_line lines[] = {
     COPSE_LINE(column_sums, rows),
     COPSE_LINE(scan_sums, count),
     COPSE_LINE(scan, count),
-    COPSE_NO_LINE(gather_grad, LAUNCHES),
+    COPSE_NO_LINE(gather_grad, LAUNCHES, .no_flags = "lanes that share a column have one"),
     COPSE_NO_LINE(dense_grad, COPSE_WALKS_NONE),
 };
 

@@ -32,10 +32,13 @@ copse_status copse__lower_row_sums(struct copse_lowering *l, uint32_t positions,
 {
     const uint32_t group = copse__group_size(l, COPSE_KERNEL_gather_grad);
     struct copse_params_gather_grad p = { .rows = rows, .width = width };
-    p.cols = columns_of_group(copse__limits(l), group, width, positions, rows);
+    const uint32_t lanes = columns_of_group(copse__limits(l), group, width, positions, rows);
+    /* most rows of a large table have no positions: their zeros are written in quads */
+    const bool is_shared = lanes < group, is_in_quads = !is_shared && width % 4 == 0;
+    p.cols = is_in_quads ? 4 * lanes : lanes;
     p.tiles = (width + p.cols - 1) / p.cols;
-    const int32_t spec[COPSE_MAX_SPECS] = { p.cols < group };
-    p.count = 3 * RUN * COPSE_MIN(group / p.cols, 8); /* at most 56,000 rounds of all loops */
+    const int32_t spec[COPSE_MAX_SPECS] = { is_shared, is_in_quads };
+    p.count = 3 * RUN * COPSE_MIN(group / lanes, 8); /* at most 56,000 rounds of all loops */
     for (; p.first < positions; p.first += p.count)
         COPSE_TRY(COPSE_LAUNCH(l, gather_grad, spec, p, (uint64_t)rows * p.tiles, terms,
                                sorted->order, sorted->starts, to));
@@ -64,14 +67,14 @@ static void gather_grad_host(const void *params, const int32_t *spec,
 /* Three rows with 0, 130 and 20 of 150 positions, in reverse order. */
 static void gather_grad_test(const struct copse_kernel *k, struct copse_self_test *t)
 {
-    enum { POSITIONS = 150, WIDTH = 9 };
-    const uint32_t group = k->group_x * k->group_y;
-    const uint32_t cols = k->spec[0] ? COPSE_MIN(group, 8) : group;
+    enum { POSITIONS = 150 };
+    const uint32_t group = k->group_x * k->group_y, width = k->spec[1] ? 12 : 9;
+    const uint32_t cols = k->spec[0] ? COPSE_MIN(group, 8) : k->spec[1] ? 4 * group : group;
     const struct copse_params_gather_grad p = {
-        .rows = 3, .width = WIDTH, .tiles = (WIDTH + cols - 1) / cols, .cols = cols, .count = RUN
+        .rows = 3, .width = width, .tiles = (width + cols - 1) / cols, .cols = cols, .count = RUN
     };
-    COPSE_SELF_TEST(t, p, (uint64_t)p.rows * p.tiles, POSITIONS * WIDTH, POSITIONS, p.rows + 1,
-                    p.rows * WIDTH);
+    COPSE_SELF_TEST(t, p, (uint64_t)p.rows * p.tiles, POSITIONS * width, POSITIONS, p.rows + 1,
+                    p.rows * width);
     for (uint32_t i = 0; i < POSITIONS; i++)
         t->words[1][i] = POSITIONS - 1 - i;
     memcpy(t->words[2], (const uint32_t[]){ 0, 0, 130, POSITIONS }, 4 * sizeof(uint32_t));

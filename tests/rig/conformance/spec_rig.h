@@ -77,6 +77,10 @@ static inline bool spec_of(enum copse_kernel_id id, uint32_t turn, int32_t *spec
         for (uint32_t i = 3; i < count; i++)
             spec[i] = (int32_t)(turn + i) % 2;
         return turn < 8;
+    case COPSE_KERNEL_gather_grad: /* alone, shared, in quads */
+        spec[0] = turn == 1;
+        spec[1] = turn == 2;
+        return turn < 3;
     case COPSE_KERNEL_column_sums:
         spec[0] = 1 + (int32_t)turn;
         return turn < 4;
