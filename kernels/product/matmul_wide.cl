@@ -13,6 +13,7 @@ PARAMS(uint m; uint n; uint k; uint a_row; uint a_step; uint b_panel; uint b_ste
 #define ROWS 6u
 #define VECTORS (1u << LOG_VECTORS)
 #define COLS (16u * VECTORS)
+#define SLAB 16u
 #define CHUNK 256u          /* longest chain of additions */
 #define CHUNKS (64 * CHUNK)
 
@@ -32,7 +33,10 @@ KERNEL4(matmul_wide, IN(float, a), IN(float, b), IN(float, bias), OUT(float, c))
     const uint item = index / tiles, tile = index % tiles;
     if (item >= p.batch)
         return;
-    const uint panel = tile / panels_m, i0 = tile % panels_m * ROWS, j0 = panel * COLS;
+    /* SLAB rows of tiles, of A of which a cache keeps the elements, over all panels of B; then the next ones */
+    const uint slab = tile / (SLAB * panels_n) * SLAB, in_slab = tile - slab * panels_n;
+    const uint tiles_m = min(panels_m - slab, SLAB), panel = in_slab / tiles_m;
+    const uint i0 = (slab + in_slab % tiles_m) * ROWS, j0 = panel * COLS;
     const uint rows = min(p.m - i0, ROWS), cols = min(p.n - j0, COLS);
 
     const size_t a_step = p.a_step, b_step = p.b_step;
