@@ -2,6 +2,7 @@
 /* Forms of the kernels that read matrices of blocks. Words have all bit patterns. */
 #include "core/ops/ops.h"
 #include "core/ops/product/blocks.h"
+#include "core/ops/product/matmul_tile.h"
 #include "prover/forms/lines.h"
 
 enum { RESULT = COPSE_CONTENT_RESULT, VALUES = COPSE_CONTENT_VALUES };
@@ -106,6 +107,36 @@ static void plan_wide(struct copse_launch *l)
     PLAN(l, p, s);
 }
 
+/* With more groups than an axis, each has a part of its own: whole tiles would take 4 GiB. */
+static void plan_tile_of(struct copse_launch *l, uint32_t part)
+{
+    const int32_t form = l->spec[4];
+    const bool is_axis = l->regime == COPSE_REGIME_AXIS;
+    uint32_t rows, cols;
+    copse__tile_size(COPSE_BLOCKS_SHAPE(form), copse__launch_group(l), &rows, &cols);
+    struct sizes s = sizes_of(l, rows, cols);
+    if (is_axis)
+        s = (struct sizes){ 1, l->spec[0] ? 3 : 16, 16 * (uint32_t)l->want, 1 };
+    if (COPSE_BLOCKS_IN_QUADS(form))
+        s.k = divide_up(s.k, 4) * 4;
+    if (part == 0 || is_axis)
+        part = is_axis ? 16 : divide_up(s.k, 16) * 16;
+    const struct copse_params_blocks_tile p = { s.m, s.n, s.k, part, divide_up(s.k, part) };
+    const size_t numbers = (size_t)s.n * s.k, offsets = l->spec[3] ? groups_of(numbers) : 1;
+    COPSE_LAUNCH_PLAN(l, p, p.parts * s.groups, (size_t)s.m * s.k, words_of(l, numbers),
+                      groups_of(numbers), offsets, (size_t)p.parts * s.m * s.n);
+}
+
+static void plan_tile(struct copse_launch *l)
+{
+    plan_tile_of(l, 0);
+}
+
+static void plan_tile_parts(struct copse_launch *l)
+{
+    plan_tile_of(l, 16);
+}
+
 /* A row of x. With few groups each lane has two chains. */
 static void plan_one(struct copse_launch *l)
 {
@@ -157,6 +188,23 @@ static void plan_rows(struct copse_launch *l)
             __VA_ARGS__                                                                    \
         }                                                                                  \
     }
+/* Large numbers are so large that sums of them lose the others, which takes few roundings. */
+#define IN_TILES(label, plan_, regime, reason, ...)                                            \
+    {                                                                                          \
+        .kernel = COPSE_KERNEL_blocks_tile, .name = label,                                     \
+        .contents = { VALUES, ARRANGED, VALUES, VALUES, RESULT }, .plan = plan_,               \
+        .arrange = arrange_product, .cap = 0x1p50f, .is_rare = true,                           \
+        .least_group = COPSE_TILE_LEAST_GROUP, .no_regimes = COPSE_BIT(COPSE_REGIME_##regime), \
+        .why = reason, .spec = {                                                               \
+            __VA_ARGS__                                                                        \
+        }                                                                                      \
+    }
+#define TILE(label, ...) \
+    IN_TILES(label, plan_tile, AXIS, "the forms with parts have as many groups", __VA_ARGS__)
+#define PARTS(label, ...) \
+    IN_TILES(label, plan_tile_parts, ONE, "two parts have two groups", __VA_ARGS__)
+#define QUADS(shape) COPSE_BLOCKS_FORM(COPSE_TILE_##shape, 1)
+#define ODD(shape)   COPSE_BLOCKS_FORM(COPSE_TILE_##shape, 0)
 #define ROWS_OF(label, ...)                                                         \
     {                                                                               \
         .kernel = COPSE_KERNEL_blocks_rows, .name = label,                          \
@@ -188,6 +236,18 @@ static const struct copse_launch_form forms[] = {
     PRODUCT(blocks_one_wide, 0, "8 bits", plan_one_wide, RESULT, 0, 8, LOG_GROUP),
     PRODUCT(blocks_one_wide, 0, "4 bits, offsets", plan_one_wide, RESULT, 0, 4, LOG_GROUP, 1),
     PRODUCT(blocks_one_wide, 0, "8 bits, offsets", plan_one_wide, RESULT, 0, 8, LOG_GROUP, 1),
+    TILE("large, 4 bits", 1, 4, LOG_GROUP, 0, QUADS(LARGE)),
+    TILE("large, 8 bits", 1, 8, LOG_GROUP, 0, QUADS(LARGE)),
+    TILE("large, not transposed, 4 bits, offsets", 0, 4, LOG_GROUP, 1, QUADS(LARGE)),
+    TILE("large, not transposed, 8 bits, odd rows", 0, 8, LOG_GROUP, 0, ODD(LARGE)),
+    TILE("small, 8 bits, offsets", 1, 8, LOG_GROUP, 1, QUADS(SMALL)),
+    TILE("small, not transposed, 4 bits, odd rows", 0, 4, LOG_GROUP, 0, ODD(SMALL)),
+    TILE("flat, 4 bits, offsets", 1, 4, LOG_GROUP, 1, QUADS(FLAT)),
+    TILE("flat, not transposed, 8 bits", 0, 8, LOG_GROUP, 0, QUADS(FLAT)),
+    TILE("thin, 4 bits", 1, 4, LOG_GROUP, 0, QUADS(THIN)),
+    TILE("thin, not transposed, 8 bits, offsets, odd rows", 0, 8, LOG_GROUP, 1, ODD(THIN)),
+    PARTS("parts, 4 bits, offsets", 1, 4, LOG_GROUP, 1, QUADS(SMALL)),
+    PARTS("parts, not transposed, 4 bits", 0, 4, LOG_GROUP, 0, QUADS(SMALL)),
     ROWS_OF("4 bits", 0, 4, LOG_GROUP),
     ROWS_OF("8 bits, offsets", 0, 8, LOG_GROUP, 1),
     ROWS_OF("by index, 8 bits", 1, 8, LOG_GROUP),
@@ -205,6 +265,7 @@ static const struct copse_launch_line lines[] = {
     COPSE_NO_LINE(blocks_wide, PRODUCTS, .no_flags = COMBINED),
     COPSE_NO_LINE(blocks_one, PRODUCTS, .no_flags = COMBINED),
     COPSE_NO_LINE(blocks_one_wide, PRODUCTS, .no_flags = COMBINED),
+    COPSE_NO_LINE(blocks_tile, PRODUCTS, .no_flags = COMBINED),
     COPSE_NO_LINE(blocks_rows, COPSE_WALKS_NONE,
                   .no_flags = "the bits of a number and its group depend on no other flag"),
 };

@@ -84,6 +84,7 @@ static void products_have_the_roundings_of_their_loops(void **state)
         const uint64_t n = copse_law_matmul_tile.roundings(k),
                        chains = COPSE_MIN(k, 256) + (k - 1) / 256;
         assert_true(k > 16384 ? n < chains : n == chains);
+        assert_int_equal(copse_law_blocks_tile.roundings(k), n);
         assert_true(n <= COPSE_MIN(k, 256) + COPSE_MIN((k - 1) / 256, 255) + (k - 1) / 8192);
     }
     /* 9 parts of 15,568 terms; the last one is shorter */

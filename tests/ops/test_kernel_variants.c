@@ -236,7 +236,7 @@ static void texts_force_variants(void **state)
     assert_non_null(
         strstr(parsed("fft=wide"),
                "kernels: no family 'fft'; the families are attention "
-               "(plain, wide, texel, tile), blocks (shared, one, one_wide, wide, rows), "));
+               "(plain, wide, texel, tile), blocks (shared, one, one_wide, wide, rows, tile), "));
     assert_non_null(strstr(parsed("wide"), "'wide' is not family=variant"));
     assert_non_null(strstr(parsed(""), "'' is not family=variant"));
     assert_non_null(strstr(parsed("matmul=wide,"), "'' is not family=variant"));

@@ -174,7 +174,7 @@ bad 'servers of a mirrored strategy' '--servers.*parameter_server' train $host $
 bad 'too many steps to a run' '1024' train $host $save --strategy accelerator --steps-per-run 1025
 bad 'no such row' "no row contains 'row gello'; without --only" bench --devices host:0 --no-peer --quick --only 'row gello'
 bad 'unknown variant' "matmul has no variant 'fastest'; it has shared, wide, chunk, texel, clblast" train $host --kernel matmul=fastest
-bad 'unknown family' "no family 'product'; the families are attention [(]plain, wide, texel, tile[)], blocks [(]shared, one, one_wide, wide, rows[)], channel_norm [(]plain, wide[)], channel_sums [(]plain, wide[)], column_sum [(]reduce, wide, group[)], conv [(]plain, wide, texel, tile[)], conv_weight [(]plain, wide, texel, tile[)]" train $host --kernel product=wide
+bad 'unknown family' "no family 'product'; the families are attention [(]plain, wide, texel, tile[)], blocks [(]shared, one, one_wide, wide, rows, tile[)], channel_norm [(]plain, wide[)], channel_sums [(]plain, wide[)], column_sum [(]reduce, wide, group[)], conv [(]plain, wide, texel, tile[)], conv_weight [(]plain, wide, texel, tile[)]" train $host --kernel product=wide
 bad 'a variant without its family' "'wide' is not family=variant" train $host --kernel wide
 COPSE_DISABLE=opencl,vulkan
 export COPSE_DISABLE

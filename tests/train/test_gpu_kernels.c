@@ -228,6 +228,8 @@ static const struct {
 } of_gpus[] = {
     { "matmul", "nn-32-32-32", "matmul_tile" },
     { "matmul", "tn-512-512-512", "matmul_tile" },
+    { "blocks", "forward-32", "blocks_tile" },
+    { "blocks", "gradient-512", "blocks_tile" },
     { "conv", "32-128", "conv_tile" },
     { "conv_weight", "128-32", "conv_weight_tile" },
     { "row_stats", "10", "row_stats_held" },

@@ -103,6 +103,23 @@ static const struct {
     TILES(3),
 #undef TILES
     { COPSE_KERNEL_matmul_tile, 1, { 1, 3, 0, 0, 1, 0 } },
+/* each tile: forward and gradient, with 4 bits and with 8 bits and offsets; odd rows */
+#define TILES(shape)                                                  \
+    { COPSE_KERNEL_blocks_tile, 1, { 1, 4, 5, 0, 4 + (shape) } },     \
+        { COPSE_KERNEL_blocks_tile, 1, { 0, 4, 5, 0, 4 + (shape) } }, \
+        { COPSE_KERNEL_blocks_tile, 1, { 1, 8, 5, 1, 4 + (shape) } }, \
+        { COPSE_KERNEL_blocks_tile, 1, { 0, 8, 5, 1, 4 + (shape) } }, \
+    {                                                                 \
+        COPSE_KERNEL_blocks_tile, 1,                                  \
+        {                                                             \
+            0, 4, 5, 1, shape                                         \
+        }                                                             \
+    }
+    TILES(0),
+    TILES(1),
+    TILES(2),
+    TILES(3),
+#undef TILES
 /* each tile: a convolution with bias and relu, the gradients of one and of one of stride 2, odd
    channels */
 #define TILES(shape)                                             \
@@ -344,6 +361,7 @@ static const struct {
     { COPSE_KERNEL_matmul, true },
     { COPSE_KERNEL_matmul_half, true },
     { COPSE_KERNEL_matmul_tile, true },
+    { COPSE_KERNEL_blocks_tile, true },
     { COPSE_KERNEL_conv, true },
     { COPSE_KERNEL_conv_tile, true },
     { COPSE_KERNEL_conv_weight, true },
@@ -636,6 +654,7 @@ static uint64_t floor_of(size_t id, char **argv)
     case COPSE_KERNEL_matmul_blocks:
         return strtoul(argv[3], NULL, 10);
     case COPSE_KERNEL_matmul_tile:
+    case COPSE_KERNEL_blocks_tile:
     case COPSE_KERNEL_conv_tile:
     case COPSE_KERNEL_conv_weight_tile:
     case COPSE_KERNEL_attention_tile:

@@ -244,6 +244,7 @@ static bool is_in_graphs(const char *kernel)
                                           "row_put",
                                           "matmul_half",
                                           "matmul_tile",
+                                          "blocks_tile",
                                           "conv_tile",
                                           "conv_weight_tile",
                                           "attention_tile",

@@ -25,4 +25,9 @@ struct copse_blocks_product {
 
 #define COPSE_BLOCKS_ONE_MOST 65536u /* terms of blocks_one: some drivers leave longer loops */
 
+/* FORM of blocks_tile: a tile of matmul_tile.h; whether the rows of A are whole quads. */
+#define COPSE_BLOCKS_FORM(shape, in_quads) ((int32_t)(shape) + 4 * (in_quads))
+#define COPSE_BLOCKS_SHAPE(form)           ((enum copse_tile_shape)((form) % 4))
+#define COPSE_BLOCKS_IN_QUADS(form)        ((form) / 4 != 0)
+
 #endif

@@ -4,10 +4,17 @@
 
 #include "core/device/kernel/sum_bound.h"
 #include "core/ops/product/blocks.h"
+#include "core/ops/product/matmul_tile.h"
 #include "core/ops/self_tests.h"
 
-/* Constants of all these kernels; the first one differs. */
-enum { BITS = 1, LOG_GROUP = 2, HAS_OFFSETS = 3, ARE_MAGNITUDES = 5 /* of references only */ };
+/* Constants of all these kernels; the first one differs. blocks_tile has FORM, too. */
+enum {
+    BITS = 1,
+    LOG_GROUP = 2,
+    HAS_OFFSETS = 3,
+    FORM = 4,
+    ARE_MAGNITUDES = 5 /* of references only */
+};
 
 static uint32_t divide_up(uint64_t n, uint64_t by)
 {
@@ -38,7 +45,7 @@ static double block_at(const int32_t *spec, const struct copse_host_arg *args, s
 /* C[m, n] = A op(B), terms k_begin to k_end; `adds`: to the content of C. */
 struct sums {
     size_t m, n, k, k_begin, k_end;
-    bool b_transposed;
+    bool b_transposed, adds;
 };
 
 enum { ROWS = 16 };
@@ -48,7 +55,7 @@ static void sum_rows(const struct sums *p, const int32_t *spec, const struct cop
                      size_t i0, size_t rows, size_t j, double *sums)
 {
     for (size_t r = 0; r < rows; r++) {
-        const double before = p->k_begin > 0 ? copse__load(&args[4], (i0 + r) * p->n + j) : 0;
+        const double before = p->adds ? copse__load(&args[4], (i0 + r) * p->n + j) : 0;
         sums[r] = spec[ARE_MAGNITUDES] ? fabs(before) : before;
     }
     for (size_t l = p->k_begin; l < p->k_end; l++) {
@@ -60,7 +67,9 @@ static void sum_rows(const struct sums *p, const int32_t *spec, const struct cop
     }
 }
 
-static void sum_all(const struct sums *p, const int32_t *spec, const struct copse_host_arg *args)
+/* `first` is the place of C. */
+static void sum_all(const struct sums *p, const int32_t *spec, const struct copse_host_arg *args,
+                    size_t first)
 {
     double sums[ROWS];
     for (size_t i = 0; i < p->m; i += ROWS)
@@ -68,7 +77,7 @@ static void sum_all(const struct sums *p, const int32_t *spec, const struct cops
             const size_t rows = COPSE_MIN((size_t)ROWS, p->m - i);
             sum_rows(p, spec, args, i, rows, j, sums);
             for (size_t r = 0; r < rows; r++)
-                copse__store(&args[4], (i + r) * p->n + j, sums[r]);
+                copse__store(&args[4], first + (i + r) * p->n + j, sums[r]);
         }
 }
 
@@ -83,13 +92,13 @@ static double sum_at(const struct sums *p, const int32_t *spec, const struct cop
 static struct sums shared_sums(const void *params, const int32_t *spec)
 {
     const struct copse_params_matmul_blocks *p = params;
-    return (struct sums){ p->m, p->n, p->k, p->k_begin, p->k_end, spec[0] != 0 };
+    return (struct sums){ p->m, p->n, p->k, p->k_begin, p->k_end, spec[0] != 0, p->k_begin > 0 };
 }
 
 static struct sums wide_sums(const void *params, const int32_t *spec)
 {
     const struct copse_params_blocks_wide *p = params;
-    return (struct sums){ p->m, p->n, p->k, 0, p->k, spec[0] != 0 };
+    return (struct sums){ p->m, p->n, p->k, 0, p->k, spec[0] != 0, false };
 }
 
 /* blocks_one_wide and blocks_one have the same parameters. */
@@ -101,7 +110,7 @@ static struct sums one_sums(const void *params, const int32_t *spec)
 {
     const struct copse_params_blocks_one *p = params;
     (void)spec;
-    return (struct sums){ p->m, p->n, p->k, 0, p->k, true };
+    return (struct sums){ p->m, p->n, p->k, 0, p->k, true, false };
 }
 
 #define REFERENCES(name)                                                                  \
@@ -109,7 +118,7 @@ static struct sums one_sums(const void *params, const int32_t *spec)
                             const struct copse_host_arg *args)                            \
     {                                                                                     \
         const struct sums p = name##_sums(params, spec);                                  \
-        sum_all(&p, spec, args);                                                          \
+        sum_all(&p, spec, args, 0);                                                       \
     }                                                                                     \
     static double name##_at(const void *params, const int32_t *spec,                      \
                             const struct copse_host_arg *args, size_t place)              \
@@ -126,7 +135,7 @@ static struct sums one_sums(const void *params, const int32_t *spec)
     {                                                                                     \
         static const int32_t bare[COPSE_MAX_SPECS] = { 0 };                               \
         const struct sums p = name##_sums(params, spec);                                  \
-        return copse__sum_of(name##_roundings(p.k_end - p.k_begin), p.k_begin > 0, bare); \
+        return copse__sum_of(name##_roundings(p.k_end - p.k_begin), p.adds, bare);        \
     }
 
 /* Chains, parts of 32 of them, launches of 8,192 terms, as matmul. */
@@ -149,6 +158,54 @@ static uint64_t one_roundings(uint64_t terms)
 REFERENCES(shared)
 REFERENCES(wide)
 REFERENCES(one)
+
+/* A piece of k has a C of its own. */
+static struct sums piece_sums(const void *params, const int32_t *spec, size_t piece)
+{
+    const struct copse_params_blocks_tile *p = params;
+    const size_t begin = piece * p->part;
+    return (struct sums){ p->m,         p->n, p->k, begin, COPSE_MIN(begin + p->part, (size_t)p->k),
+                          spec[0] != 0, false };
+}
+
+static void tile_host(const void *params, const int32_t *spec, const struct copse_host_arg *args)
+{
+    const struct copse_params_blocks_tile *p = params;
+    for (size_t piece = 0; piece < p->parts; piece++) {
+        const struct sums s = piece_sums(params, spec, piece);
+        sum_all(&s, spec, args, piece * p->m * p->n);
+    }
+}
+
+static double tile_at(const void *params, const int32_t *spec, const struct copse_host_arg *args,
+                      size_t place)
+{
+    const struct copse_params_blocks_tile *p = params;
+    const size_t count = (size_t)p->m * p->n;
+    const struct sums s = piece_sums(params, spec, place / count);
+    return sum_at(&s, spec, args, place % count);
+}
+
+static struct copse_elements tile_elements(const void *params, const int32_t *spec)
+{
+    const struct copse_params_blocks_tile *p = params;
+    (void)spec;
+    return (struct copse_elements){ (uint64_t)p->parts * p->m * p->n, p->part };
+}
+
+/* As matmul_tile, whose parts it has. */
+static uint64_t tile_roundings(uint64_t terms)
+{
+    return copse__tile_roundings(terms, copse__tile_split);
+}
+
+static struct copse_sum tile_sum(const void *params, const int32_t *spec)
+{
+    static const int32_t bare[COPSE_MAX_SPECS] = { 0 };
+    const struct copse_params_blocks_tile *p = params;
+    (void)spec;
+    return copse__sum_of(copse__tile_part_roundings(COPSE_MIN(p->part, p->k)), false, bare);
+}
 
 static double blocks_rows_at(const void *params, const int32_t *spec,
                              const struct copse_host_arg *args, size_t i)
@@ -220,6 +277,21 @@ static void wide_test(const struct copse_kernel *k, struct copse_self_test *t)
     fill_words(t, 1);
 }
 
+/* Parts of 16 terms, and of a few; no multiple of any tile. */
+static void tile_test(const struct copse_kernel *k, struct copse_self_test *t)
+{
+    const uint32_t terms = COPSE_MAX(K, 1u << k->spec[LOG_GROUP]),
+                   odd = COPSE_BLOCKS_IN_QUADS(k->spec[FORM]) ? 20 : 17, m = terms > 64 ? 3 : M,
+                   n = k->spec[0] ? 7 : terms, depth = k->spec[0] ? terms : odd;
+    uint32_t rows, cols;
+    copse__tile_size(COPSE_BLOCKS_SHAPE(k->spec[FORM]), k->group_x * k->group_y, &rows, &cols);
+    const struct copse_params_blocks_tile p = { m, n, depth, 16, divide_up(depth, 16) };
+    COPSE_SELF_TEST(t, p, (uint64_t)p.parts * divide_up(m, rows) * divide_up(n, cols), m * depth,
+                    WORDS_OF(k, n * depth), GROUPS_OF(k, n * depth), GROUPS_OF(k, n * depth),
+                    p.parts * m * n);
+    fill_words(t, 1);
+}
+
 static void one_test_of(const struct copse_kernel *k, struct copse_self_test *t, uint64_t groups)
 {
     const uint32_t terms = COPSE_MAX(2 * K, 1u << k->spec[LOG_GROUP]), n = 7;
@@ -280,6 +352,7 @@ LAW_OF_SUMS(matmul_blocks, shared, shared_test);
 LAW_OF_SUMS(blocks_wide, wide, wide_test);
 LAW_OF_SUMS(blocks_one, one, one_test);
 LAW_OF_SUMS(blocks_one_wide, one, blocks_one_wide_test);
+LAW_OF_SUMS(blocks_tile, tile, tile_test);
 
 const struct copse_law copse_law_blocks_rows = {
     .host = blocks_rows_host,

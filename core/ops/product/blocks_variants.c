@@ -8,7 +8,8 @@
 #include "core/graph/variant.h"
 #include "core/ops/ops.h"
 #include "core/ops/product/blocks.h"
-#include "core/ops/product/product.h"
+#include "core/ops/product/matmul_tile.h"
+#include "core/ops/product/product_end.h"
 
 /* Terms of a launch of the shared body: see matmul_variants.c. */
 #define SHARED_MAX_K 8192u
@@ -131,17 +132,52 @@ static copse_status launch_rows(struct copse_lowering *l, const struct copse_blo
                         copse__of(indices ? indices : words), to);
 }
 
+/* The same product of f32; b is an operand that no launch reads. */
+static struct copse_product product_of(const struct copse_blocks_product *p)
+{
+    return (struct copse_product){ .a = p->a,
+                                   .b = p->scales ? copse__of(p->scales) : p->a,
+                                   .c = p->c,
+                                   .batch = 1,
+                                   .m = p->m,
+                                   .n = p->n,
+                                   .k = p->k,
+                                   .b_transposed = p->b_transposed };
+}
+
+static bool fits_tile(const struct copse_limits *limits, const void *work)
+{
+    const struct copse_product product = product_of(work);
+    return copse__tile_fits(limits, &product);
+}
+
+/* Tiles and parts of matmul_tile, so that the bits are those of `rows` with it. */
+static copse_status lower_tile(struct copse_lowering *l, const void *work)
+{
+    const struct copse_blocks_product *p = work;
+    const struct copse_product product = product_of(p);
+    const struct copse_tile_choice choice = copse__tile_choice(copse__limits(l), &product);
+    const struct copse_params_blocks_tile params = { p->m, p->n, p->k, choice.part, choice.parts };
+    const uint64_t groups =
+        choice.parts *
+        copse__tile_count(&product, choice.shape, copse__group_size(l, COPSE_KERNEL_blocks_tile));
+    struct copse_operand to = p->c, kept;
+    int32_t spec[COPSE_MAX_SPECS];
+    set_spec(p, p->b_transposed, spec);
+    spec[4] = COPSE_BLOCKS_FORM(choice.shape, p->k % 4 == 0);
+    if (choice.parts == 1)
+        return COPSE_LAUNCH(l, blocks_tile, spec, params, groups, p->a, MATRIX_OF(p), to);
+    COPSE_TRY(copse__scratch(l, (uint64_t)choice.parts * p->m * p->n, &to));
+    COPSE_TRY(COPSE_LAUNCH(l, blocks_tile, spec, params, groups, p->a, MATRIX_OF(p), to));
+    COPSE_TRY(copse__kept_of(l, &product, &kept));
+    return copse__join_parts(l, &product, choice.parts, to, kept);
+}
+
 /* The matrix as f32 in scratch memory, and a product of f32. */
 static copse_status lower_rows(struct copse_lowering *l, const void *work)
 {
     const struct copse_blocks_product *p = work;
-    struct copse_product product = { .a = p->a,
-                                     .c = p->c,
-                                     .batch = 1,
-                                     .m = p->m,
-                                     .n = p->n,
-                                     .k = p->k,
-                                     .b_transposed = p->b_transposed };
+    struct copse_product product = product_of(p);
     COPSE_TRY(copse__scratch(l, (uint64_t)p->form.rows * p->form.columns, &product.b));
     COPSE_TRY(
         launch_rows(l, &p->form, p->words, p->scales, p->offsets, NULL, p->form.rows, product.b));
@@ -151,7 +187,7 @@ static copse_status lower_rows(struct copse_lowering *l, const void *work)
 /* ---- the family ---- */
 
 static const struct copse_variant variants[] = {
-    { "shared", COPSE_KERNEL_matmul_blocks, { 1, 3, 3, 1 }, .lower = lower_shared },
+    { "shared", COPSE_KERNEL_matmul_blocks, { 1, 3, 3, 2 }, .lower = lower_shared },
     { "one", COPSE_KERNEL_blocks_one, { 0, 4, 0, 0 }, .fits = has_few_rows, .lower = lower_one },
     { "one_wide",
       COPSE_KERNEL_blocks_one_wide,
@@ -159,7 +195,13 @@ static const struct copse_variant variants[] = {
       .fits = has_few_rows,
       .lower = lower_one_wide },
     { "wide", COPSE_KERNEL_blocks_wide, { 4, 1, 4, 4 }, .fits = has_terms, .lower = lower_wide },
-    { "rows", COPSE_KERNEL_blocks_rows, { 2, 2, 1, 2 }, .fits = has_terms, .lower = lower_rows },
+    { "rows", COPSE_KERNEL_blocks_rows, { 2, 2, 1, 3 }, .fits = has_terms, .lower = lower_rows },
+    { "tile",
+      COPSE_KERNEL_blocks_tile,
+      { COPSE_ON_GPUS_ONLY, 1 },
+      .fits = fits_tile,
+      .lower = lower_tile,
+      COPSE_NEEDS(COPSE_KERNEL_matmul_join) },
 };
 
 static bool blocks_size(const void *work, struct copse_size *out)

@@ -171,6 +171,14 @@ static inline bool spec_of(enum copse_kernel_id id, uint32_t turn, int32_t *spec
         spec[2] = 4 + (int32_t)turn % 2;
         spec[3] = (int32_t)turn / 4;
         return turn < 8;
+    case COPSE_KERNEL_blocks_tile: /* each tile, with whole quads and without where B is not
+                                      transposed; groups of 256, too */
+        spec[0] = (int32_t)turn % 2;
+        spec[1] = turn / 2 % 2 ? 8 : 4;
+        spec[2] = turn % 3 == 2 ? 8 : 4 + (int32_t)turn % 2;
+        spec[3] = (int32_t)turn / 4 % 2;
+        spec[4] = (int32_t)((turn + turn / 4) % 4 + (turn % 2 || turn >= 8 ? 4 : 0));
+        return turn < 16;
     case COPSE_KERNEL_matmul_cooperative: /* small and large tiles; rows in eights or not */
         spec[0] = (int32_t)turn % 2;
         spec[1] = (int32_t)turn % 2;
