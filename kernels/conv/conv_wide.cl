@@ -41,6 +41,16 @@ KERNEL4(conv_wide, IN(float, x), IN(float, weights), IN(float, bias), OUT(float,
         }
     }
 
+    /* Whether all windows of the tile lie inside of their images: then a tap is at one distance from each first one. */
+    bool is_inside = GAPS == 0;
+    size_t at[ROWS];
+    const int end_h = (int)(p.taps_h - 1) * p.step_h, end_w = (int)(p.taps_w - 1) * p.step_w;
+    EACH_ROW {
+        is_inside &= (uint)h[r] < p.in_h && (uint)(h[r] + end_h) < p.in_h;
+        is_inside &= (uint)w[r] < p.in_w && (uint)(w[r] + end_w) < p.in_w;
+        at[r] = ((size_t)(image[r] + (uint)h[r]) * p.in_w + (uint)w[r]) * p.in_c;
+    }
+
     float16 total[ROWS][VECTORS], sum[ROWS][VECTORS];
     CLEAR(total)
     CLEAR(sum)
@@ -48,21 +58,25 @@ KERNEL4(conv_wide, IN(float, x), IN(float, weights), IN(float, bias), OUT(float,
     for (uint a = 0; a < p.taps_h; a++) {
         bool has_row[ROWS];
         size_t row[ROWS];
-        EACH_ROW {
-            const int place = h[r] + (int)a * p.step_h;
-            has_row[r] = window_has(place, p.gap_h, p.in_h);
-            row[r] = has_row[r] ? (size_t)(image[r] + window_at(place, p.gap_h)) * p.in_w : 0;
-        }
-        for (uint b = 0; b < p.taps_w; b++) {
-            bool has[ROWS], has_all = true, has_any = false;
-            size_t at[ROWS];
+        if (!is_inside)
             EACH_ROW {
-                const int place = w[r] + (int)b * p.step_w;
-                has[r] = has_row[r] && window_has(place, p.gap_w, p.in_w);
-                has_all &= has[r];
-                has_any |= has[r];
-                at[r] = has[r] ? (row[r] + window_at(place, p.gap_w)) * p.in_c : 0;
+                const int place = h[r] + (int)a * p.step_h;
+                has_row[r] = window_has(place, p.gap_h, p.in_h);
+                row[r] = has_row[r] ? (size_t)(image[r] + window_at(place, p.gap_h)) * p.in_w : 0;
             }
+        for (uint b = 0; b < p.taps_w; b++) {
+            bool has[ROWS], has_all = true, has_any = is_inside;
+            __global const float *tap = from;
+            if (is_inside)
+                tap += ((long)a * p.step_h * (long)p.in_w + (long)b * p.step_w) * (long)p.in_c;
+            else
+                EACH_ROW {
+                    const int place = w[r] + (int)b * p.step_w;
+                    has[r] = has_row[r] && window_has(place, p.gap_w, p.in_w);
+                    has_all &= has[r];
+                    has_any |= has[r];
+                    at[r] = has[r] ? (row[r] + window_at(place, p.gap_w)) * p.in_c : 0;
+                }
             for (uint c0 = 0; c0 < p.group_in; c0 += CHUNK) {
                 const uint c1 = min(c0 + CHUNK, p.group_in);
                 if (terms + c1 - c0 > CHUNK) {
@@ -80,7 +94,7 @@ KERNEL4(conv_wide, IN(float, x), IN(float, weights), IN(float, bias), OUT(float,
                         float16 vw[VECTORS];
                         EACH_VECTOR vw[v] = vload16(v, pw);
                         EACH_ROW {
-                            const float16 vx = (float16)(from[at[r] + c]);
+                            const float16 vx = (float16)(tap[at[r] + c]);
                             EACH_VECTOR sum[r][v] = fma(vx, vw[v], sum[r][v]);
                         }
                     }
@@ -90,7 +104,7 @@ KERNEL4(conv_wide, IN(float, x), IN(float, weights), IN(float, bias), OUT(float,
                         float16 vw[VECTORS];
                         EACH_VECTOR vw[v] = vload16(v, pw);
                         EACH_ROW if (has[r]) {
-                            const float16 vx = (float16)(from[at[r] + c]);
+                            const float16 vx = (float16)(tap[at[r] + c]);
                             EACH_VECTOR sum[r][v] = fma(vx, vw[v], sum[r][v]);
                         }
                     }

@@ -144,6 +144,41 @@ static void plan_wide(struct copse_launch *l)
                       (size_t)across * p.panel, p.out_c, (size_t)p.pixels * p.out_c);
 }
 
+/* 3 x 3 taps with padding on lines of three tiles: all windows of the middle one lie inside of the
+   image, but for its first and last line. With a bias, taps from the last one to the first, as in
+   the gradient. */
+static void plan_wide_lines(struct copse_launch *l)
+{
+    const uint32_t rows = 12, width = 16, in = 2;
+    const int32_t step = l->spec[0] ? -1 : 1;
+    const struct copse_params_conv_wide p = {
+        .pixels = (uint32_t)l->want * rows - 4,
+        .in_h = 3,
+        .in_w = 3 * rows,
+        .in_c = in,
+        .out_h = 3,
+        .out_w = 3 * rows,
+        .out_c = 5,
+        .taps_h = 3,
+        .taps_w = 3,
+        .stride_h = 1,
+        .stride_w = 1,
+        .step_h = step,
+        .step_w = step,
+        .first_h = -step,
+        .first_w = -step,
+        .gap_h = 1,
+        .gap_w = 1,
+        .group_in = in,
+        .group_out = width,
+        .panel = 9 * in * width,
+        .step = width,
+    };
+    const size_t images = divide_up(p.pixels, (uint64_t)p.out_h * p.out_w);
+    COPSE_LAUNCH_PLAN(l, p, l->want, images * p.in_h * p.in_w * in, p.panel, p.out_c,
+                      (size_t)p.pixels * p.out_c);
+}
+
 /* Two groups of channels, each of one panel of outputs. The weights are in place. */
 static void plan_wide_groups(struct copse_launch *l)
 {
@@ -592,6 +627,8 @@ static const struct copse_launch_form forms[] = {
     FORM(conv_wide, "16 outputs", plan_wide, VALUES, RESULT, 0),
     FORM(conv_wide, "64 outputs, bias, relu", plan_wide, VALUES, RESULT, 1, COPSE_RELU, 0, 2),
     FORM(conv_wide, "gaps", plan_wide, VALUES, RESULT, 0, 0, 1),
+    FORM(conv_wide, "lines of three tiles", plan_wide_lines, VALUES, RESULT, 0),
+    FORM(conv_wide, "lines of three tiles, from the last tap", plan_wide_lines, VALUES, RESULT, 1),
     SELDOM(conv_wide, "relu", plan_wide, VALUES, RESULT, 0, COPSE_RELU),
     SELDOM(conv_wide, "bias", plan_wide, VALUES, RESULT, 1),
     SELDOM(conv_wide, "relu, gaps", plan_wide, VALUES, RESULT, 0, COPSE_RELU, 1),
