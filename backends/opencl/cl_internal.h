@@ -114,10 +114,11 @@ struct copse_cl_gemms {
 
 struct copse_cl_device {
     struct copse_cl_api cl;
-    cl_device_id id; /* the whole device or our sub-device */
-    bool is_part;    /* a sub-device, made by us or by the application */
-    bool has_id;     /* we hold a reference */
-    bool is_pocl;    /* kernel.c: its binaries */
+    cl_device_id id;  /* the whole device or our sub-device */
+    bool is_part;     /* a sub-device, made by us or by the application */
+    bool has_id;      /* we hold a reference */
+    bool is_pocl;     /* kernel.c: its binaries */
+    bool builds_code; /* PoCL that links LLVM's code when it is built */
     cl_context context;
     /* the application's, shared by all our queues; NULL = each has its own */
     cl_command_queue lent;
@@ -271,7 +272,6 @@ bool copse_cl_import_works(struct copse_cl_device *d, size_t alignment, struct c
 
 /* kernel.c */
 copse_status copse_cl_kernel_init(struct copse_kernel *k);
-void copse_cl_kernel_keep(struct copse_kernel *k);
 void copse_cl_kernel_fini(struct copse_kernel *k);
 bool copse_cl_is_stored(const struct copse_kernel *k);
 /* Set all arguments of `kernel` from a dispatch and the views of its bindings. */

@@ -227,14 +227,25 @@ static copse_status open_own(copse_device *dev)
     return copse_cl_check(e, "clCreateContext");
 }
 
-static bool is_of_pocl(const struct copse_cl_device *d)
+/* 301: PoCL 3.1; 1: PoCL of an unknown version; 0: another driver. */
+static unsigned version_of_pocl(const struct copse_cl_device *d)
 {
-    char name[64] = "";
+    static const char before[] = "PoCL ";
+    char name[64] = "", version[256] = "";
     cl_platform_id platform = NULL;
     if (d->cl.GetDeviceInfo(d->id, CL_DEVICE_PLATFORM, sizeof platform, &platform, NULL) ==
         CL_SUCCESS)
         copse_cl_platform_text(&d->cl, platform, CL_PLATFORM_NAME, name, sizeof name);
-    return strcmp(name, "Portable Computing Language") == 0;
+    if (strcmp(name, "Portable Computing Language") != 0)
+        return 0;
+    copse_cl_platform_text(&d->cl, platform, CL_PLATFORM_VERSION, version, sizeof version);
+    const char *at = strstr(version, before);
+    if (at == NULL)
+        return 1;
+    char *end;
+    const unsigned long major = strtoul(at + sizeof before - 1, &end, 10),
+                        minor = *end == '.' ? strtoul(end + 1, NULL, 10) : 0;
+    return COPSE_MAX((unsigned)(100 * major + minor), 1u);
 }
 
 static copse_status cl_open(copse_device *dev)
@@ -244,7 +255,9 @@ static copse_status cl_open(copse_device *dev)
     d->has_lock = true;
     COPSE_TRY(dev->foreign != NULL ? copse_cl_attach(d, dev->foreign) : open_own(dev));
     copse_cl_priority_init(dev);
-    d->is_pocl = dev->compiles_serially = is_of_pocl(d);
+    const unsigned pocl = version_of_pocl(d);
+    d->is_pocl = dev->compiles_serially = pocl != 0;
+    d->builds_code = pocl >= 301;
     struct copse_limits *limits = &dev->info.limits;
     if (limits->host_import_alignment != 0 &&
         !copse_cl_import_works(d, limits->host_import_alignment, &dev->base->mem))
@@ -311,7 +324,6 @@ const struct copse_backend copse_backend_opencl = {
     .kernel_init = copse_cl_kernel_init,
     .kernel_fini = copse_cl_kernel_fini,
     .is_stored = copse_cl_is_stored,
-    .kernel_keep = copse_cl_kernel_keep,
     .queue_init = copse_cl_queue_init,
     .queue_fini = copse_cl_queue_fini,
     .write = copse_cl_write,

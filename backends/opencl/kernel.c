@@ -45,7 +45,7 @@ static void kernel_identify(const struct copse_kernel *k, const char *options, u
         copse_cl_platform_text(&d->cl, platform, CL_PLATFORM_VERSION, platform_version,
                                sizeof platform_version);
     copse_cl_device_text(&d->cl, d->id, CL_DEVICE_VERSION, device_version, sizeof device_version);
-    const char *const texts[] = { "copse opencl binary 2",
+    const char *const texts[] = { "copse opencl binary 3",
                                   k->row->name,
                                   options,
                                   info->name,
@@ -123,16 +123,6 @@ static copse_status build_object(struct copse_kernel *k, cl_program object, cons
     return build_result(k, object, options, e);
 }
 
-/* `object` stays the caller's. */
-static copse_status link_object(struct copse_kernel *k, cl_program object, const char *options,
-                                cl_program *out)
-{
-    const struct copse_cl_device *d = k->dev->priv;
-    cl_int e = CL_SUCCESS;
-    *out = d->cl.LinkProgram(d->context, 1, &d->id, "", 1, &object, NULL, NULL, &e);
-    return build_result(k, *out, options, e);
-}
-
 static copse_status build_program(struct copse_kernel *k, cl_program program, const char *options)
 {
     const struct copse_cl_device *d = k->dev->priv;
@@ -164,15 +154,20 @@ struct header {
     char magic[8];
     uint64_t identity, size, digest;
 };
-static const char magic[8] = "copsecl", object_magic[8] = "copseco";
+static const char magic[8] = "copsecl";
 
-/* PoCL takes the code of a program from its own cache, into which another process may be writing:
-   then the binary has none, and PoCL aborts when it loads it. LLVM's code begins with these
-   bytes. */
-static bool has_code(const struct copse_cl_device *d, const unsigned char *bytes, size_t size)
+/* LLVM's code, which begins with these bytes, to the end of a binary of PoCL. NULL: PoCL takes the
+   code of a program from its own cache, into which another process may be writing. Then the binary
+   has none, and PoCL aborts when it loads it. */
+static const unsigned char *find_code(const unsigned char *bytes, size_t size)
 {
     static const unsigned char mark[] = { 'B', 'C', 0xc0, 0xde };
-    return !d->is_pocl || copse__find_bytes(bytes, size, mark, sizeof mark);
+    return copse__find_bytes(bytes, size, mark, sizeof mark);
+}
+
+static bool has_code(const struct copse_cl_device *d, const unsigned char *bytes, size_t size)
+{
+    return !d->is_pocl || find_code(bytes, size);
 }
 
 struct taken {
@@ -181,7 +176,6 @@ struct taken {
     uint64_t identity;
     unsigned char *bytes; /* NULL: nothing usable */
     size_t size;
-    bool is_object; /* compiled, and not linked */
     bool is_damaged;
 };
 
@@ -197,10 +191,8 @@ static void kernel_take(void *to, const void *bytes, size_t size)
         return;
     memcpy(&h, bytes, sizeof h);
     size -= sizeof h;
-    t->is_object = memcmp(h.magic, object_magic, sizeof magic) == 0;
-    if ((!t->is_object && memcmp(h.magic, magic, sizeof magic) != 0) || h.identity != t->identity ||
-        h.size != size || h.digest != copse__hash(COPSE_HASH_START, body, size) ||
-        !has_code(t->dev, body, size))
+    if (memcmp(h.magic, magic, sizeof magic) != 0 || h.identity != t->identity || h.size != size ||
+        h.digest != copse__hash(COPSE_HASH_START, body, size) || !has_code(t->dev, body, size))
         return;
     t->is_damaged = false;
     t->bytes = copse__alloc(t->mem, size, 1);
@@ -230,41 +222,29 @@ bool copse_cl_is_stored(const struct copse_kernel *k)
     return is_there;
 }
 
-/* Take ownership of `program`. */
-static copse_status finish_binary(struct copse_kernel *k, cl_program program, bool is_object,
+static copse_status finish_binary(struct copse_kernel *k, const unsigned char *bytes, size_t size,
                                   const char *options)
 {
+    const struct copse_cl_device *d = k->dev->priv;
     struct copse_cl_kernel *ck = k->priv;
-    if (!is_object) {
-        ck->program = program;
-        return kernel_finish(k, build_program(k, program, options));
-    }
-    const copse_status s = link_object(k, program, options, &ck->program);
-    program_drop(k->dev->priv, &program);
-    k->keeps_later = true;
-    return kernel_finish(k, s);
+    cl_int loaded = CL_SUCCESS, e = CL_SUCCESS;
+    ck->program = d->cl.CreateProgramWithBinary(d->context, 1, &d->id, &size, &bytes, &loaded, &e);
+    COPSE_TRY(copse_cl_check(e != CL_SUCCESS ? e : loaded, "clCreateProgramWithBinary"));
+    return kernel_finish(k, build_program(k, ck->program, options));
 }
 
 /* Whether the kernel was made; on any failure it is built from text. */
 static bool load_binary(struct copse_kernel *k, const char *key, uint64_t identity,
                         const char *options)
 {
-    struct copse_cl_device *d = k->dev->priv;
     struct copse_base *base = k->dev->base;
-    struct taken t = { .dev = d, .mem = &base->mem, .identity = identity };
+    struct taken t = { .dev = k->dev->priv, .mem = &base->mem, .identity = identity };
     bool is_loaded = false;
     if (base->cache.get == NULL)
         return false;
     base->cache.get(base->cache.user, key, kernel_take, &t);
     if (t.bytes != NULL) {
-        cl_int loaded = CL_SUCCESS, e = CL_SUCCESS;
-        const unsigned char *binary = t.bytes;
-        cl_program program =
-            d->cl.CreateProgramWithBinary(d->context, 1, &d->id, &t.size, &binary, &loaded, &e);
-        if (e == CL_SUCCESS && loaded == CL_SUCCESS)
-            is_loaded = finish_binary(k, program, t.is_object, options) == COPSE_OK;
-        else
-            program_drop(d, &program);
+        is_loaded = finish_binary(k, t.bytes, t.size, options) == COPSE_OK;
         t.is_damaged = !is_loaded;
     }
     if (t.is_damaged)
@@ -275,45 +255,51 @@ static bool load_binary(struct copse_kernel *k, const char *key, uint64_t identi
     return is_loaded;
 }
 
-/* A failure to store the binary is not an error. */
-static void store_binary(const struct copse_kernel *k, cl_program program, bool is_object)
+/* The driver's binary of a program, after room for a header. NULL: there is none. */
+static unsigned char *take_binary(const struct copse_kernel *k, cl_program program, size_t *size)
 {
     const struct copse_cl_device *d = k->dev->priv;
-    struct copse_base *base = k->dev->base;
+    struct copse_mem *mem = &k->dev->base->mem;
+    if (d->cl.GetProgramInfo(program, CL_PROGRAM_BINARY_SIZES, sizeof *size, size, NULL) !=
+            CL_SUCCESS ||
+        *size == 0 || *size > SIZE_MAX - sizeof(struct header))
+        return NULL;
+    unsigned char *blob = copse__alloc(mem, sizeof(struct header) + *size, 1);
+    if (blob == NULL)
+        return NULL;
+    unsigned char *body = blob + sizeof(struct header);
+    if (d->cl.GetProgramInfo(program, CL_PROGRAM_BINARIES, sizeof body, &body, NULL) ==
+            CL_SUCCESS &&
+        has_code(d, body, *size))
+        return blob;
+    copse__free(mem, blob);
+    return NULL;
+}
+
+static void put_binary(const struct copse_kernel *k, unsigned char *blob, size_t size)
+{
+    const struct copse_cache_params *cache = &k->dev->base->cache;
     char options[OPTIONS_BYTES], key[32];
     uint64_t id[2];
-    size_t size = 0;
-    if (base->cache.put == NULL ||
-        d->cl.GetProgramInfo(program, CL_PROGRAM_BINARY_SIZES, sizeof size, &size, NULL) !=
-            CL_SUCCESS ||
-        size == 0 || size > SIZE_MAX - sizeof(struct header))
-        return;
     write_options(k, options, sizeof options);
     kernel_identify(k, options, id);
     write_key(id[0], key, sizeof key);
-    struct header h = { .identity = id[1] };
-    unsigned char *blob = copse__alloc(&base->mem, sizeof h + size, 1);
-    if (blob == NULL)
-        return;
-    unsigned char *body = blob + sizeof h;
-    if (d->cl.GetProgramInfo(program, CL_PROGRAM_BINARIES, sizeof body, &body, NULL) ==
-            CL_SUCCESS &&
-        has_code(d, body, size)) {
-        memcpy(h.magic, is_object ? object_magic : magic, sizeof magic);
-        h.size = size;
-        h.digest = copse__hash(COPSE_HASH_START, body, size);
-        memcpy(blob, &h, sizeof h);
-        base->cache.put(base->cache.user, key, blob, sizeof h + size);
-    }
-    copse__free(&base->mem, blob);
+    struct header h = { .identity = id[1],
+                        .size = size,
+                        .digest = copse__hash(COPSE_HASH_START, blob + sizeof h, size) };
+    memcpy(h.magic, magic, sizeof magic);
+    memcpy(blob, &h, sizeof h);
+    cache->put(cache->user, key, blob, sizeof h + size);
 }
 
-void copse_cl_kernel_keep(struct copse_kernel *k)
+/* A failure to store the binary is not an error. */
+static void store_binary(const struct copse_kernel *k, cl_program program)
 {
-    const struct copse_cl_device *d = k->dev->priv;
-    const struct copse_cl_kernel *ck = k->priv;
-    if (!atomic_load(&d->is_stuck) && ck->program != NULL)
-        store_binary(k, ck->program, false);
+    size_t size;
+    unsigned char *blob = k->dev->base->cache.put != NULL ? take_binary(k, program, &size) : NULL;
+    if (blob != NULL)
+        put_binary(k, blob, size);
+    copse__free(&k->dev->base->mem, blob);
 }
 
 /* ---- kernels ---- */
@@ -335,21 +321,31 @@ copse_status copse_cl_create_kernel(struct copse_kernel *k, cl_kernel *out)
 }
 
 /* When a linked program is asked for its binary, PoCL generates code for groups of any size. No
-   launch uses it: the first one generates code for the group size of the kernel. But a start that
-   has this binary loads it at once, where the binary of a program that is only compiled must be
-   linked: about 0.3 s, and 10 ms a kernel. So the compiled program is stored now, and the linked
-   one when the device closes. */
-static copse_status text_link(struct copse_kernel *k, cl_program object, const char *options)
+   launch uses it: the first one generates code for the group size of the kernel. So a program is
+   compiled and not linked, and its code is stored. PoCL links the code when it is built, which takes
+   0.3 s and 10 ms a kernel, and keeps what it linked in its own cache: a later start finds it there
+   if the options are the same. */
+static copse_status build_code(struct copse_kernel *k, cl_program object, const char *options,
+                               bool *is_built)
 {
-    struct copse_cl_kernel *ck = k->priv;
-    copse_status s = build_object(k, object, options);
-    if (s == COPSE_OK)
-        s = link_object(k, object, options, &ck->program);
-    s = kernel_finish(k, s);
-    if (s == COPSE_OK)
-        store_binary(k, object, true);
-    program_drop(k->dev->priv, &object);
-    k->keeps_later = true;
+    struct copse_mem *mem = &k->dev->base->mem;
+    char plain[OPTIONS_BYTES]; /* of load_binary */
+    size_t size;
+    COPSE_TRY(build_object(k, object, options));
+    unsigned char *blob = take_binary(k, object, &size);
+    copse_status s = COPSE_OK;
+    *is_built = blob != NULL;
+    if (*is_built) {
+        unsigned char *body = blob + sizeof(struct header);
+        const unsigned char *code = find_code(body, size);
+        size -= (size_t)(code - body);
+        memmove(body, code, size);
+        write_options(k, plain, sizeof plain);
+        s = finish_binary(k, body, size, plain);
+        if (s == COPSE_OK && k->dev->base->cache.put != NULL)
+            put_binary(k, blob, size);
+    }
+    copse__free(mem, blob);
     return s;
 }
 
@@ -359,12 +355,20 @@ static copse_status build_text(struct copse_kernel *k, const char *options)
     struct copse_cl_kernel *ck = k->priv;
     const char *text = (const char *)k->row->cl_text;
     cl_int e = CL_SUCCESS;
+    bool is_built = false;
     cl_program program = d->cl.CreateProgramWithSource(d->context, 1, &text, &k->row->cl_size, &e);
     COPSE_TRY(copse_cl_check(e, "clCreateProgramWithSource"));
-    if (d->is_pocl)
-        return text_link(k, program, options);
+    if (d->builds_code) {
+        const copse_status s = build_code(k, program, options, &is_built);
+        if (s != COPSE_OK || is_built) {
+            program_drop(d, &program);
+            return s;
+        }
+    }
     ck->program = program;
-    return kernel_finish(k, build_program(k, program, options));
+    COPSE_TRY(kernel_finish(k, build_program(k, program, options)));
+    store_binary(k, program); /* after clCreateKernel: some drivers compile only then */
+    return COPSE_OK;
 }
 
 /* PoCL reads its header of declarations, half of the time of a build, unless _OPENCL_H_ is defined:
@@ -415,8 +419,6 @@ copse_status copse_cl_kernel_init(struct copse_kernel *k)
     const bool is_cached = load_binary(k, key, id[1], options);
     if (!is_cached)
         COPSE_TRY(build_any(k, options));
-    if (!is_cached && !k->keeps_later) /* after clCreateKernel: some drivers compile only then */
-        store_binary(k, ck->program, false);
     copse__log(&k->dev->base->log, COPSE_LOG_DEBUG, "opencl: kernel '%s' %s in %.1f ms (%s)",
                k->row->name, is_cached ? "loaded" : "built",
                (double)(copse__now_ns() - start) * 1e-6, options);

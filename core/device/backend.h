@@ -215,8 +215,6 @@ struct copse_backend {
     /* Optional (NULL = compiling takes no time): whether base->cache has the driver's compiled form
        of the kernel, of which row, spec and group size are set, and nothing else. */
     bool (*is_stored)(const struct copse_kernel *k);
-    /* NULL where no kernel sets keeps_later: before kernel_fini, when the device closes. Seconds. */
-    void (*kernel_keep)(struct copse_kernel *k);
 
     /* q->is_for_transfers is set. */
     copse_status (*queue_init)(copse_queue *q);

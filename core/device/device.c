@@ -4,37 +4,11 @@
 #include "core/device/pace.h"
 #include "core/trust/records.h"
 
-/* How long a close may store kernels; the next close stores the others. */
-static const uint64_t KEEP_NS = 2000000000;
-
-/* Only a cache that is kept serves a later start. */
-static void keep_kernels(copse_device *dev)
-{
-    const uint64_t begin = copse__now_ns();
-    uint32_t total = 0, done = 0;
-    if (!dev->backend->kernel_keep || !dev->ctx->has_kept_cache || atomic_load(&dev->is_lost))
-        return;
-    for (const struct copse_kernel *k = dev->kernels; k; k = k->next)
-        total += k->keeps_later;
-    if (total > 0)
-        copse__kernel_report_stored(dev, "", 0, total);
-    for (struct copse_kernel *k = dev->kernels; k; k = k->next)
-        if (k->keeps_later) {
-            dev->backend->kernel_keep(k);
-            if (++done < total && copse__now_ns() - begin > KEEP_NS)
-                total = done;
-            copse__kernel_report_stored(dev, k->row->name, done, total);
-            if (done == total)
-                break;
-        }
-}
-
 /* Buffers and queues hold a reference to the device, so only released buffers of the pool are
    left. */
 static void close_device(copse_device *dev)
 {
     copse__buffers_purge(dev);
-    keep_kernels(dev);
     while (dev->kernels) {
         struct copse_kernel *k = dev->kernels;
         dev->kernels = k->next;

@@ -82,9 +82,6 @@ COPSE_PRIVATE bool copse__kernel_is_cold(copse_device *dev, enum copse_kernel_id
 
 /* Call the application's progress function, if there is one. */
 void copse__kernel_report(const copse_device *dev, const char *kernel, size_t done, size_t total);
-/* The same of kernels that are stored when the device closes. */
-void copse__kernel_report_stored(const copse_device *dev, const char *kernel, size_t done,
-                                 size_t total);
 
 /* ---- several kernels at once (compile.c) ---- */
 

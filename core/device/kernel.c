@@ -267,27 +267,14 @@ copse_status copse__kernel_make(copse_device *dev, enum copse_kernel_id id, cons
     }
 }
 
-static void progress_report(const copse_device *dev, const char *kernel, size_t done, size_t total,
-                            bool is_stored)
+void copse__kernel_report(const copse_device *dev, const char *kernel, size_t done, size_t total)
 {
     const struct copse_context *ctx = dev->ctx;
     if (ctx->progress)
         ctx->progress(ctx->progress_user, &(struct copse_progress){ .device = dev->info.id,
                                                                     .kernel = kernel,
                                                                     .done = (uint32_t)done,
-                                                                    .total = (uint32_t)total,
-                                                                    .is_stored = is_stored });
-}
-
-void copse__kernel_report(const copse_device *dev, const char *kernel, size_t done, size_t total)
-{
-    progress_report(dev, kernel, done, total, false);
-}
-
-void copse__kernel_report_stored(const copse_device *dev, const char *kernel, size_t done,
-                                 size_t total)
-{
-    progress_report(dev, kernel, done, total, true);
+                                                                    .total = (uint32_t)total });
 }
 
 copse_status copse__kernel_get(copse_device *dev, enum copse_kernel_id id, const int32_t *spec,

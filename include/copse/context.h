@@ -59,14 +59,12 @@ struct copse_cache_params {
     uint64_t reserved[4];
 };
 
-/** Kernels that a driver compiles; is_stored: stores,
-    when the device closes. */
+/** Kernels that a driver compiles. */
 struct copse_progress {
     const char *device; /**< "opencl:0" */
     const char *kernel; /**< compiled last; "" at first */
     uint32_t done, total;
-    bool is_stored;
-    uint64_t reserved[3];
+    uint64_t reserved[4];
 };
 
 /** Called by the waiting thread, with done 0 before long work, then for each part. It must not

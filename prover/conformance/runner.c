@@ -160,7 +160,7 @@ static void ahead_report(void *user, const struct copse_progress *p)
     struct copse_progress whole = *p;
     whole.done = (uint32_t)(a->done + p->done);
     whole.total = (uint32_t)a->total;
-    if (a->report && !p->is_stored)
+    if (a->report)
         a->report(a->user, &whole);
 }
 

@@ -45,8 +45,8 @@ static void store_put(void *user, const char *key, const void *bytes, size_t siz
 
 /* ---- a backend that compiles ---- */
 
-static atomic_uint compiled, kept;
-static bool is_serial; /* one kernel at a time, and a faster form of each at the end */
+static atomic_uint compiled;
+static bool is_serial; /* one kernel at a time */
 
 static void key_of(const struct copse_kernel *k, char key[64])
 {
@@ -72,19 +72,12 @@ static copse_status kernel_init(struct copse_kernel *k)
 {
     char key[64];
     COPSE_TRY(copse_backend_fake.kernel_init(k));
-    k->keeps_later = is_serial && !is_stored(k);
     if (!is_stored(k)) {
         atomic_fetch_add(&compiled, 1u);
         key_of(k, key);
         k->dev->base->cache.put(k->dev->base->cache.user, key, key, 1);
     }
     return COPSE_OK;
-}
-
-static void kernel_keep(struct copse_kernel *k)
-{
-    assert_true(k->keeps_later);
-    atomic_fetch_add(&kept, 1u);
 }
 
 static copse_status open_serial(copse_device *dev)
@@ -102,7 +95,6 @@ static void is_cpu(struct copse_device_info *d)
 
 static struct {
     uint32_t done, total;
-    bool is_stored;
 } reports[MOST];
 static size_t report_count;
 
@@ -112,24 +104,17 @@ static void report(void *user, const struct copse_progress *p)
     assert_string_equal(p->device, "fake:0");
     assert_true(report_count < MOST);
     reports[report_count].done = p->done;
-    reports[report_count].is_stored = p->is_stored;
     reports[report_count++].total = p->total;
 }
 
-static void expect_reports_of(uint32_t total, bool is_stored)
+static void expect_reports(uint32_t total)
 {
     assert_int_equal(report_count, total + 1);
     for (uint32_t i = 0; i <= total; i++) {
         assert_int_equal(reports[i].done, i);
         assert_int_equal(reports[i].total, total);
-        assert_int_equal(reports[i].is_stored, is_stored);
     }
     report_count = 0;
-}
-
-static void expect_reports(uint32_t total)
-{
-    expect_reports_of(total, false);
 }
 
 /* ---- tests ---- */
@@ -146,7 +131,6 @@ static copse_context *open_context(bool has_store)
     table = copse_backend_fake;
     table.is_stored = is_stored;
     table.kernel_init = kernel_init;
-    table.kernel_keep = kernel_keep;
     table.open = open_serial;
     OK(copse__context_create_with(&p, list, &ctx));
     return ctx;
@@ -158,7 +142,6 @@ static int begin_fresh(void **state)
     store.count = 0;
     report_count = 0;
     atomic_store(&compiled, 0u);
-    atomic_store(&kept, 0u);
     is_serial = false;
     return copse__mutex_init(&store.lock) == COPSE_OK ? 0 : -1;
 }
@@ -217,9 +200,8 @@ static void a_cpu_compiles_on_the_device_opened_again(void **state)
     expect_balance();
 }
 
-/* A CPU whose driver compiles one kernel at a time: on the device itself. What a later start loads
-   faster is stored when the device closes, once. */
-static void a_serial_driver_compiles_on_the_device_and_stores_at_its_end(void **state)
+/* A CPU whose driver compiles one kernel at a time: on the device itself, once. */
+static void a_serial_driver_compiles_on_the_device(void **state)
 {
     (void)state;
     copse_fake.devices[0].describe = is_cpu;
@@ -234,19 +216,15 @@ static void a_serial_driver_compiles_on_the_device_and_stores_at_its_end(void **
         use_all(dev);
         assert_int_equal(report_count, 0);
         assert_int_equal(atomic_load(&compiled), KERNELS);
-        assert_int_equal(atomic_load(&kept), round * KERNELS);
         copse_device_release(&dev);
-        if (round == 0)
-            expect_reports_of(KERNELS, true);
-        assert_int_equal(atomic_load(&kept), KERNELS);
         copse_context_release(&ctx);
     }
     assert_int_equal(report_count, 0);
     expect_balance();
 }
 
-/* No later start would load it. */
-static void nothing_is_stored_where_no_cache_is_kept(void **state)
+/* It needs no cache for that. */
+static void a_serial_driver_compiles_at_once_without_a_kept_cache(void **state)
 {
     (void)state;
     is_serial = true;
@@ -257,7 +235,6 @@ static void nothing_is_stored_where_no_cache_is_kept(void **state)
     use_all(dev);
     copse_device_release(&dev);
     assert_int_equal(report_count, 0);
-    assert_int_equal(atomic_load(&kept), 0);
     copse_context_release(&ctx);
     expect_balance();
 }
@@ -413,7 +390,7 @@ static void progress_of_others_ends_with_all(void **state)
         assert_int_equal(reports[0].done, 0);
         for (size_t i = 0; i < report_count; i++) {
             assert_true(reports[i].done <= KERNELS);
-            assert_true(i == 0 || reports[i].is_stored || reports[i].done >= reports[i - 1].done);
+            assert_true(i == 0 || reports[i].done >= reports[i - 1].done);
         }
         assert_int_equal(reports[report_count - 1].done, KERNELS);
         copse_device_release(&dev);
@@ -449,9 +426,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(a_gpu_compiles_each_kernel_once, begin_fresh),
         cmocka_unit_test_setup(a_cpu_compiles_on_the_device_opened_again, begin_fresh),
-        cmocka_unit_test_setup(a_serial_driver_compiles_on_the_device_and_stores_at_its_end,
-                               begin_fresh),
-        cmocka_unit_test_setup(nothing_is_stored_where_no_cache_is_kept, begin_fresh),
+        cmocka_unit_test_setup(a_serial_driver_compiles_on_the_device, begin_fresh),
+        cmocka_unit_test_setup(a_serial_driver_compiles_at_once_without_a_kept_cache, begin_fresh),
         cmocka_unit_test_setup(a_cpu_without_a_kept_cache_compiles_one_by_one, begin_fresh),
         cmocka_unit_test_setup(a_kernel_that_does_not_compile_fails_when_it_is_used, begin_fresh),
         cmocka_unit_test_setup(a_cpu_that_opens_once_compiles_when_kernels_are_used, begin_fresh),

@@ -349,12 +349,21 @@ static cl_int CL_API_CALL device_info(cl_device_id device, cl_device_info what, 
 
 /* ---- the compiler ---- */
 
+/* Code that is compiled calls no fma that the compiler cannot link. */
+static bool has_text(cl_program program)
+{
+    size_t size = 0;
+    return next->clGetProgramInfo(program, CL_PROGRAM_SOURCE, 0, NULL, &size) == CL_SUCCESS &&
+           size > 1;
+}
+
 static cl_int CL_API_CALL build_program(cl_program program, cl_uint count,
                                         const cl_device_id *devices, const char *options,
                                         void(CL_CALLBACK *done)(cl_program program, void *user),
                                         void *user)
 {
-    if (lie.fault == LIE_FMA && (options == NULL || strstr(options, "-Dfma=mad") == NULL))
+    if (lie.fault == LIE_FMA && (options == NULL || strstr(options, "-Dfma=mad") == NULL) &&
+        has_text(program))
         return CL_BUILD_PROGRAM_FAILURE;
     return next->clBuildProgram(program, count, devices, options, done, user);
 }

@@ -51,7 +51,7 @@ static void compiling_begin(const struct copse_progress *p)
 }
 
 /* A line that is redrawn, or where standard output is no terminal a line at times. */
-static void compiling_draw(const struct copse_progress *p, const char *verb, uint32_t before)
+static void compiling_draw(const struct copse_progress *p)
 {
     unsigned columns;
     if (output != COMPILING_TEXT)
@@ -59,39 +59,23 @@ static void compiling_draw(const struct copse_progress *p, const char *verb, uin
     if (terminal_is(&columns)) {
         printf("\r\033[K");
         if (p->done < p->total)
-            printf("%s %u kernel%s for %s ... %u of %u", verb, before + p->total,
-                   plural_end(before + p->total), p->device, before + p->done, before + p->total);
+            printf("compiling %u kernel%s for %s ... %u of %u", at.before + p->total,
+                   plural_end(at.before + p->total), p->device, at.before + p->done,
+                   at.before + p->total);
     } else if (p->done < p->total && system_now() - at.shown >= LINE_PAUSE) {
-        printf("%s: %u of %u kernel%s for %s\n", verb, before + p->done, before + p->total,
-               plural_end(before + p->total), p->device);
+        printf("compiling: %u of %u kernel%s for %s\n", at.before + p->done, at.before + p->total,
+               plural_end(at.before + p->total), p->device);
         at.shown = system_now();
     }
     fflush(stdout);
 }
 
-/* It is not counted: the work is done. */
-static void storing_progress(const struct copse_progress *p)
-{
-    unsigned columns;
-    if (p->done == 0) {
-        at.shown = system_now();
-        if (output == COMPILING_TEXT && !terminal_is(&columns))
-            printf("storing %u kernel%s of %s, so that later runs start at once\n", p->total,
-                   plural_end(p->total), p->device);
-    }
-    compiling_draw(p, "storing", 0);
-}
-
 void compiling_progress(void *user, const struct copse_progress *p)
 {
     (void)user;
-    if (p->is_stored) {
-        storing_progress(p);
-        return;
-    }
     if (p->done == 0)
         compiling_begin(p);
-    compiling_draw(p, "compiling", at.before);
+    compiling_draw(p);
     if (p->done < p->total)
         return;
     at.before += p->total;

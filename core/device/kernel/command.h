@@ -25,8 +25,6 @@ struct copse_kernel {
     /* blocked on the device: core runs the row's host function, and the backend never sees the
        kernel */
     bool on_host;
-    /* set by the backend: it is slower to load than a form that kernel_keep stores */
-    bool keeps_later;
     atomic_uint compared_by; /* number of the first chain (core/check/chain.h) that did; 0: none */
     struct copse_kernel *next;
     void *priv;

@@ -34,7 +34,7 @@ compiling: list[Callable[[str, int, int], None]] = []
 
 @ffi.callback("copse_progress_fn")
 def _progress(user: Any, progress: Any) -> None:
-    if compiling and not progress.is_stored:
+    if compiling:
         compiling[-1](text(progress.device), progress.done, progress.total)
 
 
