@@ -159,28 +159,6 @@ static double matmul_half_at(const void *params, const int32_t *spec,
     return product_at(params, spec, args, &of, place);
 }
 
-/* The product of matmul in one launch. */
-static struct copse_params_matmul matmul_chunk_product(const void *params)
-{
-    const struct copse_params_matmul_chunk *p = params;
-    return (struct copse_params_matmul){ p->m,     p->n,      p->k,       0,         p->k,
-                                         p->batch, p->a_each, p->a_count, p->b_each, p->b_count };
-}
-
-static void matmul_chunk_host(const void *params, const int32_t *spec,
-                              const struct copse_host_arg *args)
-{
-    const struct copse_params_matmul p = matmul_chunk_product(params);
-    matmul_host(&p, spec, args);
-}
-
-static double matmul_chunk_at(const void *params, const int32_t *spec,
-                              const struct copse_host_arg *args, size_t place)
-{
-    const struct copse_params_matmul p = matmul_chunk_product(params);
-    return matmul_at(&p, spec, args, place);
-}
-
 static double matmul_pad_at(const void *params, const int32_t *spec,
                             const struct copse_host_arg *args, size_t place)
 {
@@ -244,24 +222,6 @@ static void matmul_test(const struct copse_kernel *k, struct copse_self_test *t)
                                            .b_count = k->spec[4] ? 1 : 2 };
     COPSE_SELF_TEST(t, p, 2 * (uint64_t)divide_up(M, 4 * k->group_y) * divide_up(N, 4 * k->group_x),
                     2 * M * K, 2 * K * N, N, 2 * M * N);
-    copse__matmul_soften(t, 0, k->spec[1]);
-}
-
-static void matmul_chunk_test(const struct copse_kernel *k, struct copse_self_test *t)
-{
-    const struct copse_params_matmul_chunk p = {
-        .m = M,
-        .n = N,
-        .k = K,
-        .batch = 2,
-        .a_each = 1,
-        .a_count = 2,
-        .b_each = 2,
-        .b_count = 1,
-        .rows = 6,
-    };
-    COPSE_SELF_TEST(t, p, 2 * (uint64_t)divide_up(M, 6) * divide_up(N, 64), 2 * M * K, K * N, N,
-                    2 * M * N);
     copse__matmul_soften(t, 0, k->spec[1]);
 }
 
@@ -506,12 +466,6 @@ static struct copse_elements matmul_elements(const void *params, const int32_t *
     return (struct copse_elements){ (uint64_t)p->batch * p->m * p->n, p->k_end - p->k_begin };
 }
 
-static struct copse_elements matmul_chunk_elements(const void *params, const int32_t *spec)
-{
-    const struct copse_params_matmul p = matmul_chunk_product(params);
-    return matmul_elements(&p, spec);
-}
-
 static struct copse_elements matmul_wide_elements(const void *params, const int32_t *spec)
 {
     const struct copse_params_matmul_wide *p = params;
@@ -595,12 +549,6 @@ static uint64_t matmul_wide_roundings(uint64_t terms)
     return copse__sum_levels(terms, 64, (uint64_t)64 * COPSE_SUM_CHAIN);
 }
 
-/* Chains are added to the result, one after the other. */
-static uint64_t matmul_chunk_roundings(uint64_t terms)
-{
-    return copse__sum_levels(terms, terms, terms);
-}
-
 #define SUM_OF_PARTS(kernel_)                                                                   \
     static struct copse_sum kernel_##_sum(const void *params, const int32_t *spec)              \
     {                                                                                           \
@@ -611,12 +559,6 @@ static uint64_t matmul_chunk_roundings(uint64_t terms)
 SUM_OF_PARTS(matmul)
 SUM_OF_PARTS(matmul_half)
 SUM_OF_PARTS(matmul_texel)
-
-static struct copse_sum matmul_chunk_sum(const void *params, const int32_t *spec)
-{
-    return copse__sum_of(
-        matmul_chunk_roundings(((const struct copse_params_matmul_chunk *)params)->k), false, spec);
-}
 
 static struct copse_sum matmul_wide_sum(const void *params, const int32_t *spec)
 {
@@ -633,16 +575,6 @@ const struct copse_law copse_law_matmul = {
     .roundings = matmul_roundings,
     .sum = matmul_sum,
     .self_test = matmul_test,
-};
-const struct copse_law copse_law_matmul_chunk = {
-    .host = matmul_chunk_host,
-    .at = matmul_chunk_at,
-    .elements = matmul_chunk_elements,
-    .limit = { .ulp = 0.5, .ratio = 16 },
-    .magnitudes = matmul_magnitudes,
-    .roundings = matmul_chunk_roundings,
-    .sum = matmul_chunk_sum,
-    .self_test = matmul_chunk_test,
 };
 const struct copse_law copse_law_matmul_half = {
     .host = matmul_half_host,

@@ -192,35 +192,7 @@ static copse_status lower_wide(struct copse_lowering *l, const void *work)
 
 /* ---- chunks of B, for wide vectors ---- */
 
-#define CHUNK_COLS     64u
-#define CHUNK_MAX_ROWS 192u   /* measured: with more of them the copies of B are cheap */
-#define CHUNK_MAX_K    65536u /* 256 chains */
-/* A chunk is copied in the time of so many products of six rows with it. */
-#define CHUNK_COPY 2u
-
-/* Rows of C of an invocation: with more of them a chunk is copied less often, with fewer of them
-   there are more invocations, whose numbers are nearer to each other on all processors. */
-static uint32_t chunk_rows(const struct copse_limits *limits, const struct copse_product *p)
-{
-    const uint64_t tiles = divide_up(p->m, WIDE_ROWS), units = COPSE_MAX(limits->compute_units, 1u);
-    uint64_t least = UINT64_MAX, best = tiles;
-    for (uint64_t slabs = 1; slabs <= COPSE_MIN(tiles, 2 * units); slabs++) {
-        const uint64_t each = divide_up(tiles, slabs);
-        const uint64_t invocations =
-            p->batch * divide_up(p->n, CHUNK_COLS) * divide_up(tiles, each);
-        const uint64_t time = divide_up(invocations, units) * (each + CHUNK_COPY);
-        if (time < least) {
-            least = time;
-            best = each;
-        }
-    }
-    return (uint32_t)best * WIDE_ROWS;
-}
-
-static bool fits_chunk(const struct copse_limits *limits, const void *work)
-{
-    return has_terms(limits, work) && ((const struct copse_product *)work)->k <= CHUNK_MAX_K;
-}
+#define CHUNK_MAX_ROWS 192u /* measured: with more of them the copies of B are cheap */
 
 /* matmul_wide would copy B, which takes long beside products of few rows. */
 static bool chunk_leads(const copse_device *dev, const void *work)
@@ -233,16 +205,8 @@ static bool chunk_leads(const copse_device *dev, const void *work)
 static copse_status lower_chunk(struct copse_lowering *l, const void *work)
 {
     struct copse_product wide;
-    const struct copse_product *p = &wide;
     COPSE_TRY(matmul_widened(l, work, &wide));
-    const int32_t spec[COPSE_MAX_SPECS] = { p->bias != NULL, (int32_t)p->activation,
-                                            p->a_transposed, p->b_transposed };
-    const uint32_t rows = chunk_rows(copse__limits(l), p);
-    const uint64_t groups = p->batch * divide_up(p->m, rows) * divide_up(p->n, CHUNK_COLS);
-    const struct copse_params_matmul_chunk params = { p->m,         p->n,          p->k,
-                                                      p->batch,     p->of_a.each,  p->of_a.count,
-                                                      p->of_b.each, p->of_b.count, rows };
-    return COPSE_LAUNCH(l, matmul_chunk, spec, params, groups, p->a, p->b, copse__bias_of(p), p->c);
+    return copse__lower_chunk(l, &wide);
 }
 
 /* ---- texels ---- */
@@ -369,7 +333,7 @@ static const struct copse_variant variants[] = {
     { "chunk",
       COPSE_KERNEL_matmul_chunk,
       { 5, 0, 5, 6 },
-      .fits = fits_chunk,
+      .fits = copse__chunk_fits,
       .leads = chunk_leads,
       .lower = lower_chunk },
     { "texel",

@@ -60,6 +60,10 @@ bool copse__library_fits(const struct copse_limits *limits, const void *work);
 copse_status copse__library_lower(struct copse_lowering *l, const void *work);
 bool copse__library_leads(const copse_device *dev, const void *work);
 
+/* The row `chunk` (matmul_chunk.c); operands of f32. */
+bool copse__chunk_fits(const struct copse_limits *limits, const void *work);
+copse_status copse__lower_chunk(struct copse_lowering *l, const struct copse_product *p);
+
 /* Whether the kernel that would be chosen has ends. */
 bool copse__product_may_end(struct copse_lowering *l, const struct copse_product *p);
 
