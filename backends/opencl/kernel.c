@@ -229,8 +229,10 @@ static copse_status finish_binary(struct copse_kernel *k, const unsigned char *b
     struct copse_cl_kernel *ck = k->priv;
     cl_int loaded = CL_SUCCESS, e = CL_SUCCESS;
     ck->program = d->cl.CreateProgramWithBinary(d->context, 1, &d->id, &size, &bytes, &loaded, &e);
-    COPSE_TRY(copse_cl_check(e != CL_SUCCESS ? e : loaded, "clCreateProgramWithBinary"));
-    return kernel_finish(k, build_program(k, ck->program, options));
+    copse_status s = copse_cl_check(e != CL_SUCCESS ? e : loaded, "clCreateProgramWithBinary");
+    if (s == COPSE_OK)
+        s = build_program(k, ck->program, options);
+    return kernel_finish(k, s);
 }
 
 /* Whether the kernel was made; on any failure it is built from text. */
@@ -324,9 +326,9 @@ copse_status copse_cl_create_kernel(struct copse_kernel *k, cl_kernel *out)
    launch uses it: the first one generates code for the group size of the kernel. So a program is
    compiled and not linked, and its code is stored. PoCL links the code when it is built, which takes
    0.3 s and 10 ms a kernel, and keeps what it linked in its own cache: a later start finds it there
-   if the options are the same. */
+   if the options are the same. *has: the compiled program has code. */
 static copse_status build_code(struct copse_kernel *k, cl_program object, const char *options,
-                               bool *is_built)
+                               bool *has)
 {
     struct copse_mem *mem = &k->dev->base->mem;
     char plain[OPTIONS_BYTES]; /* of load_binary */
@@ -334,8 +336,8 @@ static copse_status build_code(struct copse_kernel *k, cl_program object, const 
     COPSE_TRY(build_object(k, object, options));
     unsigned char *blob = take_binary(k, object, &size);
     copse_status s = COPSE_OK;
-    *is_built = blob != NULL;
-    if (*is_built) {
+    *has = blob != NULL;
+    if (*has) {
         unsigned char *body = blob + sizeof(struct header);
         const unsigned char *code = find_code(body, size);
         size -= (size_t)(code - body);
@@ -355,15 +357,19 @@ static copse_status build_text(struct copse_kernel *k, const char *options)
     struct copse_cl_kernel *ck = k->priv;
     const char *text = (const char *)k->row->cl_text;
     cl_int e = CL_SUCCESS;
-    bool is_built = false;
+    bool has = false;
     cl_program program = d->cl.CreateProgramWithSource(d->context, 1, &text, &k->row->cl_size, &e);
     COPSE_TRY(copse_cl_check(e, "clCreateProgramWithSource"));
     if (d->builds_code) {
-        const copse_status s = build_code(k, program, options, &is_built);
-        if (s != COPSE_OK || is_built) {
+        const copse_status s = build_code(k, program, options, &has);
+        if (has == (s == COPSE_OK)) { /* it is built, or the text does not compile */
             program_drop(d, &program);
             return s;
         }
+        copse__log(&k->dev->base->log, COPSE_LOG_INFO,
+                   "opencl: %s %s for kernel '%s': its program is built in one step",
+                   k->dev->info.id, has ? "does not build its own code" : "returns no code",
+                   k->row->name);
     }
     ck->program = program;
     COPSE_TRY(kernel_finish(k, build_program(k, program, options)));

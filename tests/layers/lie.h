@@ -8,6 +8,7 @@
    stale   the host reads the content of an earlier read
    limits  the driver claims larger limits than it has (N is not used)
    fma     the compiler cannot link fma (OpenCL only; N is not used)
+   code    the driver does not build the code that it compiled (OpenCL only; N is not used)
    start   the first N instances cannot be made (Vulkan only)
    priority  the driver claims that work can have priorities; N = 1: it writes the priority that it
              is asked for to standard error; N = 2: it refuses all; N = 3, OpenCL: it refuses them
@@ -37,6 +38,7 @@ enum lie_fault {
     LIE_READ_STALE,
     LIE_LIMITS,
     LIE_FMA,
+    LIE_CODE,
     LIE_START,
     LIE_PRIORITY,
     LIE_DISCRETE
@@ -59,8 +61,8 @@ static inline void lie_tell(void)
    not played. */
 static inline void lie_init(struct lie *l)
 {
-    static const char *const names[] = { "none",   "lose", "swap",  "flip",     "stale",
-                                         "limits", "fma",  "start", "priority", "discrete" };
+    static const char *const names[] = { "none", "lose", "swap",  "flip",     "stale",   "limits",
+                                         "fma",  "code", "start", "priority", "discrete" };
     const char *text = getenv("COPSE_LIE");
     const char *colon = text != NULL ? strchr(text, ':') : NULL;
 

@@ -365,6 +365,8 @@ static cl_int CL_API_CALL build_program(cl_program program, cl_uint count,
     if (lie.fault == LIE_FMA && (options == NULL || strstr(options, "-Dfma=mad") == NULL) &&
         has_text(program))
         return CL_BUILD_PROGRAM_FAILURE;
+    if (lie.fault == LIE_CODE && !has_text(program))
+        return CL_BUILD_PROGRAM_FAILURE;
     return next->clBuildProgram(program, count, devices, options, done, user);
 }
 
