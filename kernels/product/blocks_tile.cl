@@ -75,18 +75,7 @@ KERNEL5(blocks_tile, IN(real, a), IN(int, words), IN(real, scales), IN(real, off
     for (uint k0 = k_begin; k0 < k_end; k0 += CHUNK) {
         const uint k1 = MIN(k0 + CHUNK, k_end);
         EACH_ROW(CLEAR)
-        for (uint strip = k0; strip < k1; strip += STRIP) {
-            const uint at_a = side * STRIP * ROW_A, at_b = FIRST_B + side * STRIP * ROW_B;
-            FINISH_STRIP()
-            KEEP(next_a, true, at_a, ROW_A, TILE_M)
-            KEEP(next_b, B_ALONG_K, at_b, ROW_B, TILE_N)
-            BARRIER(); /* the strip before the last one is no longer read */
-            at = strip + STRIP;
-            FETCH_STRIP()
-            UNROLL for (uint k = 0u; k < STRIP; k++)
-                MULTIPLY_ALL(MULTIPLY, k)
-            side = 1u - side;
-        }
+        MULTIPLY_STRIPS(true, B_ALONG_K, FINISH_STRIP(), FETCH_STRIP())
         EACH_ROW(PUT_ROW)
     }
 }

@@ -42,17 +42,7 @@ KERNEL5(matmul_tile, IN(real, a), IN(real, b), IN(real, bias), OUT(real, z), OUT
     for (uint k0 = k_begin; k0 < k_end; k0 += CHUNK) {
         const uint k1 = MIN(k0 + CHUNK, k_end);
         EACH_ROW(CLEAR)
-        for (uint strip = k0; strip < k1; strip += STRIP) {
-            const uint at_a = side * STRIP * ROW_A, at_b = FIRST_B + side * STRIP * ROW_B;
-            KEEP(next_a, A_TRANSPOSED == 0, at_a, ROW_A, TILE_M)
-            KEEP(next_b, B_TRANSPOSED != 0, at_b, ROW_B, TILE_N)
-            BARRIER(); /* the strip before the last one is no longer read */
-            at = strip + STRIP;
-            FETCH_STRIP()
-            UNROLL for (uint k = 0u; k < STRIP; k++)
-                MULTIPLY_ALL(MULTIPLY, k)
-            side = 1u - side;
-        }
+        MULTIPLY_STRIPS(A_TRANSPOSED == 0, B_TRANSPOSED != 0, IS_READY, FETCH_STRIP())
         EACH_ROW(PUT_ROW)
     }
     if (HAS_END)

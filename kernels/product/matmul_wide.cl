@@ -33,7 +33,7 @@ KERNEL4(matmul_wide, IN(float, a), IN(float, b), IN(float, bias), OUT(float, c))
     const uint item = index / tiles, tile = index % tiles;
     if (item >= p.batch)
         return;
-    /* SLAB rows of tiles, of A of which a cache keeps the elements, over all panels of B; then the next ones */
+    /* A cache keeps the elements of A for SLAB rows of tiles: these are multiplied with all panels of B before the next. */
     const uint slab = tile / (SLAB * panels_n) * SLAB, in_slab = tile - slab * panels_n;
     const uint tiles_m = min(panels_m - slab, SLAB), panel = in_slab / tiles_m;
     const uint i0 = (slab + in_slab % tiles_m) * ROWS, j0 = panel * COLS;
