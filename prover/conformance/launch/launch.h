@@ -204,8 +204,9 @@ struct copse_launch_list {
 };
 extern const struct copse_launch_list copse_launch_elementwise, copse_launch_moves,
     copse_launch_optim, copse_launch_sums, copse_launch_rows, copse_launch_held, copse_launch_sorts,
-    copse_launch_products, copse_launch_convs, copse_launch_pools, copse_launch_channels,
-    copse_launch_attention, copse_launch_recurrent, copse_launch_decoders, copse_launch_blocks;
+    copse_launch_products, copse_launch_panels, copse_launch_convs, copse_launch_pools,
+    copse_launch_channels, copse_launch_attention, copse_launch_recurrent, copse_launch_decoders,
+    copse_launch_blocks;
 extern const struct copse_launch_list *const copse_launch_lists[];
 
 /* What the cases of a kernel must have besides the launch sizes and classes of values

@@ -19,14 +19,23 @@ const char *const copse_regime_names[COPSE_REGIME_COUNT] = {
 };
 
 const struct copse_launch_list *const copse_launch_lists[] = {
-    &copse_launch_elementwise, &copse_launch_moves,
-    &copse_launch_optim,       &copse_launch_sums,
-    &copse_launch_rows,        &copse_launch_held,
-    &copse_launch_sorts,       &copse_launch_products,
-    &copse_launch_convs,       &copse_launch_pools,
-    &copse_launch_channels,    &copse_launch_attention,
-    &copse_launch_recurrent,   &copse_launch_decoders,
-    &copse_launch_blocks,      NULL,
+    &copse_launch_elementwise,
+    &copse_launch_moves,
+    &copse_launch_optim,
+    &copse_launch_sums,
+    &copse_launch_rows,
+    &copse_launch_held,
+    &copse_launch_sorts,
+    &copse_launch_products,
+    &copse_launch_panels,
+    &copse_launch_convs,
+    &copse_launch_pools,
+    &copse_launch_channels,
+    &copse_launch_attention,
+    &copse_launch_recurrent,
+    &copse_launch_decoders,
+    &copse_launch_blocks,
+    NULL,
 };
 
 /* ---- sizes ---- */
