@@ -33,8 +33,10 @@ copse_status copse__lower_row_sums(struct copse_lowering *l, uint32_t positions,
     const uint32_t group = copse__group_size(l, COPSE_KERNEL_gather_grad);
     struct copse_params_gather_grad p = { .rows = rows, .width = width };
     const uint32_t lanes = columns_of_group(copse__limits(l), group, width, positions, rows);
-    /* most rows of a large table have no positions: their zeros are written in quads */
-    const bool is_shared = lanes < group, is_in_quads = !is_shared && width % 4 == 0;
+    /* Most rows of a large table have no positions: their zeros are written in quads, where a row
+       has quads for all lanes. */
+    const bool is_shared = lanes < group,
+               is_in_quads = !is_shared && width % 4 == 0 && width >= 4 * group;
     p.cols = is_in_quads ? 4 * lanes : lanes;
     p.tiles = (width + p.cols - 1) / p.cols;
     const int32_t spec[COPSE_MAX_SPECS] = { is_shared, is_in_quads };
