@@ -124,11 +124,10 @@ class CopseOps:
         return self.o.mean_squared_error(a, b)
 
 
-def copse_trainer(strategy, o, model, inputs, z):
-    """A trainer of a description."""
+def copse_trainer(o, model, z):
+    """A trainer of a description, whose variables exist."""
     import copse
-    with_variables(model, o, inputs, z)
-    return copse.Trainer(strategy, lambda given: model(o, given, z)[1], optimizer="momentum", learning_rate=RATE)
+    return copse.Trainer(o.strategy, lambda given: model(o, given, z)[1], optimizer="momentum", learning_rate=RATE)
 
 
 def run_copse(device, model, inputs, z, weights, repeats=0, fault=None):
@@ -141,8 +140,9 @@ def run_copse(device, model, inputs, z, weights, repeats=0, fault=None):
     def first_logits(given):
         logits = model(o, given, z)[0]
         return ops.slice(ops.reshape(logits, (logits.shape[0], -1)), (0, 0), (logits.shape[0], 16))
+    with_variables(model, o, inputs, z)
     begin = time.perf_counter()
-    trainer = copse_trainer(strategy, o, model, inputs, z)
+    trainer = copse_trainer(o, model, z)
     first = trainer.step(inputs)
     begun = time.perf_counter() - begin
     gradients = {name: trainer.slot(v, "v") for name, v in o.variables.items()}

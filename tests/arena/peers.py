@@ -130,9 +130,10 @@ def copse_steps(row, device):
 
 
 def arena_trainer(row, strategy):
-    from arena_sides import CopseOps, copse_trainer
-    inputs = row.make_inputs(row.sizes)
-    return copse_trainer(strategy, CopseOps(strategy, row.weights()), row.model, inputs, row.sizes), [inputs]
+    from arena_sides import CopseOps, copse_trainer, with_variables
+    inputs, o = row.make_inputs(row.sizes), CopseOps(strategy, row.weights())
+    with_variables(row.model, o, inputs, row.sizes)
+    return copse_trainer(o, row.model, row.sizes), [inputs]
 
 
 def small_trainer(row, strategy):
