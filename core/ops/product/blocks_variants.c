@@ -151,7 +151,7 @@ static bool fits_tile(const struct copse_limits *limits, const void *work)
     return copse__tile_fits(limits, &product);
 }
 
-/* Tiles and parts of matmul_tile, so that the bits are those of `rows` with it. */
+/* It has the tiles and parts of matmul_tile, so the result has the bits of `rows` with it. */
 static copse_status lower_tile(struct copse_lowering *l, const void *work)
 {
     const struct copse_blocks_product *p = work;
